@@ -1,0 +1,48 @@
+# `make help` lists what can be made. Everything is installed into .venv and .cache, and written below data.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
+ONCE ?=
+
+.PHONY: help run install check test unit bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: install ## start a real Kafka, Spark and Airflow here and run the flights subscription; ONCE=1 ends after it
+	@$(BIN)/python -m tidegate_local.run $(if $(ONCE),--once)
+
+install: $(VENV)/.installed ## install everything into .venv, from the hash-pinned requirements.lock
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else "Python 3.11 to 3.13 is needed and %s is %d.%d: name one with make PYTHON=..." % (sys.executable, v[0], v[1]))'
+	@command -v $(UV) >/dev/null || $(PYTHON) -m pip install --quiet --target .cache/uv uv
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV) ..."
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: install ## format, lint, types, import rules and unit tests: under a minute
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/pytest -q tests/unit tests/contracts -m "not broker and not spark and not airflow"
+
+test: check ## everything: what CI runs
+	@$(BIN)/pytest -q tests/unit tests/contracts -m "broker or spark or airflow"
+	@$(BIN)/pytest -q tests/integration tests/spark tests/dags tests/e2e
+
+bench: install ## measure landing against plain consume; writes docs/performance.md
+	@$(BIN)/python benchmarks/landing.py --write
+
+lock: ## resolve the dependencies anew into requirements.lock
+	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
+
+clean: ## remove what was installed, fetched and written, data too
+	rm -rf $(VENV) .cache data .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
+	find . -name __pycache__ -prune -exec rm -rf {} +
