@@ -1,0 +1,1 @@
+"""Tidegate: Kafka records into a lake in bounded batches, their offsets committed last."""

@@ -1,0 +1,134 @@
+"""A batch, its states, and which state may follow which."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tidegate.errors import TransitionError, place
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+
+
+class State(StrEnum):
+    """How far a batch has come."""
+
+    PLANNED = "planned"
+    LANDED = "landed"
+    PROCESSING = "processing"
+    PROCESSED = "processed"
+    PUBLISHED = "published"
+    FAILED = "failed"
+    COMMITTED = "committed"
+    EMPTY = "empty"
+    ABANDONED = "abandoned"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is left to do for the batch."""
+        return bool(_FOLLOWS[self])
+
+
+# Kafka's word ends a batch from any open state: it was committed, or somebody moved the group.
+_ENDS = frozenset({State.COMMITTED, State.ABANDONED})
+
+_FOLLOWS: Mapping[State, frozenset[State]] = {
+    State.PLANNED: _ENDS | {State.LANDED, State.EMPTY},
+    State.LANDED: _ENDS | {State.PROCESSING},
+    State.PROCESSING: _ENDS | {State.PROCESSING, State.PROCESSED, State.FAILED},
+    State.FAILED: _ENDS | {State.PROCESSING, State.PROCESSED},
+    State.PROCESSED: _ENDS | {State.PUBLISHED, State.FAILED},
+    State.PUBLISHED: _ENDS,
+    State.COMMITTED: frozenset(),
+    State.EMPTY: frozenset(),
+    State.ABANDONED: frozenset(),
+}
+
+
+def advance(batch_id: str, old: State, new: State) -> State:
+    """The new state, if it may follow the old one.
+
+    Raises TransitionError for any other; the ledger calls this in the transaction that reads the old state.
+    """
+    if new not in _FOLLOWS[old]:
+        raise TransitionError(f"{place(batch=batch_id)} is {old} and can't become {new}; the next run reconciles it")
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFile:
+    """One durable Parquet file of a landing."""
+
+    uri: str
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What one member landed of its share: for each partition the range as read, and how many records it held."""
+
+    ranges: tuple[Range, ...]
+    records: Mapping[TopicPartition, int]
+    files: tuple[LandedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One attempt to process a batch: its number, counted in the ledger, and its unique token."""
+
+    number: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one run takes: a range for each partition of the subscription, empty ones included.
+
+    `shares` names the partitions of each member; `records` and `files` are known once it has landed; `attempt`
+    is the staging folder of the delivery that was processed first.
+    """
+
+    id: str
+    subscription: str
+    group: str
+    receipt: Receipt
+    ranges: tuple[Range, ...]
+    shares: tuple[tuple[TopicPartition, ...], ...]
+    output: str
+    partition_by: tuple[str, ...] = ()
+    state: State = State.PLANNED
+    records: Mapping[TopicPartition, int] = field(default_factory=dict)
+    files: tuple[LandedFile, ...] = ()
+    delivery: Delivery | None = None
+    attempt: str | None = None
+    rows: int | None = None
+    rejected: int | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        """`batch b12 of subscription flights, group g`, as every message names it."""
+        return place(subscription=self.subscription, group=self.group, batch=self.id)
+
+    @property
+    def next_receipt(self) -> Receipt:
+        """What the commit of this batch writes on every partition."""
+        return self.receipt.next(self.id)
+
+    @property
+    def landed_records(self) -> int:
+        """The number of records in the landing."""
+        return sum(self.records.values())
+
+    @property
+    def moved(self) -> bool:
+        """Whether any position moves when the batch is committed."""
+        return any(not r.is_empty for r in self.ranges)
+
+    def share(self, member: int) -> tuple[Range, ...]:
+        """The ranges that this member lands; empty ones left out."""
+        mine = frozenset(self.shares[member])
+        return tuple(r for r in self.ranges if r.at in mine and not r.is_empty)
+
+    def members_with_work(self) -> tuple[int, ...]:
+        """The numbers of the members that have something to land."""
+        return tuple(m for m in range(len(self.shares)) if self.share(m))

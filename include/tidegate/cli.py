@@ -1,0 +1,191 @@
+"""`tidegate`: run a batch, check definitions, see where subscriptions stand.
+
+Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+from tidegate.errors import TidegateError, WrongDefinitionError
+from tidegate.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Kafka records into a lake in bounded batches; offsets are committed last.",
+)
+_WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to a file
+out = Console(highlight=False, soft_wrap=True, width=_WIDE)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def main() -> None:
+    """Run the command line; the entry point of `tidegate`."""
+    try:
+        app()
+    except TidegateError as error:
+        err.print(f"tidegate: {error}", style="red", markup=False)
+        sys.exit(2 if isinstance(error, WrongDefinitionError) else 1)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")],
+    as_json: Json = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
+) -> None:
+    """Deliver one batch of a subscription in this process, without Airflow: plan, land, process, commit."""
+    from tidegate.definition import load_named  # noqa: PLC0415 - each command imports only what it needs
+    from tidegate.run import run_batch  # noqa: PLC0415 - see above
+
+    _log_to_stderr(verbose=verbose)
+    settings = Settings.from_environment(os.environ)
+    subscription = load_named(name, settings.subscriptions)
+    with _pipeline(subscription, settings) as pipeline:
+        progress = err.status("") if err.is_terminal and not verbose else nullcontext()
+        with progress as spinner:
+
+            def said(step: str) -> None:
+                if spinner is not None:
+                    spinner.update(f"{name}: {step}")
+                elif not as_json:
+                    err.print(f"{name}: {step}", markup=False)
+
+            done = run_batch(pipeline, said)
+    if as_json:
+        _print_json(done.to_json())
+    else:
+        _print_run(done.to_json())
+    if done.error is not None:
+        raise typer.Exit(2 if isinstance(done.error, WrongDefinitionError) else 1)
+
+
+@app.command()
+def check(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check definitions: every problem at once, with file, line and property."""
+    from tidegate.check import examine  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    report = examine(paths or [settings.subscriptions], settings.home)
+    if as_json:
+        _print_json([problem.to_json() for problem in report.problems])
+    else:
+        for problem in report.problems:
+            out.print(str(problem), style="red" if problem.severity == "error" else "yellow", markup=False)
+        warnings = len(report.problems) - len(report.errors)
+        out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {warnings} warnings")
+    if report.errors:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
+    as_json: Json = False,
+    show_settings: Annotated[bool, typer.Option("--settings", help="Show the settings in force.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
+) -> None:
+    """Show positions, lag, the open batch and the last outcomes."""
+    from tidegate.definition import load_named  # noqa: PLC0415 - see above
+    from tidegate.status import status_of  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    if show_settings:
+        _print_settings(settings, as_json=as_json)
+        return
+    names = [name] if name else sorted(path.stem for path in settings.subscriptions.glob("*.yaml"))
+    documents = []
+    for each in names:
+        with _pipeline(load_named(each, settings.subscriptions), settings) as pipeline:
+            documents.append(status_of(pipeline, limit).to_json())
+    if as_json:
+        _print_json(documents[0] if name else documents)
+    else:
+        for document in documents:
+            _print_status(document)
+    if any(document["unavailable"] for document in documents):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _pipeline(subscription: Any, settings: Settings) -> Iterator[Any]:
+    from tidegate.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.pipeline import open_pipeline  # noqa: PLC0415 - see above
+
+    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
+        yield pipeline
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    handler = RichHandler(console=err, show_path=False, markup=False)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s")
+    logging.getLogger("tidegate").setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def _print_json(document: object) -> None:
+    print(json.dumps(document, indent=2))  # noqa: T201 - the document alone, in no terminal's colours
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    if run["error"]:
+        out.print(f"{run['subscription']}: {run['state']}: {run['error']}", style="red", markup=False)
+        return
+    if run["batch_id"] is None:
+        out.print(f"{run['subscription']}: nothing to do: {run['why']}", markup=False)
+        return
+    took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
+    out.print(
+        f"{run['subscription']}: batch {run['batch_id']} {run['state']}: {run['records']:,} records, "
+        f"{run['rows'] or 0:,} rows, {run['rejected'] or 0:,} rejected ({took})",
+        markup=False,
+    )
+    for at, end in run["committed"].items():
+        out.print(f"  {at} committed at {end}", markup=False)
+
+
+def _print_settings(settings: Settings, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(settings.redacted())
+        return
+    for variable, value in settings.redacted().items():
+        out.print(f"{variable}={value}", markup=False)
+
+
+def _print_status(status: dict[str, Any]) -> None:
+    out.print(f"[bold]{status['subscription']}[/bold], group {status['group']}, lag {status['lag']}")
+    if status["unavailable"]:
+        out.print(f"  {status['unavailable']}", style="red", markup=False)
+    if status["positions"]:
+        out.print(_table(status["positions"], "topic", "partition", "committed", "end", "lag"))
+    if status["open"]:
+        reason = status["open"]["reason"]
+        said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}"
+        out.print(said + (f": {reason}" if reason else ""), style="yellow", markup=False)
+    if status["batches"]:
+        out.print(
+            _table(status["batches"], "batch_id", "state", "deliveries", "records", "rows", "rejected", "seconds")
+        )
+
+
+def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
+    table = Table(*columns, box=None, padding=(0, 2, 0, 2))
+    for row in rows:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    return table

@@ -1,0 +1,64 @@
+"""The default strategy: a batch's offsets are committed after the Spark job succeeded for every record of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate.batch import Batch
+from tidegate.ports import Committed
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The positions are the batch's own: whatever is left of it can be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The batch was committed and only the ledger doesn't know it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Somebody else moved the group; the batch can't be committed any more."""
+
+    reason: str
+
+
+Decision = GoOn | Note | Abandon
+
+
+class AfterProcessing:
+    """Reconciles a batch with the group's committed positions."""
+
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
+        """What the positions mean for the batch.
+
+        All at its ends under the receipt of its own commit: it was committed. All at its starts under the
+        receipt it was planned from, or some of them at their ends (a commit of ours that died half-way): go on.
+        Anything else: the group was moved by somebody.
+        """
+        moved = [(r, committed.get(r.at)) for r in batch.ranges]
+        if all(_is(position, r.end, batch.next_receipt) for r, position in moved):
+            return Note()
+        foreign = [
+            (r, position)
+            for r, position in moved
+            if not _is(position, r.start, batch.receipt) and not _is(position, r.end, batch.next_receipt)
+        ]
+        return Abandon(_describe(foreign)) if foreign else GoOn()
+
+
+def _is(position: Committed | None, offset: int, receipt: Receipt) -> bool:
+    return position is not None and (position.offset, position.metadata) == (offset, str(receipt))
+
+
+def _describe(foreign: Iterable[tuple[Range, Committed | None]]) -> str:
+    said = (
+        f"{r.at} was planned as [{r.start}, {r.end}) and "
+        + ("has no committed offset any more" if position is None else f"stands at {position.offset}")
+        + ("" if position is None or Receipt.parse(position.metadata) else " without a receipt of ours")
+        for r, position in foreign
+    )
+    return "the group was moved by somebody else: " + "; ".join(said)

@@ -1,0 +1,70 @@
+"""Every error of the engine, grouped by what whoever catches it should do."""
+
+
+class TidegateError(Exception):
+    """The root of all errors that Tidegate raises on purpose; its text says what to do."""
+
+
+class WrongDefinitionError(TidegateError):
+    """A definition, a setting or a connection is wrong: change it; trying again can't help."""
+
+
+class UnavailableError(TidegateError):
+    """A system didn't answer in time and nothing has changed: try again later."""
+
+
+class BrokerUnavailableError(UnavailableError):
+    """No broker answered in time: for a plan that is an empty poll."""
+
+
+class StaleError(TidegateError):
+    """Somebody else went on in the meantime: drop what you hold; the next run finds out where things stand."""
+
+
+class GroupInUseError(TidegateError):
+    """Live consumers are in the group: stop them, or give the subscription a group of its own."""
+
+
+class LostDataError(TidegateError):
+    """Records that were never landed are gone, or can't be read: a person decides how to go on."""
+
+
+class BatchFailedError(TidegateError):
+    """A delivery of the batch failed and nothing was committed: mend the job, then deliver again."""
+
+
+class OverrunError(BatchFailedError):
+    """The delivery took longer than `consumer.max.poll.interval.ms`: raise it, or take smaller batches."""
+
+
+class CommitFailedError(TidegateError):
+    """The broker refused the commit for at least one partition: nothing counts as committed; run again."""
+
+
+class CommitUnknownError(TidegateError):
+    """The commit's answer never came: don't guess; the next run reads the offsets and finds out."""
+
+
+class TransitionError(TidegateError):
+    """A step asked for a change that the batch's state doesn't allow: somebody else was faster, or a bug."""
+
+
+def place(
+    *,
+    subscription: str | None = None,
+    group: str | None = None,
+    batch: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> str:
+    """Where something happened, as every error says it: `subscription flights, group g, topic t, ...`."""
+    named = {
+        "subscription": subscription,
+        "group": group,
+        "batch": batch,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+    }
+    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)

@@ -1,0 +1,166 @@
+"""The manifest, which the Spark job is handed, and the result, which it leaves: JSON documents, format 1."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.batch import Batch, Delivery, LandedFile
+from tidegate.errors import BatchFailedError
+from tidegate.positions import Range, TopicPartition
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What one delivery of a batch is to process, and where it may write."""
+
+    batch: Batch
+    delivery: Delivery
+    transform: str | None
+    row_accounting: str
+    staging: str
+
+    @property
+    def records(self) -> int:
+        """The number of records that the job must account for."""
+        return self.batch.landed_records
+
+    def to_json(self) -> str:
+        """The document as it is stored."""
+        batch = self.batch
+        document = {
+            "format": _FORMAT,
+            "subscription": batch.subscription,
+            "group": batch.group,
+            "batch_id": batch.id,
+            "receipt": str(batch.receipt),
+            "delivery": {"number": self.delivery.number, "token": self.delivery.token},
+            "records": self.records,
+            "ranges": ranges_to_json(batch),
+            "files": [{"uri": f.uri, "records": f.records, "bytes": f.bytes} for f in batch.files],
+            "transform": self.transform,
+            "output": batch.output,
+            "partition_by": list(batch.partition_by),
+            "row_accounting": self.row_accounting,
+            "staging": self.staging,
+        }
+        return json.dumps(document, indent=1)
+
+
+def ranges_to_json(batch: Batch) -> list[dict[str, Any]]:
+    """The batch's ranges as JSON objects with topic, partition, start, end and number of records."""
+    return [
+        {
+            "topic": r.topic,
+            "partition": r.partition,
+            "start": r.start,
+            "end": r.end,
+            "records": batch.records.get(r.at, 0),
+        }
+        for r in batch.ranges
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the lake itself says of a published batch, from the `_manifest.json` inside."""
+
+    batch_id: str
+    ranges: tuple[Range, ...]
+    records: dict[TopicPartition, int]
+    files: tuple[LandedFile, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> "Published":
+        """Read a published manifest; ValueError where it is damaged."""
+        try:
+            document = json.loads(text)
+            ranges = document["ranges"]
+            return cls(
+                batch_id=document["batch_id"],
+                ranges=tuple(Range(r["topic"], r["partition"], r["start"], r["end"]) for r in ranges),
+                records={TopicPartition(r["topic"], r["partition"]): r["records"] for r in ranges},
+                files=tuple(LandedFile(f["uri"], f["records"], f["bytes"]) for f in document["files"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no published manifest: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file that the Spark job wrote; its path is relative to the attempt's folder."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the Spark job says it did; the numbers of written and rejected rows are not its to say."""
+
+    batch_id: str
+    delivery: str
+    attempt: str
+    read: int
+    filtered: int
+    files: tuple[StagedFile, ...]
+    rejected_files: tuple[StagedFile, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> "Result":
+        """Read a result; BatchFailedError where it isn't one."""
+        try:
+            document = json.loads(text)
+            if document["format"] != _FORMAT:
+                raise BatchFailedError(f"the job's result has format {document['format']}; this is format {_FORMAT}")
+            return cls(
+                batch_id=document["batch_id"],
+                delivery=document["delivery"],
+                attempt=document["attempt"],
+                read=_count(document["read"]),
+                filtered=_count(document["filtered"]),
+                files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["files"]),
+                rejected_files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["rejected_files"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise BatchFailedError(f"the job's result can't be read ({error!r}); use batch_io to write it") from error
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} isn't a number of records")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows as the engine counted them in the Parquet footers of an attempt."""
+
+    written: int
+    rejected: int
+
+
+def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
+    """Hold a result against the manifest that it claims to have processed.
+
+    Raises BatchFailedError unless it names this batch and delivery, read every landed record, and every record
+    read was written, rejected or filtered. With `row-accounting: free` the transform may explode or aggregate.
+    """
+    if (result.batch_id, result.delivery) != (manifest.batch.id, manifest.delivery.token):
+        raise BatchFailedError(
+            f"{manifest.batch}: the result is of batch {result.batch_id}, delivery {result.delivery}, "
+            f"and not of delivery {manifest.delivery.token}; nothing of it is published"
+        )
+    if result.read != manifest.records:
+        raise BatchFailedError(
+            f"{manifest.batch}: {manifest.records} records landed and the job read {result.read}; "
+            "look for landing files that were changed or removed"
+        )
+    accounted = counts.written + counts.rejected + result.filtered
+    if manifest.row_accounting == "strict" and accounted != result.read:
+        raise BatchFailedError(
+            f"{manifest.batch}: the job read {result.read} records and accounts for {accounted} "
+            f"({counts.written} written, {counts.rejected} rejected, {result.filtered} filtered); make the "
+            "transform return what it drops as rejected or filtered, or set row-accounting: free"
+        )

@@ -1,0 +1,137 @@
+"""The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from tidegate.batch import Batch
+from tidegate.clock import SystemClock
+from tidegate.connections import kafka_client
+from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.kafka.source import KafkaSource
+from tidegate.ledger.sql import SqlLedger
+from tidegate.parquet.lake import ParquetLake
+from tidegate.parquet.landing import ParquetLanding
+from tidegate.ports import (
+    Clock,
+    Connections,
+    Lake,
+    Landing,
+    Ledger,
+    OffsetStore,
+    Processor,
+    RecordSource,
+)
+from tidegate.settings import Settings, absolute_uri
+from tidegate.spark.job import JobProcessor
+from tidegate.steps.commit import Committer
+from tidegate.steps.land import land
+from tidegate.steps.plan import Plan, Planner
+from tidegate.steps.process import process
+from tidegate.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The steps of one subscription against its ports; each is idempotent and takes only the batch's id."""
+
+    subscription: Subscription
+    output: str
+    source: RecordSource
+    offsets: OffsetStore
+    landing: Landing
+    lake: Lake
+    ledger: Ledger
+    processor: Processor
+    clock: Clock
+
+    def plan(self) -> Plan:
+        """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
+        planner = Planner(
+            subscription=self.subscription,
+            output=self.output,
+            source=self.source,
+            offsets=self.offsets,
+            ledger=self.ledger,
+            lake=self.lake,
+            clock=self.clock,
+        )
+        return planner.plan()
+
+    def land(self, batch_id: str, member: int) -> Batch:
+        """Land the share of one member; see `steps.land`."""
+        return land(
+            batch_id,
+            member,
+            poll_timeout_ms=self.subscription.poll_timeout_ms,
+            source=self.source,
+            landing=self.landing,
+            ledger=self.ledger,
+            clock=self.clock,
+        )
+
+    def process(self, batch_id: str) -> Batch | None:
+        """Deliver the batch to Spark; see `steps.process`."""
+        return process(
+            batch_id,
+            subscription=self.subscription,
+            landing=self.landing,
+            lake=self.lake,
+            ledger=self.ledger,
+            processor=self.processor,
+            clock=self.clock,
+        )
+
+    def commit(self, batch_id: str) -> Batch | None:
+        """Publish the batch and commit its offsets; see `steps.commit`."""
+        committer = Committer(
+            subscription=self.subscription,
+            offsets=self.offsets,
+            lake=self.lake,
+            ledger=self.ledger,
+            clock=self.clock,
+        )
+        return committer.commit(batch_id)
+
+
+@contextmanager
+def open_pipeline(
+    subscription: Subscription,
+    settings: Settings,
+    connections: Connections,
+    processor: Processor | None = None,
+) -> Iterator[Pipeline]:
+    """Join a subscription to the real systems; nothing is connected before it is used, and all is closed after.
+
+    Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection.
+    """
+    client = {
+        **kafka_client(connections.get(subscription.connection)),
+        **subscription.consumer.librdkafka,
+    }
+    clock = SystemClock()
+    with ExitStack() as stack:
+        source = KafkaSource(
+            client,
+            isolation_level=subscription.consumer.isolation_level,
+            timeout=subscription.poll_timeout_ms / 1000,
+        )
+        offsets = KafkaOffsets(
+            client,
+            group=subscription.consumer.group_id,
+            poll_timeout=subscription.poll_timeout_ms / 1000,
+            commit_timeout=subscription.commit_timeout_ms / 1000,
+        )
+        stack.callback(source.close)
+        stack.callback(offsets.close)
+        yield Pipeline(
+            subscription=subscription,
+            output=absolute_uri(settings.home, subscription.processing.output),
+            source=source,
+            offsets=offsets,
+            landing=ParquetLanding(settings.landing),
+            lake=ParquetLake(),
+            ledger=SqlLedger(settings.ledger),
+            processor=processor or JobProcessor(connections, subscription.processing.connection),
+            clock=clock,
+        )

@@ -1,0 +1,287 @@
+"""What the four steps need of the world: each port has a real adapter and an in-memory double in `testing`."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.manifest import Counts, Manifest, Published, Result
+from tidegate.positions import Range, TopicPartition, Watermarks
+from tidegate.subscription import TopicSelection
+
+
+class Clock(Protocol):
+    """Time, as the steps see it."""
+
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes back."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class Reader(Protocol):
+    """One reading of planned ranges: iterate over its chunks, then ask how far it came."""
+
+    def __iter__(self) -> Iterator[Sized]:
+        """Chunks of records, opaque to the steps; only the landing that belongs to the source knows them.
+
+        Ends when every range is read to its end or the deadline has passed.
+        """
+        ...
+
+    def progress(self) -> tuple[tuple[Range, int], ...]:
+        """For each planned range: as far as it was read, and how many records that part held."""
+        ...
+
+
+class RecordSource(Protocol):
+    """Where records are read from. A broker that can't be reached raises BrokerUnavailableError."""
+
+    def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
+        """The partitions that exist now, in order; a missing topic has none and is never created."""
+        ...
+
+    def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
+        """What each partition holds, as far as the subscription's isolation level lets it be read."""
+        ...
+
+    def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
+        """The first offset with a timestamp at or after the time; the end where there is none."""
+        ...
+
+    def read(self, ranges: Sequence[Range], deadline: float) -> AbstractContextManager[Reader]:
+        """Read exactly these ranges, until `deadline` on the monotonic clock at most."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed position of the group: the next offset, and the metadata that was committed with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+class Fence(Protocol):
+    """The right to commit, as long as nobody newer has taken it."""
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """The group's positions as they are now; a partition without one is left out."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+        """Commit all of these offsets with this metadata.
+
+        Raises CommitFailedError naming each partition that the broker refused, GroupInUseError while the group
+        has live members, StaleError when somebody newer holds the fence, CommitUnknownError without an answer.
+        """
+        ...
+
+
+class OffsetStore(Protocol):
+    """The committed offsets of one group."""
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """The group's positions as they are now; a partition without one is left out."""
+        ...
+
+    def fence(self) -> AbstractContextManager[Fence]:
+        """Take the right to commit; refuses with GroupInUseError, naming them, while there are live members."""
+        ...
+
+
+class LandingWriter(Protocol):
+    """One attempt of one member to land its share; on leaving its context, the files are durable."""
+
+    def write(self, chunk: Sized) -> None:
+        """Append a chunk of records of the source that belongs to this landing."""
+        ...
+
+    def files(self) -> tuple[LandedFile, ...]:
+        """What was written; complete once the context is left."""
+        ...
+
+
+class Landing(Protocol):
+    """Where a batch lies as received, and its manifests."""
+
+    def writer(self, subscription: str, batch_id: str, member: int) -> AbstractContextManager[LandingWriter]:
+        """Begin an attempt under a name of its own; nothing of an earlier attempt is touched."""
+        ...
+
+    def put_manifest(self, manifest: Manifest) -> str:
+        """Store the manifest of a delivery; its URI."""
+        ...
+
+
+class Lake(Protocol):
+    """The output folders: what deliveries staged, and what was published."""
+
+    def results(self, staging: str) -> tuple[Result, ...]:
+        """The results that drivers left below a delivery's staging folder, in order of attempt."""
+        ...
+
+    def count(self, staging: str, result: Result) -> Counts:
+        """Count rows in the footers of an attempt's files.
+
+        Raises BatchFailedError where a file is missing, has another size, or lies there unnamed.
+        """
+        ...
+
+    def has_attempt(self, staging: str, attempt: str) -> bool:
+        """Whether the attempt's folder is still staged."""
+        ...
+
+    def published(self, output: str, batch_id: str) -> Published | None:
+        """What is published under this id, from its own manifest."""
+        ...
+
+    def publish(self, manifest: Manifest, attempt: str) -> None:
+        """Make an attempt appear as `<output>/batch_id=<id>`, whole, by one rename, its manifest inside.
+
+        Raises StaleError if that is published already or the attempt is gone.
+        """
+        ...
+
+    def set_aside(self, output: str, batch_id: str) -> None:
+        """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
+        ...
+
+    def clear_staging(self, output: str, batch_id: str) -> None:
+        """Remove what a committed batch left in staging."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the ledger says of a subscription: its version, the open batch, and topics once found missing."""
+
+    version: str
+    open: Batch | None
+    missing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One line of a subscription's history."""
+
+    batch: Batch
+    deliveries: int
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class Ledger(Protocol):
+    """The record of batches, ranges, deliveries and outcomes. Transitions are refused unless `advance` allows them.
+
+    Every method is one transaction. UnavailableError where the database can't be reached.
+    """
+
+    def look(self, subscription: str) -> Glance:
+        """The subscription's version and open batch; ask before Kafka is asked."""
+        ...
+
+    def note_missing(self, subscription: str, topics: Collection[str]) -> None:
+        """Remember topics (or a pattern) that a plan found missing; known ones change nothing.
+
+        Such a topic starts at its earliest record when it appears, whatever `auto.offset.reset` says.
+        """
+        ...
+
+    def open(self, batch: Batch, version: str) -> Batch:
+        """Enter a planned batch. Raises StaleError if the version is no longer this one, or a batch is open."""
+        ...
+
+    def batch(self, batch_id: str) -> Batch:
+        """The batch as it stands. Raises StaleError if the ledger doesn't know it."""
+        ...
+
+    def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
+        """Enter a member's landing: the first report counts, later ones change nothing.
+
+        With the last member's report the ends are shrunk to what was landed and the batch becomes landed, or
+        empty if no position moves.
+        """
+        ...
+
+    def reported(self, batch_id: str, member: int) -> bool:
+        """Whether this member's landing was reported."""
+        ...
+
+    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+        """Count a delivery, and make the batch processing."""
+        ...
+
+    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+        """Enter a delivery's success; the first processed delivery wins, later ones change nothing."""
+        ...
+
+    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+        """Enter a delivery's failure; the batch becomes failed unless another delivery is further."""
+        ...
+
+    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+        """Advance a batch; a no-op if it is in this state already."""
+        ...
+
+    def deliveries(self, batch_id: str) -> int:
+        """How often a delivery of the batch was started."""
+        ...
+
+    def delivery_started(self, batch_id: str, token: str) -> datetime:
+        """When this delivery began, in UTC."""
+        ...
+
+    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+        """The newest batches first."""
+        ...
+
+    def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
+        """The offsets that the newest batch committed for this group of the subscription."""
+        ...
+
+
+class Processor(Protocol):
+    """Runs the Spark job of a delivery to its end."""
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """Run the job on this manifest; each line that it prints goes to `said`.
+
+        Raises BatchFailedError when the job fails, OverrunError when it isn't done after `timeout` seconds and
+        was stopped.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An Airflow connection. Its password and extras are secrets: never print one."""
+
+    id: str
+    type: str
+    host: str | None
+    port: int | None
+    login: str | None
+    password: str | None
+    extra: Mapping[str, object]
+
+    def __repr__(self) -> str:
+        """Name and type; nothing secret."""
+        return f"Connection({self.id!r}, {self.type!r})"
+
+
+class Connections(Protocol):
+    """Airflow's connections."""
+
+    def get(self, connection_id: str) -> Connection:
+        """The connection of this id. Raises WrongDefinitionError if there is none."""
+        ...

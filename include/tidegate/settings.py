@@ -1,0 +1,117 @@
+"""The settings of an installation, read from the environment once: where definitions, ledger and landing are.
+
+`TIDEGATE_HOME` is the folder that relative paths start from, `TIDEGATE_SUBSCRIPTIONS` the folder of the
+definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os.path import normpath
+from pathlib import Path
+
+from tidegate.errors import WrongDefinitionError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SECRET_IN_QUERY = re.compile(r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key|credential)[^=&]*=)[^&#]*")
+_SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Absolute folders, the ledger's SQLAlchemy URL and the landing's URI."""
+
+    home: Path
+    subscriptions: Path
+    ledger: str = field(repr=False)  # its password
+    landing: str = field(repr=False)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read the settings; an empty variable counts as unset. Raises WrongDefinitionError naming it."""
+        home = _expanded(environ.get("TIDEGATE_HOME") or str(PROJECT)).absolute()
+        if not home.is_dir():
+            raise WrongDefinitionError(f"TIDEGATE_HOME is {home}, which isn't a folder: create or unset it")
+        folder = environ.get("TIDEGATE_SUBSCRIPTIONS") or "include/subscriptions"
+        return cls(
+            home=home,
+            subscriptions=Path(normpath(home / _expanded(folder))),
+            ledger=_ledger_url(home, environ.get("TIDEGATE_LEDGER") or "sqlite:///data/ledger.db"),
+            landing=_landing_uri(home, environ.get("TIDEGATE_LANDING") or "data/landing"),
+        )
+
+    def redacted(self) -> dict[str, str]:
+        """The settings under their variables' names, for display: no password."""
+        return {
+            "TIDEGATE_HOME": str(self.home),
+            "TIDEGATE_SUBSCRIPTIONS": str(self.subscriptions),
+            "TIDEGATE_LEDGER": redact(self.ledger),
+            "TIDEGATE_LANDING": redact(self.landing),
+        }
+
+
+def scheme(path_or_uri: str) -> str | None:
+    """The scheme of a URI, in small letters; None for a path."""
+    found = _SCHEME.match(path_or_uri)
+    return found[1].lower() if found else None
+
+
+def absolute_uri(home: Path, path_or_uri: str) -> str:
+    """The one spelling of a place: a URI, without a slash at its end.
+
+    A path, relative to `home` or absolute, becomes `file://` and the absolute path, without percent-encoding:
+    Spark takes the characters of a path as they are. `file:/x` becomes `file:///x`. Other URIs stay. Raises
+    WrongDefinitionError for a file URI that names a host.
+    """
+    kind = scheme(path_or_uri)
+    if kind is None:
+        return f"file://{_normal(str(home / _expanded(path_or_uri)))}"
+    rest = path_or_uri[len(kind) + 1 :]
+    if kind != "file":
+        return f"{kind}:{rest}".rstrip("/")
+    path = rest.removeprefix("//")
+    if not path.startswith("/"):
+        raise WrongDefinitionError(
+            f"{path_or_uri} names a host where a folder was meant: write file:///{path} or a path"
+        )
+    return f"file://{_normal(path)}"
+
+
+def redact(url: str) -> str:
+    """A URL for display: passwords in its address and in its query become ***."""
+    return _SECRET_IN_QUERY.sub(r"\1***", _SECRET_IN_ADDRESS.sub(r"\1***@", url))
+
+
+def _expanded(path: str) -> Path:
+    """The path with a leading `~/` replaced by the user's home folder."""
+    return Path.home() / path[2:] if path == "~" or path.startswith("~/") else Path(path)
+
+
+def _normal(path: str) -> str:
+    return "/" + normpath(path).lstrip("/")
+
+
+def _landing_uri(home: Path, path_or_uri: str) -> str:
+    try:
+        return absolute_uri(home, path_or_uri)
+    except WrongDefinitionError as error:
+        raise WrongDefinitionError(f"TIDEGATE_LANDING: {error}") from None
+
+
+def _ledger_url(home: Path, url: str) -> str:
+    if "://" not in url:
+        raise WrongDefinitionError(
+            "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:///data/ledger.db or "
+            "postgresql+psycopg2://user:password@host/database"
+        )
+    dialect, _, rest = url.partition("://")
+    if dialect.partition("+")[0] != "sqlite":
+        return url
+    path, mark, query = rest.removeprefix("/").partition("?")
+    if path in ("", ":memory:"):
+        raise WrongDefinitionError(
+            f"TIDEGATE_LEDGER is {url}, a database in memory, empty for each task anew: name a file"
+        )
+    return f"{dialect}:///{home / path}{mark}{query}"

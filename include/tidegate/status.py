@@ -1,0 +1,94 @@
+"""Where a subscription stands: its committed positions and lag, its open batch, its last outcomes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import BrokerUnavailableError
+from tidegate.pipeline import Pipeline
+from tidegate.ports import Outcome
+from tidegate.positions import TopicPartition
+from tidegate.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One partition: the group's committed offset (None without one) and the end that it could read to now."""
+
+    at: TopicPartition
+    committed: int | None
+    earliest: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets between the committed one, or else the earliest, and the end."""
+        return self.end - (self.earliest if self.committed is None else self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A subscription as Kafka and the ledger tell it; `unavailable` says why Kafka told nothing."""
+
+    subscription: Subscription
+    standings: tuple[Standing, ...]
+    history: tuple[Outcome, ...]
+    unavailable: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions together; None where Kafka couldn't be asked."""
+        return None if self.unavailable else sum(s.lag for s in self.standings)
+
+    @property
+    def open(self) -> Outcome | None:
+        """The batch that isn't finished."""
+        return next((o for o in self.history if o.batch.state.is_open), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as `tidegate status --json` prints it."""
+        return {
+            "subscription": self.subscription.name,
+            "group": self.subscription.consumer.group_id,
+            "lag": self.lag,
+            "positions": [
+                {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
+                for s in self.standings
+            ],
+            "open": outcome_to_json(self.open) if self.open else None,
+            "batches": [outcome_to_json(o) for o in self.history],
+            "unavailable": self.unavailable,
+        }
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """One batch of the history: times in ISO 8601, seconds from its opening to its end."""
+    batch, closed = outcome.batch, outcome.closed_at
+    return {
+        "batch_id": batch.id,
+        "state": str(batch.state),
+        "deliveries": outcome.deliveries,
+        "records": batch.landed_records,
+        "rows": batch.rows,
+        "rejected": batch.rejected,
+        "opened_at": outcome.opened_at.isoformat(),
+        "closed_at": closed.isoformat() if closed else None,
+        "seconds": round((closed - outcome.opened_at).total_seconds(), 3) if closed else None,
+        "reason": batch.reason,
+    }
+
+
+def status_of(pipeline: Pipeline, limit: int) -> Status:
+    """Ask Kafka and the ledger; without Kafka, what the ledger knows."""
+    subscription = pipeline.subscription
+    history = pipeline.ledger.history(subscription.name, limit)
+    try:
+        partitions = pipeline.source.partitions(subscription.topics)
+        marks = pipeline.source.watermarks(partitions)
+        committed = pipeline.offsets.committed(partitions)
+    except BrokerUnavailableError as away:
+        return Status(subscription, (), history, str(away))
+    standings = tuple(
+        Standing(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
+        for tp in partitions
+    )
+    return Status(subscription, standings, history)

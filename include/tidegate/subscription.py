@@ -1,0 +1,152 @@
+"""The values of a subscription: what a user's definition says, checked and with its defaults filled in.
+
+`tidegate.definition` makes them from a file; the steps only ever read them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Scalar = str | int | float | bool
+
+Severity = Literal["error", "warning"]
+OffsetReset = Literal["earliest", "latest", "none"]
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+CommitStrategy = Literal["after-processing"]
+FailureStrategy = Literal["fail"]
+CommitFence = Literal["transactional", "none"]
+OnDataLoss = Literal["fail", "reset"]
+RowAccounting = Literal["strict", "free"]
+LandingEngine = Literal["python"]
+CursorType = Literal["TRIM_HORIZON", "LATEST", "AT_TIME", "AT_OFFSET", "AFTER_OFFSET"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a definition, and where.
+
+    `line` counts from 1 and is 0 where no line says it (a file that can't be read). `property` is the path
+    of names joined by dots (`consumer.max.poll.records`), empty where the whole file is meant.
+    """
+
+    message: str
+    rule: str
+    property: str = ""
+    value: Scalar | None = None
+    severity: Severity = "error"
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.severity}: {self.message} [{self.rule}]"
+
+    def to_json(self) -> dict[str, Scalar | None]:
+        """The problem as `tidegate check --json` prints it."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "property": self.property,
+            "value": self.value,
+            "rule": self.rule,
+            "severity": self.severity,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True)
+class TopicNames:
+    """Topics by name, in the order of the definition."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TopicPattern:
+    """All topics whose whole name matches a regular expression (Java's `Pattern.matches`, not a search)."""
+
+    pattern: str
+
+    def matches(self, topic: str) -> bool:
+        """Whether the pattern matches the name from its first to its last character."""
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True)
+class TopicPartitions:
+    """Chosen partitions: topic -> partition numbers, ascending. Partitions that appear later aren't taken."""
+
+    partitions: Mapping[str, tuple[int, ...]] = field(hash=False)
+
+
+TopicSelection = TopicNames | TopicPattern | TopicPartitions
+
+
+@dataclass(frozen=True)
+class ConsumerProperties:
+    """The `consumer:` section: what the engine itself acts on, and the client configuration made of it all.
+
+    `librdkafka` lacks only what the connection knows (addresses, credentials). Its `auto.offset.reset` is
+    always `error`: every read starts at a planned position, and `auto_offset_reset` is plan's to apply.
+    """
+
+    group_id: str
+    max_poll_records: int
+    max_poll_interval_ms: int
+    auto_offset_reset: OffsetReset
+    isolation_level: IsolationLevel
+    librdkafka: Mapping[str, Scalar] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a group's very first batch starts, in the terms of OCI Streaming's cursors.
+
+    `time` (with its zone) belongs to AT_TIME, `offset` to AT_OFFSET and AFTER_OFFSET; it holds for every
+    partition. A group that has committed ignores its cursor.
+    """
+
+    type: CursorType
+    time: datetime | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Processing:
+    """How a landed batch becomes output.
+
+    `transform` is `module:function` under spark_jobs/, None to write the records as they came. `output` is
+    the path or URI as written; `tidegate.settings.absolute_uri` places it.
+    """
+
+    output: str
+    connection: str
+    transform: str | None
+    partition_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One definition file. `name` is the file's stem and the DAG's id; durations are in milliseconds."""
+
+    name: str
+    description: str
+    schedule: str | None
+    connection: str
+    topics: TopicSelection
+    members: int
+    consumer: ConsumerProperties
+    poll_timeout_ms: int
+    commit_timeout_ms: int
+    commit_strategy: CommitStrategy
+    failure_strategy: FailureStrategy
+    commit_fence: CommitFence
+    on_data_loss: OnDataLoss
+    cursor: Cursor | None
+    max_retries: int
+    retry_delay_ms: int
+    row_accounting: RowAccounting
+    landing_engine: LandingEngine
+    processing: Processing

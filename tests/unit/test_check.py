@@ -1,0 +1,162 @@
+"""The checks between definitions, and against spark_jobs/."""
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.check import Report, examine
+from tidegate.settings import PROJECT
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "spark_jobs/transforms").mkdir(parents=True)
+    (tmp_path / "spark_jobs/transforms/flights.py").write_text(
+        "raise RuntimeError('imported')\n"
+        "from elsewhere import borrowed as lent\n"
+        "def departures(rows):\n    def inner(): ...\n    return rows\n"
+        "arrivals = departures\n"
+    )
+    (tmp_path / "spark_jobs/broken.py").write_text("def x(:\n")
+    (tmp_path / "spark_jobs/nulls.py").write_bytes(b"\0")
+    (tmp_path / "definitions").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def define(home):
+    def write(name: str, group: str = "", output: str = "", more: str = "", processing: str = "") -> Path:
+        path = home / "definitions" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"topics: [flights]\nconsumer:\n  group.id: {group or name}\n"
+            f"processing:\n  output: {output or name}\n{processing}{more}"
+        )
+        return path
+
+    return write
+
+
+def checked(home: Path) -> Report:
+    return examine([home / "definitions"], home)
+
+
+def told(report: Report) -> list[tuple[str, int, str, str]]:
+    return [(Path(each.file).name, each.line, each.property, each.rule) for each in report.problems]
+
+
+def test_good_definitions_have_no_problems(home, define):
+    define("a", processing="  transform: transforms.flights:departures\n")
+    define("b")
+    report = checked(home)
+    assert report.problems == ()
+    assert [each.name for each in report.subscriptions] == ["a", "b"]
+
+
+def test_all_problems_of_all_files_at_once(home, define):
+    define("a", more="members: 0\nfoo: 1\n")
+    define("b", more="poll-timeout.ms: 300000\n")
+    define("c", more="bar: 1\n")
+    report = checked(home)
+    assert told(report) == [
+        ("a.yaml", 6, "members", "allowed"),
+        ("a.yaml", 7, "foo", "unknown"),
+        ("b.yaml", 6, "poll-timeout.ms", "R1"),
+        ("c.yaml", 6, "bar", "unknown"),
+    ]
+    assert [each.name for each in report.subscriptions] == ["b"]
+    assert len(report.errors) == 3
+
+
+def test_a_group_belongs_to_one_subscription(home, define):
+    define("a", group="shared")
+    define("b", group="shared")
+    define("c")
+    report = checked(home)
+    assert told(report) == [
+        ("a.yaml", 3, "consumer.group.id", "shared-group"),
+        ("b.yaml", 3, "consumer.group.id", "shared-group"),
+    ]
+    assert "b.yaml" in report.problems[0].message
+    assert "shared" in str(report.problems[0].value)
+    assert [each.name for each in report.subscriptions] == ["c"]
+
+
+def test_the_same_group_on_another_cluster_is_another_group(home, define):
+    define("a", group="shared")
+    define("b", group="shared", more="connection: kafka_other\n")
+    assert checked(home).problems == ()
+
+
+def test_a_shared_group_is_found_beside_other_errors(home, define):
+    define("a", group="shared", more="members: 0\n")
+    define("b", group="shared")
+    assert ("b.yaml", 3, "consumer.group.id", "shared-group") in told(checked(home))
+
+
+@pytest.mark.parametrize("other", ["lake", "./lake/", "x/../lake", "{home}/lake", "file://{home}/lake"])
+def test_an_output_belongs_to_one_subscription_however_it_is_spelt(home, define, other):
+    define("a", output="lake")
+    define("b", output=other.format(home=home))
+    assert told(checked(home)) == [
+        ("a.yaml", 5, "processing.output", "shared-output"),
+        ("b.yaml", 5, "processing.output", "shared-output"),
+    ]
+
+
+def test_an_output_does_not_lie_within_another(home, define):
+    define("a", output="lake")
+    define("b", output="lake/b")
+    define("c", output="lakes")
+    assert told(checked(home)) == [("b.yaml", 5, "processing.output", "shared-output")]
+
+
+@pytest.mark.parametrize("function", ["departures", "arrivals", "lent"])
+def test_a_transform_is_found_without_importing_it(home, define, function):
+    define("a", processing=f"  transform: transforms.flights:{function}\n")
+    assert checked(home).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ("transforms.fligths:departures", "there is no"),
+        ("transforms:departures", "there is no"),
+        ("transforms.flights:departure", "did you mean departures?"),
+        ("transforms.flights:inner", "has no function inner"),
+        ("broken:x", "isn't Python"),
+        ("nulls:x", "isn't Python"),
+    ],
+)
+def test_a_transform_that_is_not_there(home, define, transform, said):
+    define("a", processing=f"  transform: {transform}\n")
+    report = checked(home)
+    assert told(report) == [("a.yaml", 6, "processing.transform", "no-transform")]
+    assert said in report.problems[0].message
+
+
+def test_one_name_in_two_folders_would_be_one_dag(home, define):
+    define("a")
+    (home / "more").mkdir()
+    (home / "more/a.yaml").write_text("topics: [x]\nconsumer: {group.id: other}\nprocessing: {output: other}\n")
+    report = examine([home / "definitions", home / "more"], home)
+    assert [each.rule for each in report.problems] == ["shared-name", "shared-name"]
+
+
+def test_a_file_given_twice_is_one_file(home, define):
+    path = define("a")
+    assert len(examine([home / "definitions", path], home).subscriptions) == 1
+
+
+def test_a_yml_file_would_not_become_a_dag(home, define):
+    define("a").rename(home / "definitions/a.yml")
+    assert told(checked(home)) == [("a.yml", 0, "", "name")]
+
+
+def test_an_empty_folder_is_a_warning_and_a_missing_file_an_error(home):
+    report = examine([home / "definitions", home / "none.yaml"], home)
+    assert [(each.rule, each.severity) for each in report.problems] == [("unreadable", "error"), ("empty", "warning")]
+
+
+def test_the_project_s_own_definitions_are_right():
+    assert examine([PROJECT / "include/subscriptions"]).problems == ()

@@ -1,0 +1,31 @@
+"""The single-file Spark jobs import only what they may; import-linter watches over the packages."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+JOBS = Path(__file__).parents[2] / "spark_jobs"
+FORBIDDEN = {"airflow", "confluent_kafka", "tidegate", "tidegate_local", "tidegate_airflow"}
+
+
+def imported(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name.split(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.split(".")[0])
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("job", sorted(JOBS.glob("*.py")), ids=lambda path: path.name)
+def test_a_spark_job_knows_nothing_of_kafka_airflow_or_the_engine(job: Path) -> None:
+    assert not imported(job.read_text()) & FORBIDDEN
+
+
+def test_a_forbidden_import_would_be_found() -> None:
+    assert imported("def f():\n    from tidegate.batch import Batch\n") & FORBIDDEN

@@ -1,0 +1,169 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.batch import Batch, Delivery, LandedFile, State
+from tidegate.errors import BatchFailedError
+from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile, audit, ranges_to_json
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+
+offsets = st.integers(0, 2**63 - 1)
+texts = st.text(max_size=20)
+
+
+def manifest(
+    ranges: tuple[Range, ...] = (Range("t", 0, 0, 10),),
+    records: dict[TopicPartition, int] | None = None,
+    files: tuple[LandedFile, ...] = (LandedFile("file:///landing/0.parquet", 8, 100),),
+    row_accounting: str = "strict",
+) -> Manifest:
+    batch = Batch(
+        id="b1",
+        subscription="flights",
+        group="g",
+        receipt=Receipt("inc"),
+        ranges=ranges,
+        shares=(tuple(r.at for r in ranges),),
+        output="file:///lake/flights",
+        partition_by=("carrier",),
+        state=State.PROCESSING,
+        records={TopicPartition("t", 0): 8} if records is None else records,
+        files=files,
+    )
+    return Manifest(
+        batch, Delivery(2, "tok"), "transforms.flights:departures", row_accounting, "file:///staging/b1-tok"
+    )
+
+
+RESULT = Result("b1", "tok", "a1", read=8, filtered=1, files=(), rejected_files=())
+
+DOCUMENT: dict[str, Any] = {
+    "format": 1,
+    "batch_id": "b1",
+    "delivery": "tok",
+    "attempt": "a1",
+    "read": 8,
+    "filtered": 1,
+    "files": [{"path": "carrier=UA/part-0.parquet", "bytes": 10}],
+    "rejected_files": [{"path": "_rejected/part-0.parquet", "bytes": 5}],
+}
+
+
+@st.composite
+def landings(draw: st.DrawFn) -> Manifest:
+    """A manifest of ranges, records and files of any kind."""
+    partitions = draw(st.sets(st.tuples(texts, st.integers(0, 10**6)), max_size=6))
+    ranges = []
+    for topic, partition in sorted(partitions):
+        start, end = sorted((draw(offsets), draw(offsets)))
+        ranges.append(Range(topic, partition, start, end))
+    files = draw(st.lists(st.builds(LandedFile, texts, offsets, offsets), max_size=4))
+    return manifest(tuple(ranges), {r.at: draw(offsets) for r in ranges}, tuple(files))
+
+
+# The manifest
+
+
+@given(landings())
+def test_what_is_published_comes_back_from_its_manifest(some: Manifest) -> None:
+    published = Published.from_json(some.to_json())
+    assert published == Published(some.batch.id, some.batch.ranges, dict(some.batch.records), some.batch.files)
+
+
+def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
+    document = json.loads(manifest().to_json())
+    assert document == {
+        "format": 1,
+        "subscription": "flights",
+        "group": "g",
+        "batch_id": "b1",
+        "receipt": "tidegate1 inc - 0",
+        "delivery": {"number": 2, "token": "tok"},
+        "records": 8,
+        "ranges": [{"topic": "t", "partition": 0, "start": 0, "end": 10, "records": 8}],
+        "files": [{"uri": "file:///landing/0.parquet", "records": 8, "bytes": 100}],
+        "transform": "transforms.flights:departures",
+        "output": "file:///lake/flights",
+        "partition_by": ["carrier"],
+        "row_accounting": "strict",
+        "staging": "file:///staging/b1-tok",
+    }
+
+
+def test_a_partition_without_records_has_none() -> None:
+    assert ranges_to_json(manifest(records={}).batch)[0]["records"] == 0
+
+
+# The result
+
+
+def test_a_result_is_read_as_the_job_wrote_it() -> None:
+    assert Result.from_json(json.dumps(DOCUMENT)) == replace(
+        RESULT,
+        files=(StagedFile("carrier=UA/part-0.parquet", 10),),
+        rejected_files=(StagedFile("_rejected/part-0.parquet", 5),),
+    )
+
+
+@pytest.mark.parametrize("missing", DOCUMENT)
+def test_a_result_that_lacks_anything_fails_the_batch(missing: str) -> None:
+    with pytest.raises(BatchFailedError, match=missing):
+        Result.from_json(json.dumps({name: value for name, value in DOCUMENT.items() if name != missing}))
+
+
+@given(
+    st.text(max_size=30)
+    | st.recursive(st.none() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(texts, inner)).map(
+        json.dumps
+    )
+)
+def test_what_is_no_result_fails_the_batch(text: str) -> None:
+    with pytest.raises(BatchFailedError):
+        Result.from_json(text)
+
+
+def test_a_result_of_another_format_fails_the_batch() -> None:
+    with pytest.raises(BatchFailedError, match="has format 2; this is format 1"):
+        Result.from_json(json.dumps(DOCUMENT | {"format": 2}))
+
+
+# The audit
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), st.integers(0, 40))
+def test_a_strict_audit_accounts_for_every_record(written: int, rejected: int, filtered: int, records: int) -> None:
+    some = manifest(records={TopicPartition("t", 0): records})
+    result = replace(RESULT, read=records, filtered=filtered)
+    if written + rejected + filtered == records:
+        audit(some, result, Counts(written, rejected))
+    else:
+        with pytest.raises(
+            BatchFailedError, match=rf"{records} records and accounts for {written + rejected + filtered}"
+        ):
+            audit(some, result, Counts(written, rejected))
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
+def test_a_free_audit_lets_a_transform_explode_or_aggregate(written: int, rejected: int, filtered: int) -> None:
+    audit(manifest(row_accounting="free"), replace(RESULT, filtered=filtered), Counts(written, rejected))
+
+
+@pytest.mark.parametrize("row_accounting", ["strict", "free"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (replace(RESULT, batch_id="b2"), "result is of batch b2"),
+        (replace(RESULT, delivery="other"), "delivery other"),
+        (replace(RESULT, read=7), "8 records landed and the job read 7"),
+        (replace(RESULT, read=9), "8 records landed and the job read 9"),
+    ],
+    ids=["batch", "delivery", "fewer", "more"],
+)
+def test_no_audit_takes_a_result_of_something_else(row_accounting: str, wrong: Result, message: str) -> None:
+    with pytest.raises(BatchFailedError, match=message):
+        audit(manifest(row_accounting=row_accounting), wrong, Counts(7, 0))
