@@ -1,0 +1,89 @@
+"""Process: one delivery of a landed batch to Spark, and the audit of what it left."""
+
+import logging
+
+from tidegate.batch import Batch, Delivery, State
+from tidegate.errors import BatchFailedError, TidegateError
+from tidegate.manifest import Manifest, audit
+from tidegate.ports import Clock, Lake, Landing, Ledger, Processor
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.COMMITTED})
+
+
+def process(
+    batch_id: str,
+    *,
+    subscription: Subscription,
+    landing: Landing,
+    lake: Lake,
+    ledger: Ledger,
+    processor: Processor,
+    clock: Clock,
+) -> Batch | None:
+    """Deliver a batch to the Spark job, unless a delivery of it was processed before; None without records.
+
+    Raises BatchFailedError when the job fails or its result doesn't account for every landed record,
+    OverrunError after `consumer.max.poll.interval.ms`; the ledger has the failed delivery then.
+    """
+    batch = ledger.batch(batch_id)
+    if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
+        log.info("%s holds no records: nothing to process", batch)
+        return None
+    if batch.state in _PAST_PROCESSING:
+        log.info("%s is %s already: nothing to process", batch, batch.state)
+        return batch
+    delivery = ledger.start_delivery(batch_id, clock.now())
+    manifest = Manifest(
+        batch=batch,
+        delivery=delivery,
+        transform=subscription.processing.transform,
+        row_accounting=subscription.row_accounting,
+        staging=staging_of(batch, delivery),
+    )
+    began = clock.monotonic()
+    try:
+        batch = _deliver(manifest, subscription, landing=landing, lake=lake, ledger=ledger, processor=processor)
+    except TidegateError as error:
+        ledger.failed(batch_id, delivery, str(error))
+        raise
+    log.info(
+        "%s: delivery %d wrote %s rows and rejected %s of %d records, %.1f s",
+        batch,
+        delivery.number,
+        batch.rows,
+        batch.rejected,
+        batch.landed_records,
+        clock.monotonic() - began,
+    )
+    return batch
+
+
+def staging_of(batch: Batch, delivery: Delivery) -> str:
+    """The URI of the folder that this delivery alone writes below; the token, not the number, makes it unique."""
+    return f"{batch.output}/_staging/{batch.id}-{delivery.token}"
+
+
+def _deliver(
+    manifest: Manifest,
+    subscription: Subscription,
+    *,
+    landing: Landing,
+    lake: Lake,
+    ledger: Ledger,
+    processor: Processor,
+) -> Batch:
+    uri = landing.put_manifest(manifest)
+    processor.run(uri, subscription.consumer.max_poll_interval_ms / 1000, lambda line: log.info("job: %s", line))
+    results = lake.results(manifest.staging)
+    if not results:
+        raise BatchFailedError(
+            f"{manifest.batch}: the job ended well and left no result below {manifest.staging}; end it with "
+            "batch_io.write_outcome"
+        )
+    result = results[0]
+    counts = lake.count(manifest.staging, result)
+    audit(manifest, result, counts)
+    return ledger.processed(manifest.batch.id, manifest.delivery, result, counts)

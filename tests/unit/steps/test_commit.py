@@ -1,0 +1,149 @@
+import pytest
+from world import World, deliver, planned
+
+from tidegate.batch import State
+from tidegate.errors import (
+    BatchFailedError,
+    CommitFailedError,
+    CommitUnknownError,
+    GroupInUseError,
+    OverrunError,
+    StaleError,
+)
+from tidegate.positions import TopicPartition
+
+P0 = TopicPartition("orders", 0)
+
+
+def processed(world: World) -> str:
+    world.produce(5)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.pipeline().process(batch.id)
+    return batch.id
+
+
+def test_a_processed_batch_is_published_and_committed_at_its_next_offset() -> None:
+    world = World()
+    batch = world.pipeline().commit(processed(world))
+    assert batch is not None
+    assert (batch.state, world.committed(), world.published()) == (State.COMMITTED, 5, [(0, 5)])
+    assert not any(world.lake.staged.values())
+
+
+def test_a_second_commit_changes_nothing() -> None:
+    world = World()
+    batch_id = processed(world)
+    first = world.pipeline().commit(batch_id)
+    assert world.pipeline().commit(batch_id) == first
+    assert len(world.offsets.commits) == 2  # the anchor and the batch
+
+
+@pytest.mark.parametrize("step", ["planned", "landed", "failed"])
+def test_nothing_is_committed_before_the_job_succeeded(step: str) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    if step != "planned":
+        pipeline.land(plan.batch.id, 0)
+    if step == "failed":
+        world.processor.failures.append("no memory")
+        with pytest.raises(BatchFailedError):
+            pipeline.process(plan.batch.id)
+    with pytest.raises(BatchFailedError, match=f"{step}.*" + ("no memory" if step == "failed" else "next run")):
+        pipeline.commit(plan.batch.id)
+    assert (world.committed(), world.published()) == (0, [])
+
+
+def test_a_group_moved_by_somebody_is_not_committed_over() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.offsets.reset({P0: 2})
+    with pytest.raises(StaleError, match="moved by somebody else"):
+        world.pipeline().commit(batch_id)
+    assert (world.committed(), world.published()) == (2, [])
+
+
+def test_live_members_are_refused_by_name() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.offsets.join("console-consumer")
+    with pytest.raises(GroupInUseError, match="console-consumer"):
+        world.pipeline().commit(batch_id)
+    world.offsets.leave("console-consumer")
+    assert world.pipeline().commit(batch_id) is not None
+
+
+def test_a_refused_partition_fails_the_commit_and_the_next_run_finishes_it() -> None:
+    world = World(partitions=2)
+    world.produce(3, partition=1)
+    batch_id = processed(world)
+    world.offsets.refuse(TopicPartition("orders", 1), "not authorised")
+    with pytest.raises(CommitFailedError, match=r"partition 1.*not authorised"):
+        world.pipeline().commit(batch_id)
+    world.offsets._refusals.clear()
+    assert deliver(world.pipeline()) is not None
+    assert (world.committed(0), world.committed(1)) == (5, 3)
+    assert len(world.lake.published_attempts) == 1
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_commit_without_an_answer_is_found_out_by_the_next_run(carried_out: bool) -> None:
+    world = World()
+    batch_id = processed(world)
+    world.offsets.lose_answer(carried_out=carried_out)
+    with pytest.raises(CommitUnknownError):
+        world.pipeline().commit(batch_id)
+    deliver(world.pipeline())
+    assert world.ledger.batch(batch_id).state is State.COMMITTED
+    assert (world.committed(), world.published()) == (5, [(0, 5)])
+
+
+def test_too_long_from_start_to_publish_publishes_nothing_and_is_delivered_again() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.clock.wait(301)
+    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+        world.pipeline().commit(batch_id)
+    assert (world.committed(), world.published()) == (0, [])
+    assert deliver(world.pipeline()) is not None
+    assert world.ledger.deliveries(batch_id) == 2
+
+
+def test_a_published_batch_commits_however_late() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.offsets.lose_answer(carried_out=False)
+    with pytest.raises(CommitUnknownError):
+        world.pipeline().commit(batch_id)
+    world.clock.wait(10_000)
+    assert world.pipeline().commit(batch_id) is not None
+
+
+def test_staging_that_is_gone_is_delivered_again() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.lake.staged.clear()
+    with pytest.raises(BatchFailedError, match="gone"):
+        world.pipeline().commit(batch_id)
+    assert deliver(world.pipeline()) is not None
+    assert world.published() == [(0, 5)]
+
+
+def test_a_second_ledger_with_the_same_group_cannot_commit_twice() -> None:
+    world = World()
+    other = World()
+    other.__dict__.update({**world.__dict__, "ledger": other.ledger})
+    batch_id = processed(world)
+    twin = planned(other.pipeline())
+    assert twin is not None
+    assert twin.id == batch_id
+    other.pipeline().process(twin.id)
+    assert world.pipeline().commit(batch_id) is not None
+    settled = other.pipeline().commit(twin.id)
+    assert settled is not None
+    assert settled.state is State.COMMITTED
+    assert world.published() == [(0, 5)]
+    assert len(world.offsets.commits) == 2
