@@ -1,0 +1,1 @@
+"""The ledger: the SQL database of batches, ranges, deliveries and outcomes; what is open, and why."""

@@ -1,0 +1,60 @@
+"""Brings the ledger's database to the schema that this version of Tidegate reads and writes."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from tidegate.errors import WrongDefinitionError
+from tidegate.ledger.database import Database
+
+REVISIONS = ("0001",)
+VERSION_TABLE = "tidegate_schema"
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+def migrate(database: Database) -> None:
+    """Make the tables, or bring them to the newest revision; does nothing if they are there.
+
+    Several processes may do so at once: SQLite lets them in one by one, PostgreSQL rolls back all but one, and then
+    the others find it done. Raises WrongDefinitionError for a database of a newer Tidegate, UnavailableError for
+    one that can't be reached.
+    """
+    if not _is_due(database):
+        return
+    try:
+        with database.write() as connection:
+            _upgrade(connection)
+    except DBAPIError:
+        if _is_due(database):
+            raise
+
+
+def _is_due(database: Database) -> bool:
+    with database.read() as connection:
+        revision = _revision(connection)
+    if revision is not None and revision not in REVISIONS:
+        raise WrongDefinitionError(
+            f"the ledger {database.name} has schema {revision} and this Tidegate knows {REVISIONS[-1]} at most: "
+            "use the newer Tidegate that made it, or name another database in TIDEGATE_LEDGER"
+        )
+    return revision != REVISIONS[-1]
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    revision: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
+    return revision
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - takes a second, and is seldom needed
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = VERSION_TABLE
+    command.upgrade(config, "head")

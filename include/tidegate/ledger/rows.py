@@ -1,0 +1,239 @@
+"""Batches as rows: how the ledger's tables are read into values, and written from them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, Table, delete, insert, select, update
+
+from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.ledger.rules import unknown_delivery
+from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
+from tidegate.ports import Outcome
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+
+_Rows = Sequence[Row[Any]]
+
+
+def read(connection: Connection, ids: Select[tuple[str]]) -> tuple[Outcome, ...]:
+    """The batches that the query names, whole, newest first."""
+    query = select(batches).where(batches.c.id.in_(ids)).order_by(batches.c.number.desc())
+    found = connection.execute(query).all()
+    if not found:
+        return ()
+    ranges_of = _by_batch(connection, ranges, ids)
+    files_of = _by_batch(connection, files, ids)
+    deliveries_of = _by_batch(connection, deliveries, ids)
+    return tuple(_outcome(row, ranges_of[row.id], files_of[row.id], deliveries_of[row.id]) for row in found)
+
+
+def enter(connection: Connection, batch: Batch, number: int, now: datetime) -> None:
+    """Write a batch that is opened, as its subscription's write of this number.
+
+    Of an earlier opening of the same id only the deliveries stay.
+    """
+    opening = connection.scalar(select(batches.c.opening).where(batches.c.id == batch.id))
+    row = _row(batch, number, now) | {"opening": (opening or 0) + 1}
+    if opening is None:
+        connection.execute(insert(batches).values(row))
+    else:
+        for table in (ranges, files, landings):
+            connection.execute(delete(table).where(table.c.batch_id == batch.id))
+        connection.execute(update(batches).where(batches.c.id == batch.id).values(row))
+    connection.execute(insert(ranges), _range_rows(batch))
+
+
+def save(connection: Connection, batch: Batch, now: datetime) -> None:
+    """Write how far a batch has come."""
+    values = _progress(batch) | {"closed_at": None if batch.state.is_open else now}
+    connection.execute(update(batches).where(batches.c.id == batch.id).values(values))
+
+
+def save_landed(connection: Connection, batch_id: str, now: datetime) -> None:
+    """Write that every member has reported, which brings their ends, records and files into force."""
+    connection.execute(update(batches).where(batches.c.id == batch_id).values(landed_at=now))
+
+
+def save_report(connection: Connection, batch: Batch, member: int, landed: Landed, now: datetime) -> None:
+    """Write a member's report, which comes into force with the last one."""
+    connection.execute(insert(landings).values(batch_id=batch.id, member=member, reported_at=now))
+    for reached in landed.ranges:
+        of_range = (
+            ranges.c.batch_id == batch.id,
+            ranges.c.topic == reached.topic,
+            ranges.c.partition == reached.partition,
+        )
+        values = {"end_offset": reached.end, "records": landed.records.get(reached.at, 0)}
+        connection.execute(update(ranges).where(*of_range).values(values))
+    _insert_files(connection, batch.id, member, landed.files)
+
+
+def reports(connection: Connection, batch_id: str) -> dict[int, Landed]:
+    """The reports so far, by member."""
+    members = connection.scalars(select(landings.c.member).where(landings.c.batch_id == batch_id)).all()
+    of_batch = select(batches.c.id).where(batches.c.id == batch_id)
+    range_rows = _by_batch(connection, ranges, of_batch)[batch_id]
+    file_rows = _by_batch(connection, files, of_batch)[batch_id]
+    return {
+        member: Landed(
+            ranges=tuple(_range(row, row.end_offset) for row in range_rows if _is_reported(row, member)),
+            records={_at(row): row.records for row in range_rows if _is_reported(row, member)},
+            files=tuple(_file(row) for row in file_rows if row.member == member),
+        )
+        for member in members
+    }
+
+
+def save_delivery(connection: Connection, batch_id: str, delivery: Delivery, now: datetime) -> None:
+    """Write a delivery that begins."""
+    opening = select(batches.c.opening).where(batches.c.id == batch_id).scalar_subquery()
+    row = {"token": delivery.token, "batch_id": batch_id, "number": delivery.number, "started_at": now}
+    connection.execute(insert(deliveries).values(row | {"opening": opening}))
+
+
+def save_end(connection: Connection, delivery: Delivery, outcome: str, reason: str | None, now: datetime) -> None:
+    """Write how a delivery ended; one that failed may still be processed, and not the other way round."""
+    may_change = deliveries.c.outcome.is_(None) | (deliveries.c.outcome == "failed")
+    ended = update(deliveries).where(deliveries.c.token == delivery.token, may_change)
+    connection.execute(ended.values(outcome=outcome, reason=reason, finished_at=now))
+
+
+def delivery(connection: Connection, batch: Batch, token: str) -> Delivery:
+    """The delivery of this opening of the batch. Raises StaleError if there is none of this token."""
+    query = (
+        select(deliveries.c.number)
+        .join(batches, (batches.c.id == deliveries.c.batch_id) & (batches.c.opening == deliveries.c.opening))
+        .where(batches.c.id == batch.id, deliveries.c.token == token)
+    )
+    number = connection.scalar(query)
+    if number is None:
+        raise unknown_delivery(str(batch), token)
+    return Delivery(number, token)
+
+
+def _is_reported(row: Row[Any], member: int) -> bool:
+    return row.member == member and row.records is not None
+
+
+def _by_batch(connection: Connection, table: Table, ids: Select[tuple[str]]) -> Mapping[str, _Rows]:
+    order = {
+        ranges.name: (ranges.c.place,),
+        files.name: (files.c.member, files.c.place),
+        deliveries.name: (deliveries.c.number,),
+    }[table.name]
+    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(select(table).where(table.c.batch_id.in_(ids)).order_by(*order)):
+        found[row.batch_id].append(row)
+    return found
+
+
+def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _Rows) -> Outcome:
+    has_landed = row.landed_at is not None
+    batch = Batch(
+        id=row.id,
+        subscription=row.subscription,
+        group=row.group_id,
+        receipt=_receipt(row.id, row.receipt),
+        ranges=tuple(_range(r, r.end_offset if has_landed else r.planned_end) for r in range_rows),
+        shares=tuple(tuple(_at(r) for r in range_rows if r.member == member) for member in range(row.members)),
+        output=row.output,
+        partition_by=tuple(row.partition_by),
+        state=State(row.state),
+        records={_at(r): r.records for r in range_rows if r.records is not None} if has_landed else {},
+        files=tuple(_file(f) for f in file_rows) if has_landed else (),
+        delivery=_delivery(row, delivery_rows),
+        attempt=row.attempt,
+        rows=row.rows,
+        rejected=row.rejected,
+        reason=row.reason,
+    )
+    return Outcome(batch, len(delivery_rows), row.opened_at, row.closed_at)
+
+
+def _delivery(row: Row[Any], delivery_rows: _Rows) -> Delivery | None:
+    """The one that won; while nobody has, the newest of this opening."""
+    current = [d for d in delivery_rows if d.opening == row.opening]
+    won = [d for d in current if d.token == row.winner]
+    newest = (won or current)[-1:]
+    return Delivery(newest[0].number, newest[0].token) if newest else None
+
+
+def _receipt(batch_id: str, text: str) -> Receipt:
+    receipt = Receipt.parse(text)
+    if receipt is None:
+        raise ValueError(f"batch {batch_id} has a receipt in the ledger that isn't one: {text!r}")
+    return receipt
+
+
+def _at(row: Row[Any]) -> TopicPartition:
+    return TopicPartition(row.topic, row.partition)
+
+
+def _range(row: Row[Any], end: int) -> Range:
+    return Range(row.topic, row.partition, row.start_offset, end)
+
+
+def _file(row: Row[Any]) -> LandedFile:
+    return LandedFile(row.uri, row.records, row.bytes)
+
+
+def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
+    return _progress(batch) | {
+        "id": batch.id,
+        "subscription": batch.subscription,
+        "number": number,
+        "group_id": batch.group,
+        "receipt": str(batch.receipt),
+        "members": len(batch.shares),
+        "output": batch.output,
+        "partition_by": list(batch.partition_by),
+        "opened_at": now,
+        "landed_at": None,
+        "closed_at": None,
+    }
+
+
+def _progress(batch: Batch) -> dict[str, object]:
+    return {
+        "state": batch.state.value,
+        "reason": batch.reason,
+        "winner": batch.delivery.token if batch.delivery and batch.attempt is not None else None,
+        "attempt": batch.attempt,
+        "rows": batch.rows,
+        "rejected": batch.rejected,
+    }
+
+
+def _range_rows(batch: Batch) -> list[dict[str, object]]:
+    member_of = {at: member for member, share in enumerate(batch.shares) for at in share}
+    return [
+        {
+            "batch_id": batch.id,
+            "topic": r.topic,
+            "partition": r.partition,
+            "place": place,
+            "member": member_of.get(r.at),
+            "start_offset": r.start,
+            "planned_end": r.end,
+            "end_offset": r.end,
+        }
+        for place, r in enumerate(batch.ranges)
+    ]
+
+
+def _insert_files(connection: Connection, batch_id: str, member: int, landed: Iterable[LandedFile]) -> None:
+    written = [
+        {
+            "batch_id": batch_id,
+            "member": member,
+            "place": place,
+            "uri": file.uri,
+            "records": file.records,
+            "bytes": file.bytes,
+        }
+        for place, file in enumerate(landed)
+    ]
+    if written:
+        connection.execute(insert(files), written)

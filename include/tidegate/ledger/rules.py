@@ -1,0 +1,133 @@
+"""What each of the ledger's writes makes of a batch: pure rules, the same for every kind of ledger."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidegate.batch import Batch, Delivery, Landed, State, advance
+from tidegate.errors import StaleError
+from tidegate.manifest import Counts, Result
+from tidegate.positions import Range, TopicPartition, ends, starts
+
+_NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
+_WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED)
+_LEFT_NO_TRACE = (State.EMPTY, State.ABANDONED)
+
+
+def check_plan(batch: Batch) -> None:
+    """A batch is opened as planned, and so that its members can land it.
+
+    Each partition has one range and at most one member, each range with something to read has a member, and there is
+    something to read. Raises ValueError for anything else.
+    """
+    if batch.state is not State.PLANNED:
+        raise ValueError(f"{batch} is {batch.state}: only a planned batch can be opened")
+    partitions = [r.at for r in batch.ranges]
+    shared = [at for share in batch.shares for at in share]
+    if len(set(partitions)) < len(partitions) or len(set(shared)) < len(shared):
+        raise ValueError(f"{batch}: a partition is planned twice")
+    if strangers := set(shared) - set(partitions):
+        raise ValueError(f"{batch}: members are to read {_named(strangers)}, of which there is no range")
+    if unread := {r.at for r in batch.ranges if not r.is_empty} - set(shared):
+        raise ValueError(f"{batch}: no member reads {_named(unread)}")
+    if not batch.moved:
+        raise ValueError(f"{batch}: there is nothing to read in any of its ranges")
+
+
+def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State]) -> None:
+    """A batch is opened only in the ledger that was seen, while none is open, and if it left no trace before.
+
+    `others` are the open batch and the one of the same id, if there are any. Raises StaleError.
+    """
+    if seen != version:
+        raise StaleError(
+            f"{batch}: the ledger went from version {seen} to {version} meanwhile; the next run plans anew"
+        )
+    for batch_id, state in others.items():
+        if state not in _LEFT_NO_TRACE:
+            raise StaleError(f"{batch} can't be opened: batch {batch_id} is {state}; the next run reconciles it")
+
+
+def check_report(batch: Batch, member: int, landed: Landed) -> None:
+    """A member reports each range of its own share, from its start to its planned end at most.
+
+    Raises ValueError for anything else.
+    """
+    if not 0 <= member < len(batch.shares):
+        raise ValueError(f"{batch} has {len(batch.shares)} members, and no number {member}")
+    share = batch.share(member)
+    reported = ends(landed.ranges)
+    if len(reported) < len(landed.ranges) or starts(landed.ranges) != starts(share):
+        raise ValueError(f"{batch}: member {member} was to land {_listed(share)} and reports {_listed(landed.ranges)}")
+    if beyond := [r for r in share if reported[r.at] > r.end]:
+        raise ValueError(f"{batch}: member {member} reports records beyond the end of {_listed(beyond)}")
+    if strangers := set(landed.records) - set(reported):
+        raise ValueError(f"{batch}: member {member} counts records of {_named(strangers)}, not of its share")
+    if any(count < 0 for count in landed.records.values()):
+        raise ValueError(f"{batch}: member {member} reports a negative number of records")
+
+
+def land(batch: Batch, reports: Mapping[int, Landed]) -> Batch:
+    """The batch with these reports: landed once every member has reported, or empty if no position moves."""
+    advance(batch.id, batch.state, State.LANDED)
+    if not reports.keys() >= set(batch.members_with_work()):
+        return batch
+    reached = {at: end for report in reports.values() for at, end in ends(report.ranges).items()}
+    ranges = tuple(replace(r, end=reached.get(r.at, r.end)) for r in batch.ranges)
+    return replace(
+        batch,
+        ranges=ranges,
+        records={r.at: report.records.get(r.at, 0) for report in reports.values() for r in report.ranges},
+        files=tuple(file for member in sorted(reports) for file in reports[member].files),
+        state=State.EMPTY if all(r.is_empty for r in ranges) else State.LANDED,
+    )
+
+
+def start(batch: Batch) -> Batch:
+    """The batch once a delivery has begun: what an earlier one achieved counts no more."""
+    return move(batch, State.PROCESSING, None)
+
+
+def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+    """The batch once a delivery was processed; unchanged if another one was processed before."""
+    if batch.state in _WON:
+        return batch
+    return replace(
+        batch,
+        state=advance(batch.id, batch.state, State.PROCESSED),
+        delivery=delivery,
+        attempt=result.attempt,
+        rows=counts.written,
+        rejected=counts.rejected,
+        reason=None,
+    )
+
+
+def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
+    """The batch once a delivery has failed; unchanged unless that is the newest one and still processing."""
+    if batch.state is not State.PROCESSING or batch.delivery is None or batch.delivery.token != delivery.token:
+        return batch
+    return replace(batch, state=advance(batch.id, batch.state, State.FAILED), reason=reason)
+
+
+def move(batch: Batch, state: State, reason: str | None) -> Batch:
+    """The batch in another state; who had won has no more once it has failed or is processing again."""
+    moved = replace(batch, state=advance(batch.id, batch.state, state), reason=reason)
+    return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
+
+
+def _named(partitions: set[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
+
+
+def _listed(ranges: tuple[Range, ...] | list[Range]) -> str:
+    return ", ".join(map(str, ranges)) or "nothing"
+
+
+def unknown_batch(batch_id: str) -> StaleError:
+    """What a ledger says that doesn't hold the batch."""
+    return StaleError(f"the ledger doesn't know batch {batch_id} (was it made anew?); the next run finds out")
+
+
+def unknown_delivery(batch: str, token: str) -> StaleError:
+    """What a ledger says that never started the delivery, or did before the batch was opened again."""
+    return StaleError(f"{batch}: the ledger didn't start delivery {token} of it; what that did counts no more")

@@ -1,0 +1,214 @@
+"""The ledger in a SQL database: SQLite or PostgreSQL, by SQLAlchemy URL."""
+
+import uuid
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.errors import StaleError
+from tidegate.ledger import rows, rules
+from tidegate.ledger.database import Database
+from tidegate.ledger.migrate import migrate
+from tidegate.ledger.tables import batches, deliveries, landings, ledger, missing, subscriptions
+from tidegate.manifest import Counts, Result
+from tidegate.ports import Glance, Outcome
+from tidegate.positions import TopicPartition, ends
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlLedger:
+    """The ledger in the database of this URL, whose tables are made or migrated when it is opened.
+
+    Every write holds the row of its subscription, so that writes to one subscription come one after another.
+    Raises WrongDefinitionError where the database can't be used by this version of Tidegate.
+    """
+
+    def __init__(self, url: str, now: Callable[[], datetime] = _utc_now) -> None:
+        self._database = Database(url)
+        self._now = now
+        migrate(self._database)
+
+    def look(self, subscription: str) -> Glance:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            number = connection.scalar(select(subscriptions.c.version).where(subscriptions.c.name == subscription))
+            found = rows.read(connection, _open_batch(subscription))
+            noted = select(missing.c.topic).where(missing.c.subscription == subscription)
+            return Glance(
+                version=_version(connection, number),
+                open=found[0].batch if found else None,
+                missing=frozenset(connection.scalars(noted)),
+            )
+
+    def note_missing(self, subscription: str, topics: Collection[str]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
+        with self._database.write() as connection:
+            for topic in sorted(topics):
+                row = {"subscription": subscription, "topic": topic, "noted_at": self._now()}
+                with suppress(IntegrityError), connection.begin_nested():
+                    connection.execute(insert(missing).values(row))
+
+    def open(self, batch: Batch, version: str) -> Batch:
+        """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
+        rules.check_plan(batch)
+        try:
+            with self._database.write() as connection:
+                number = _hold(connection, batch.subscription)
+                rules.check_room(batch, version, _version(connection, number), _states(connection, batch))
+                if number is None:
+                    connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
+                _count_write(connection, batch.subscription)
+                rows.enter(connection, batch, (number or 0) + 1, self._now())
+                return _outcome(connection, batch.id).batch
+        except IntegrityError as error:
+            raise StaleError(f"{batch}: another batch was opened at the same time; the next run plans anew") from error
+
+    def batch(self, batch_id: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return _outcome(connection, batch_id).batch
+
+    def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
+        """See `tidegate.ports.Ledger`; ValueError for a report that isn't of this member's share."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            reports = rows.reports(connection, batch_id)
+            if member in reports:
+                return batch
+            rules.check_report(batch, member, landed)
+            if not landed.ranges:
+                return batch
+            whole = rules.land(batch, {**reports, member: landed})
+            rows.save_report(connection, batch, member, landed, self._now())
+            if whole.state is not batch.state:
+                rows.save_landed(connection, batch_id, self._now())
+            return self._changed(connection, whole)
+
+    def reported(self, batch_id: str, member: int) -> bool:
+        """See `tidegate.ports.Ledger`."""
+        query = select(landings.c.member).where(landings.c.batch_id == batch_id, landings.c.member == member)
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
+
+    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            held = _held(connection, batch_id)
+            started = rules.start(held.batch)
+            delivery = Delivery(held.deliveries + 1, uuid.uuid4().hex)
+            rows.save_delivery(connection, batch_id, delivery, now)
+            self._changed(connection, started)
+            return delivery
+
+    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            known = rows.delivery(connection, batch, delivery.token)
+            won = rules.win(batch, known, result, counts)
+            rows.save_end(connection, known, "late" if won == batch else "processed", None, self._now())
+            return batch if won == batch else self._changed(connection, won)
+
+    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            known = rows.delivery(connection, batch, delivery.token)
+            rows.save_end(connection, known, "failed", reason, self._now())
+            lost = rules.fail(batch, known, reason)
+            return batch if lost == batch else self._changed(connection, lost)
+
+    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            if batch.state is state:
+                return batch
+            return self._changed(connection, rules.move(batch, state, reason))
+
+    def deliveries(self, batch_id: str) -> int:
+        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+        query = select(func.count()).select_from(deliveries).where(deliveries.c.batch_id == batch_id)
+        with self._database.read() as connection:
+            return connection.scalar(query) or 0
+
+    def delivery_started(self, batch_id: str, token: str) -> datetime:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        query = select(deliveries.c.started_at).where(deliveries.c.batch_id == batch_id, deliveries.c.token == token)
+        with self._database.read() as connection:
+            started_at: datetime | None = connection.scalar(query)
+        if started_at is None:
+            raise rules.unknown_delivery(batch_id, token)
+        return started_at
+
+    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+        """See `tidegate.ports.Ledger`."""
+        newest = _newest_first(batches.c.subscription == subscription).limit(limit)
+        with self._database.read() as connection:
+            return rows.read(connection, newest)
+
+    def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
+        """See `tidegate.ports.Ledger`."""
+        is_committed = batches.c.state == State.COMMITTED.value
+        of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
+        newest = _newest_first(*of_group, is_committed).limit(1)
+        with self._database.read() as connection:
+            found = rows.read(connection, newest)
+        return ends(found[0].batch.ranges) if found else {}
+
+    def _changed(self, connection: Connection, batch: Batch) -> Batch:
+        """Write how far the batch has come, and count that; the batch as it stands then."""
+        rows.save(connection, batch, self._now())
+        _count_write(connection, batch.subscription)
+        return _outcome(connection, batch.id).batch
+
+
+def _newest_first(*conditions: ColumnElement[bool]) -> Select[tuple[str]]:
+    return select(batches.c.id).where(*conditions).order_by(batches.c.number.desc())
+
+
+def _open_batch(subscription: str) -> Select[tuple[str]]:
+    return select(batches.c.id).where(batches.c.subscription == subscription, batches.c.closed_at.is_(None))
+
+
+def _outcome(connection: Connection, batch_id: str) -> Outcome:
+    found = rows.read(connection, select(batches.c.id).where(batches.c.id == batch_id))
+    if not found:
+        raise rules.unknown_batch(batch_id)
+    return found[0]
+
+
+def _hold(connection: Connection, subscription: str | ScalarSelect[str]) -> int | None:
+    """Keep others from writing to the subscription until the transaction ends; its version, None before the first."""
+    query = select(subscriptions.c.version).where(subscriptions.c.name == subscription)
+    held: int | None = connection.scalar(query.with_for_update())
+    return held
+
+
+def _held(connection: Connection, batch_id: str) -> Outcome:
+    """The batch as it stands, which nobody else can change until the transaction ends."""
+    _hold(connection, select(batches.c.subscription).where(batches.c.id == batch_id).scalar_subquery())
+    return _outcome(connection, batch_id)
+
+
+def _states(connection: Connection, batch: Batch) -> dict[str, State]:
+    """The subscription's open batch and the one of this id, as far as there are any."""
+    ids = or_(batches.c.id == batch.id, batches.c.id.in_(_open_batch(batch.subscription)))
+    found = connection.execute(select(batches.c.id, batches.c.state).where(ids))
+    return {row.id: State(row.state) for row in found}
+
+
+def _count_write(connection: Connection, subscription: str) -> None:
+    this = update(subscriptions).where(subscriptions.c.name == subscription)
+    connection.execute(this.values(version=subscriptions.c.version + 1))
+
+
+def _version(connection: Connection, number: int | None) -> str:
+    return f"{connection.scalar(select(ledger.c.identity))}:{number or 0}"

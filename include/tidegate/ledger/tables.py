@@ -1,0 +1,149 @@
+"""The ledger's tables as the code reads and writes them; the migrations make them.
+
+Every name begins with `tidegate_`, so that the ledger may share a database with Airflow or anything else.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+
+metadata = MetaData()
+
+
+class Instant(TypeDecorator[datetime]):
+    """A point in time in UTC; SQLite keeps no time zone, so it is taken off and put back on."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """To the database. Raises ValueError for a time without a time zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone: hand the ledger a time in UTC")
+        in_utc = value.astimezone(UTC)
+        return in_utc.replace(tzinfo=None) if dialect.name == "sqlite" else in_utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy's
+        """From the database, always in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+ledger = Table(
+    "tidegate_ledger",
+    metadata,
+    Column("identity", String(32), primary_key=True),  # drawn when the database is made: another one, another ledger
+)
+
+subscriptions = Table(
+    "tidegate_subscriptions",
+    metadata,
+    Column("name", String(250), primary_key=True),
+    Column("version", BigInteger, nullable=False),  # how many writes changed one of its batches
+)
+
+missing = Table(
+    "tidegate_missing",  # topics and patterns that a plan found missing
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("noted_at", Instant, nullable=False),
+)
+
+batches = Table(
+    "tidegate_batches",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("subscription", String(250), ForeignKey("tidegate_subscriptions.name"), nullable=False),
+    Column("number", BigInteger, nullable=False),  # the subscription's version that opened it: the order of history
+    Column("opening", Integer, nullable=False),  # 1, and one more each time that the same id is opened again
+    Column("group_id", String(250), nullable=False),
+    Column("receipt", Text, nullable=False),
+    Column("members", Integer, nullable=False),
+    Column("output", Text, nullable=False),
+    Column("partition_by", JSON, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("reason", Text),
+    Column("winner", String(32)),  # the token of the delivery that was processed first
+    Column("attempt", Text),
+    Column("rows", BigInteger),
+    Column("rejected", BigInteger),
+    Column("opened_at", Instant, nullable=False),
+    Column("landed_at", Instant),
+    Column("closed_at", Instant),
+)
+
+Index("tidegate_batches_history", batches.c.subscription, batches.c.number, unique=True)
+_unclosed = batches.c.closed_at.is_(None)
+Index(
+    "tidegate_batches_open",  # at most one open batch for each subscription
+    batches.c.subscription,
+    unique=True,
+    sqlite_where=_unclosed,
+    postgresql_where=_unclosed,
+)
+
+ranges = Table(
+    "tidegate_ranges",
+    metadata,
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("place", Integer, nullable=False),  # its place in the plan
+    Column("member", Integer),  # none for a partition that nobody reads in this batch
+    Column("start_offset", BigInteger, nullable=False),
+    Column("planned_end", BigInteger, nullable=False),
+    Column("end_offset", BigInteger, nullable=False),  # as far as it was landed
+    Column("records", BigInteger),
+)
+
+landings = Table(
+    "tidegate_landings",
+    metadata,
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
+    Column("member", Integer, primary_key=True),
+    Column("reported_at", Instant, nullable=False),
+)
+
+files = Table(
+    "tidegate_files",
+    metadata,
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
+    Column("member", Integer, primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("uri", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
+deliveries = Table(
+    "tidegate_deliveries",
+    metadata,
+    Column("token", String(32), primary_key=True),
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("opening", Integer, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("finished_at", Instant),
+    Column("outcome", String(20)),  # processed, failed, late (processed after another had won)
+    Column("reason", Text),
+    UniqueConstraint("batch_id", "number", name="tidegate_deliveries_number"),
+)

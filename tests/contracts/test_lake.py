@@ -1,0 +1,518 @@
+"""What every lake promises; the double in memory and folders of Parquet files are held to the same."""
+
+import json
+import multiprocessing
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from tidegate.batch import Batch, Delivery, LandedFile
+from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile
+from tidegate.parquet.lake import ParquetLake
+from tidegate.parquet.rename import TakenError, rename_folder
+from tidegate.ports import Lake
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+from tidegate.testing.lake import MemoryLake, StagedAttempt
+
+RACES = 40
+
+
+def manifest_of(
+    output: str,
+    batch_id: str = "b1",
+    token: str = "t1",  # noqa: S107 (a delivery's name, no secret)
+    end: int = 10,
+) -> Manifest:
+    batch = Batch(
+        id=batch_id,
+        subscription="flights",
+        group="g",
+        receipt=Receipt("inc"),
+        ranges=(Range("t", 0, 0, end), Range("t", 1, 5, 5)),
+        shares=((TopicPartition("t", 0), TopicPartition("t", 1)),),
+        output=output,
+        partition_by=("carrier",),
+        records={TopicPartition("t", 0): end - 1},
+        files=(LandedFile("file:///landing/a 100%.parquet", end - 1, 77),),
+    )
+    return Manifest(batch, Delivery(1, token), "m:f", "strict", f"{output}/_staging/{batch_id}-{token}")
+
+
+class Bench(Protocol):
+    """A lake, an output in it, and a Spark job's hands."""
+
+    lake: Any
+    output: str
+
+    def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
+        """Leave an attempt, with its result if it is done."""
+        ...
+
+    def abandoned(self) -> list[str]:
+        """The names of what was set aside."""
+        ...
+
+
+def result_of(manifest: Manifest, attempt: str, **files: Any) -> Result:
+    files = {"files": (), "rejected_files": (), **files}
+    return Result(manifest.batch.id, manifest.delivery.token, attempt, read=9, filtered=0, **files)
+
+
+class MemoryBench:
+    def __init__(self) -> None:
+        self.lake = MemoryLake()
+        self.output = "file:///lake"
+
+    def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
+        result = result_of(manifest, attempt)
+        staged = StagedAttempt(result if done else None, Counts(rows, rejected))
+        self.lake.stage(manifest.staging, attempt, staged)
+        return result
+
+    def abandoned(self) -> list[str]:
+        return self.lake.abandoned
+
+
+class ParquetBench:
+    def __init__(self, folder: Path) -> None:
+        self.lake = ParquetLake()
+        self.folder = folder
+        self.output = f"file://{folder}"
+
+    def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
+        folder = path_of(manifest.staging) / attempt
+        written = [
+            write(folder, "carrier=A%2FA/part-0.zstd.parquet", rows),
+            write(folder, "carrier=B B/part-1.parquet", 2),
+        ]
+        bad = [write(folder, "_rejected/part-0.parquet", rejected)] if rejected else []
+        (folder / "_SUCCESS").touch()
+        (folder / "carrier=B B/.part-1.parquet.crc").write_text("x")
+        result = result_of(manifest, attempt, files=tuple(written), rejected_files=tuple(bad))
+        leave_result(folder, result, done=done)
+        return result
+
+    def abandoned(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("_abandoned/*"))
+
+
+def path_of(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))
+
+
+def write(folder: Path, name: str, rows: int) -> StagedFile:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"n": list(range(rows))}), path)
+    return StagedFile(name, path.stat().st_size)
+
+
+def leave_result(folder: Path, result: Result, *, done: bool = True) -> None:
+    """As Spark does: written below _temporary, and moved when it is whole."""
+    below = folder / "_result" if done else folder / "_result/_temporary/0/_temporary/attempt_0"
+    below.mkdir(parents=True, exist_ok=True)
+    document = {
+        "format": 1,
+        "batch_id": result.batch_id,
+        "delivery": result.delivery,
+        "attempt": result.attempt,
+        "read": result.read,
+        "filtered": result.filtered,
+        "files": [{"path": f.path, "bytes": f.bytes} for f in result.files],
+        "rejected_files": [{"path": f.path, "bytes": f.bytes} for f in result.rejected_files],
+    }
+    (below / "part-00000-abc.txt").write_text(json.dumps(document) + "\n")
+    (below / ".part-00000-abc.txt.crc").write_text("x")
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> ParquetBench:
+    folder = tmp_path / "my lake 50% full=no"
+    folder.mkdir()
+    return ParquetBench(folder)
+
+
+@pytest.fixture(params=["memory", "parquet"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return MemoryBench() if request.param == "memory" else request.getfixturevalue("parquet")
+
+
+@pytest.fixture
+def lake(bench: Bench) -> Lake:
+    lake: Lake = bench.lake
+    return lake
+
+
+# Staged deliveries
+
+
+def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    assert lake.results(manifest.staging) == ()
+    second = bench.stage(manifest, "a2")
+    bench.stage(manifest, "a3", done=False)
+    first = bench.stage(manifest, "a1")
+    assert lake.results(manifest.staging) == (first, second)
+    assert lake.results(manifest_of(bench.output, token="t2").staging) == ()
+
+
+def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    assert not lake.has_attempt(manifest.staging, "a1")
+    bench.stage(manifest, "a1")
+    assert lake.has_attempt(manifest.staging, "a1")
+    assert not lake.has_attempt(manifest.staging, "a2")
+    lake.publish(manifest, "a1")
+    assert not lake.has_attempt(manifest.staging, "a1")
+
+
+def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    result = bench.stage(manifest, "a1")
+    lake.set_aside(bench.output, manifest.batch.id)
+    with pytest.raises(BatchFailedError, match="aren't those that"):
+        lake.count(manifest.staging, result)
+
+
+# Publishing
+
+
+def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    bench.stage(manifest, "a1")
+    assert lake.published(bench.output, "b1") is None
+    lake.publish(manifest, "a1")
+    assert lake.published(bench.output, "b1") == Published(
+        "b1",
+        manifest.batch.ranges,
+        {TopicPartition("t", 0): 9, TopicPartition("t", 1): 0},
+        manifest.batch.files,
+    )
+    assert lake.published(bench.output, "b2") is None
+
+
+def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
+    first, second = manifest_of(bench.output), manifest_of(bench.output, token="t2", end=20)
+    bench.stage(first, "a1")
+    bench.stage(second, "a2")
+    lake.publish(first, "a1")
+    with pytest.raises(StaleError, match="published already"):
+        lake.publish(second, "a2")
+    published = lake.published(bench.output, "b1")
+    assert published is not None
+    assert published.ranges == first.batch.ranges
+    assert lake.has_attempt(second.staging, "a2")
+
+
+def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    bench.stage(manifest, "a1")
+    lake.set_aside(bench.output, "b1")
+    with pytest.raises(StaleError, match="gone"):
+        lake.publish(manifest, "a1")
+    assert lake.published(bench.output, "b1") is None
+    assert not lake.has_attempt(manifest.staging, "a1")
+
+
+def test_of_publishers_that_race_exactly_one_wins(bench: Bench, lake: Lake) -> None:
+    for turn in range(RACES):
+        manifests = [manifest_of(bench.output, f"b{turn}", f"t{n}", end=10 + n) for n in range(3)]
+        for manifest in manifests:
+            bench.stage(manifest, "a", rows=1)
+        start = threading.Barrier(3)
+
+        def race(manifest: Manifest, start: threading.Barrier = start) -> bool:
+            start.wait()
+            try:
+                lake.publish(manifest, "a")
+            except StaleError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(3) as pool:
+            won = [manifest for manifest, first in zip(manifests, pool.map(race, manifests), strict=True) if first]
+        assert len(won) == 1
+        published = lake.published(bench.output, f"b{turn}")
+        assert published is not None
+        assert published.ranges == won[0].batch.ranges
+
+
+def test_of_two_that_publish_one_attempt_exactly_one_wins(bench: Bench, lake: Lake) -> None:
+    for turn in range(RACES):
+        manifest = manifest_of(bench.output, f"b{turn}")
+        bench.stage(manifest, "a", rows=1)
+        start = threading.Barrier(2)
+
+        def race(_: int, manifest: Manifest = manifest, start: threading.Barrier = start) -> bool:
+            start.wait()
+            try:
+                lake.publish(manifest, "a")
+            except StaleError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(race, range(2))) == [False, True]
+        assert lake.published(bench.output, f"b{turn}") is not None
+
+
+# Setting aside, clearing
+
+
+def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: Bench, lake: Lake) -> None:
+    lake.set_aside(bench.output, "b1")
+    mine = [manifest_of(bench.output, token=token) for token in ("t1", "t2")]
+    other = manifest_of(bench.output, "b12")
+    for manifest in (*mine, other):
+        bench.stage(manifest, "a1")
+    lake.set_aside(bench.output, "b1")
+    lake.set_aside(bench.output, "b1")
+    assert [lake.results(manifest.staging) for manifest in mine] == [(), ()]
+    assert lake.has_attempt(other.staging, "a1")
+    assert [name[:5] for name in sorted(bench.abandoned())] == ["b1-t1", "b1-t2"]
+
+
+def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    for _ in range(2):
+        bench.stage(manifest, "a1")
+        lake.set_aside(bench.output, "b1")
+        assert not lake.has_attempt(manifest.staging, "a1")
+    assert len(bench.abandoned()) == 2
+
+
+def test_setting_aside_leaves_what_is_published(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    bench.stage(manifest, "a1")
+    lake.publish(manifest, "a1")
+    lake.set_aside(bench.output, "b1")
+    assert lake.published(bench.output, "b1") is not None
+
+
+def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake: Lake) -> None:
+    lake.clear_staging(bench.output, "b1")
+    published, late, other = (
+        manifest_of(bench.output),
+        manifest_of(bench.output, token="t2"),
+        manifest_of(bench.output, "b12"),
+    )
+    bench.stage(late, "a1")
+    lake.set_aside(bench.output, "b1")
+    for manifest in (published, late, other):
+        bench.stage(manifest, "a1")
+    lake.publish(published, "a1")
+    lake.clear_staging(bench.output, "b1")
+    assert not lake.has_attempt(late.staging, "a1")
+    assert lake.has_attempt(other.staging, "a1")
+    assert bench.abandoned() == []
+    assert lake.published(bench.output, "b1") is not None
+
+
+# Folders of Parquet files
+
+
+def test_rows_are_counted_in_the_footers(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    result = parquet.stage(manifest, "a1", rows=30, rejected=4)
+    assert parquet.lake.count(manifest.staging, result) == Counts(written=32, rejected=4)
+
+
+def test_an_attempt_without_any_file_counts_nothing(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    leave_result(path_of(manifest.staging) / "a1", result_of(manifest, "a1"))
+    (result,) = parquet.lake.results(manifest.staging)
+    assert parquet.lake.count(manifest.staging, result) == Counts(0, 0)
+
+
+def truncate(file: Path) -> None:
+    with file.open("r+b") as handle:
+        handle.truncate(20)
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"x" * file.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda a: (a / "carrier=B B/part-1.parquet").unlink(), "part-1.parquet is missing"),
+        (lambda a: truncate(a / "carrier=B B/part-1.parquet"), "part-1.parquet has 20 bytes instead of"),
+        (lambda a: overwrite(a / "carrier=B B/part-1.parquet"), "part-1.parquet isn't a whole Parquet file"),
+        (lambda a: write(a, "carrier=C/part-9.parquet", 1), "carrier=C/part-9.parquet lies there unnamed"),
+        (lambda a: write(a, "_day=1/part-9.parquet", 1), "_day=1/part-9.parquet lies there unnamed"),
+        (lambda a: write(a, "_rejected/part-9.parquet", 1), "_rejected/part-9.parquet lies there unnamed"),
+        (lambda a: shutil.rmtree(a / "_rejected"), "_rejected/part-0.parquet is missing"),
+    ],
+    ids=["missing", "cut", "garbled", "unnamed", "unnamed in a partition", "unnamed rejected", "rejected missing"],
+)
+def test_files_that_are_not_as_the_result_says_fail_the_batch(
+    parquet: ParquetBench, spoil: Callable[[Path], object], said: str
+) -> None:
+    manifest = manifest_of(parquet.output)
+    result = parquet.stage(manifest, "a1", rejected=1)
+    spoil(path_of(manifest.staging) / "a1")
+    with pytest.raises(BatchFailedError, match=said):
+        parquet.lake.count(manifest.staging, result)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "no json", '{"format": 2}'])
+def test_a_finished_result_that_cannot_be_read_fails_the_batch(parquet: ParquetBench, text: str) -> None:
+    folder = path_of(manifest_of(parquet.output).staging) / "a1/_result"
+    folder.mkdir(parents=True)
+    (folder / "part-00000.txt").write_text(text)
+    (folder / "_SUCCESS").touch()
+    with pytest.raises(BatchFailedError, match="result"):
+        parquet.lake.results(manifest_of(parquet.output).staging)
+
+
+def test_a_result_of_another_attempt_fails_the_batch(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    result = replace(parquet.stage(manifest, "a1"), attempt="../a2")
+    leave_result(path_of(manifest.staging) / "a1", result)
+    with pytest.raises(BatchFailedError, match=r"of attempt \.\./a2"):
+        parquet.lake.results(manifest.staging)
+
+
+def test_a_published_folder_holds_the_files_and_the_manifest(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    result = parquet.stage(manifest, "a1", rejected=1)
+    parquet.lake.publish(manifest, "a1")
+    folder = parquet.folder / "batch_id=b1"
+    for file in (*result.files, *result.rejected_files):
+        assert (folder / file.path).stat().st_size == file.bytes
+    assert (folder / "_manifest.json").read_text() == manifest.to_json()
+    assert list(folder.glob("_manifest*")) == [folder / "_manifest.json"]
+
+
+def test_a_publisher_that_died_after_the_manifest_is_followed_by_another(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    parquet.stage(manifest, "a1")
+    (path_of(manifest.staging) / "a1/_manifest.json").write_text("half")
+    parquet.lake.publish(manifest, "a1")
+    assert parquet.lake.published(parquet.output, "b1") is not None
+
+
+def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = manifest_of(parquet.output)
+    parquet.stage(manifest, "a1")
+
+    def look_then_sleep(*_: object) -> bool:
+        parquet.lake.set_aside(parquet.output, "b1")
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidegate.parquet.lake._is_folder", look_then_sleep)
+        with pytest.raises(StaleError, match="gone"):
+            parquet.lake.publish(manifest, "a1")
+    assert parquet.lake.published(parquet.output, "b1") is None
+    assert not parquet.lake.has_attempt(manifest.staging, "a1")
+
+
+def test_an_empty_folder_in_the_way_is_not_a_published_batch(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    parquet.stage(manifest, "a1")
+    (parquet.folder / "batch_id=b1").mkdir()
+    assert parquet.lake.published(parquet.output, "b1") is None
+    parquet.lake.publish(manifest, "a1")
+    assert parquet.lake.published(parquet.output, "b1") is not None
+
+
+@pytest.mark.parametrize("name", ["part-0.parquet", "_manifest.json"])
+def test_a_foreign_folder_in_the_way_is_named_and_left_alone(parquet: ParquetBench, name: str) -> None:
+    manifest = manifest_of(parquet.output)
+    parquet.stage(manifest, "a1")
+    (parquet.folder / "batch_id=b1").mkdir()
+    (parquet.folder / "batch_id=b1" / name).write_text("theirs")
+    with pytest.raises(LostDataError, match=r"batch_id=b1 .*move it"):
+        parquet.lake.published(parquet.output, "b1")
+    with pytest.raises(StaleError):
+        parquet.lake.publish(manifest, "a1")
+    assert (parquet.folder / "batch_id=b1" / name).read_text() == "theirs"
+
+
+def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: Any) -> None:
+    for turn in range(turns):
+        start.wait()
+        try:
+            ParquetLake().publish(manifest_of(output, f"b{turn}", token), "a")
+            wins.put((turn, token))
+        except StaleError:
+            pass
+
+
+def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
+    for turn in range(RACES):
+        for token in ("t1", "t2"):
+            write(path_of(manifest_of(parquet.output, f"b{turn}", token).staging) / "a", f"of-{token}.parquet", 1)
+    context = multiprocessing.get_context("spawn")
+    start, wins = context.Barrier(2, timeout=60), context.Queue()
+    processes = [
+        context.Process(target=publish_in_a_process, args=(parquet.output, token, RACES, start, wins))
+        for token in ("t1", "t2")
+    ]
+    for process in processes:
+        process.start()
+    winners = dict(wins.get(timeout=60) for _ in range(RACES))
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert wins.empty()
+    assert len(winners) == RACES
+    for turn, token in winners.items():
+        assert [p.name for p in (parquet.folder / f"batch_id=b{turn}").glob("of-*")] == [f"of-{token}.parquet"]
+
+
+@pytest.mark.parametrize("output", ["s3://bucket/lake", "s3a://bucket/lake", "gs://b/l", "abfss://c@a/l", "/lake"])
+def test_an_output_without_an_atomic_rename_is_refused(output: str) -> None:
+    with pytest.raises(WrongDefinitionError, match=r"can't rename a folder at once.*file://"):
+        ParquetLake().published(output, "b1")
+
+
+class MovesInto:
+    """The two calls that a rename needs, on a local folder, with the habit of HDFS: it moves *into* a folder."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._local = fs.LocalFileSystem()
+        self._meanwhile = meanwhile
+
+    def create_dir(self, path: str, *, recursive: bool) -> None:
+        self._local.create_dir(path, recursive=recursive)
+
+    def get_file_info(self, path: str) -> Any:
+        return SimpleNamespace(type=self._local.get_file_info(path).type)
+
+    def move(self, source: str, target: str) -> None:
+        meanwhile, self._meanwhile = self._meanwhile, lambda: None
+        meanwhile()
+        inside = f"{target}/{Path(source).name}"
+        Path(source).rename(inside if Path(target).is_dir() else target)
+
+
+def test_where_a_rename_moves_into_folders_nothing_is_mixed(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        write(tmp_path / name, f"{name}.parquet", 1)
+    source, target = str(tmp_path / "one"), str(tmp_path / "target")
+    faster = MovesInto(meanwhile=lambda: (tmp_path / "two").rename(target))
+    with pytest.raises(TakenError):
+        rename_folder(faster, source, target)
+    with pytest.raises(TakenError):
+        rename_folder(MovesInto(), str(tmp_path / "three"), target)
+    with pytest.raises(FileNotFoundError):
+        rename_folder(MovesInto(), str(tmp_path / "none"), f"{target}-2")
+    assert [p.name for p in Path(target).iterdir()] == ["two.parquet"]
+    assert (tmp_path / "one/one.parquet").exists()
+    rename_folder(MovesInto(), source, f"{target}-2")
+    assert Path(f"{target}-2/one.parquet").exists()

@@ -1,0 +1,137 @@
+"""What every landing promises; the double in memory and Parquet files are held to the same."""
+
+import json
+from collections.abc import Sized
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.batch import Batch, Delivery, LandedFile
+from tidegate.kafka.columns import SCHEMA
+from tidegate.manifest import Manifest
+from tidegate.parquet.landing import ParquetLanding
+from tidegate.parquet.locations import locate
+from tidegate.ports import Landing
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+from tidegate.testing.landing import MemoryLanding
+from tidegate.testing.source import ReadRecord
+from tidegate.testing.topics import Record
+
+
+class Place(Protocol):
+    """A landing, chunks that belong to it, and what lies there."""
+
+    landing: Landing
+
+    def chunk(self, first: int, end: int) -> Sized: ...
+    def offsets(self, file: LandedFile) -> list[int]: ...
+    def uris(self) -> set[str]: ...
+    def text(self, uri: str) -> str: ...
+
+
+class MemoryPlace:
+    def __init__(self) -> None:
+        self.landing = MemoryLanding()
+
+    def chunk(self, first: int, end: int) -> Sized:
+        return tuple(ReadRecord("flights", 0, offset, Record(b"value")) for offset in range(first, end))
+
+    def offsets(self, file: LandedFile) -> list[int]:
+        return [record.offset for record in self.landing.files[file.uri]]
+
+    def uris(self) -> set[str]:
+        return {*self.landing.files, *self.landing.manifests}
+
+    def text(self, uri: str) -> str:
+        return self.landing.manifests[uri]
+
+
+class ParquetPlace:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.landing = ParquetLanding(f"file://{folder}")
+
+    def chunk(self, first: int, end: int) -> Sized:
+        rows: list[dict[str, Any]] = [{"topic": "flights", "offset": offset} for offset in range(first, end)]
+        return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+    def offsets(self, file: LandedFile) -> list[int]:
+        system, path = locate(file.uri)
+        assert system.get_file_info(path).size == file.bytes
+        found: list[int] = pq.read_table(path, filesystem=system)["offset"].to_pylist()
+        return found
+
+    def uris(self) -> set[str]:
+        return {f"file://{path}" for path in self._folder.rglob("*") if path.is_file()}
+
+    def text(self, uri: str) -> str:
+        return Path(uri.removeprefix("file://")).read_text("utf-8")
+
+
+@pytest.fixture(params=["memory", "parquet"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return MemoryPlace() if request.param == "memory" else ParquetPlace(tmp_path / "a landing %20")
+
+
+def manifest() -> Manifest:
+    batch = Batch(
+        id="b1",
+        subscription="flights",
+        group="flights-lake",
+        receipt=Receipt("incarnation"),
+        ranges=(Range("flights", 0, 0, 5),),
+        shares=((TopicPartition("flights", 0),),),
+        output="file:///lake/flights",
+        records={TopicPartition("flights", 0): 5},
+    )
+    return Manifest(batch, Delivery(1, "token1"), None, "strict", "file:///lake/flights/_staging/b1-token1")
+
+
+def test_what_was_written_lies_in_the_files(place: Place) -> None:
+    with place.landing.writer("flights", "b1", 0) as writer:
+        writer.write(place.chunk(0, 3))
+        writer.write(place.chunk(3, 5))
+    (file,) = writer.files()
+    assert (file.records, place.offsets(file)) == (5, [0, 1, 2, 3, 4])
+    assert file.bytes > 0
+    assert "/flights/b1/member-0/" in file.uri
+    assert place.uris() == {file.uri}
+
+
+def test_an_attempt_without_records_leaves_no_file(place: Place) -> None:
+    with place.landing.writer("flights", "b1", 0) as writer:
+        pass
+    assert writer.files() == ()
+    assert place.uris() == set()
+
+
+def test_each_attempt_has_names_of_its_own(place: Place) -> None:
+    files = []
+    for _ in range(2):
+        with place.landing.writer("flights", "b1", 0) as writer:
+            writer.write(place.chunk(0, 3))
+        files += writer.files()
+    assert len({file.uri for file in files}) == 2
+    assert [place.offsets(file) for file in files] == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("trouble", [RuntimeError, KeyboardInterrupt])
+def test_an_attempt_that_fails_leaves_nothing_and_touches_no_other(place: Place, trouble: type[BaseException]) -> None:
+    with place.landing.writer("flights", "b1", 0) as earlier:
+        earlier.write(place.chunk(0, 3))
+    with pytest.raises(trouble), place.landing.writer("flights", "b1", 0) as writer:  # noqa: PT012 - it writes first
+        writer.write(place.chunk(0, 3))
+        raise trouble
+    assert place.uris() == {file.uri for file in earlier.files()}
+
+
+def test_a_manifest_is_stored_under_its_delivery_and_may_be_stored_again(place: Place) -> None:
+    uris = {place.landing.put_manifest(manifest()) for _ in range(2)}
+    assert place.uris() == uris
+    (uri,) = uris
+    assert uri.endswith("/flights/b1/manifests/token1.json")
+    assert json.loads(place.text(uri))["delivery"] == {"number": 1, "token": "token1"}

@@ -1,0 +1,616 @@
+"""What every ledger promises; the double in memory and the SQL database are held to the same."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.errors import StaleError, TidegateError, TransitionError
+from tidegate.ledger.sql import SqlLedger
+from tidegate.manifest import Counts, Result
+from tidegate.ports import Glance, Ledger
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+from tidegate.testing.ledger import MemoryLedger
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
+COUNTS = Counts(written=7, rejected=1)
+
+
+def plan(number: int = 0, size: int = 10, subscription: str = "flights") -> Batch:
+    """Two members, three partitions, of which the last has nothing to read."""
+    receipt = Receipt("inc", number=number)
+    start = 100 * number
+    ranges = (Range("t", 0, start, start + size), Range("t", 1, 0, 5), Range("t", 2, 8, 8))
+    return Batch(
+        id=receipt.batch_after(subscription, "g"),
+        subscription=subscription,
+        group="g",
+        receipt=receipt,
+        ranges=ranges,
+        shares=((T0,), (T1, T2)),
+        output="file:///lake/flights",
+        partition_by=("carrier",),
+    )
+
+
+def report(batch: Batch, member: int, less: int = 0, nothing: bool = False) -> Landed:
+    """A member's share as landed: whole, a number of offsets less, or nothing of it."""
+    ranges = tuple(replace(r, end=r.start if nothing else max(r.start, r.end - less)) for r in batch.share(member))
+    records = {r.at: r.end - r.start for r in ranges}
+    total = sum(records.values())
+    return Landed(ranges, records, (LandedFile(f"file:///landing/{member}.parquet", total, 10 * total),))
+
+
+def result(batch_id: str, delivery: Delivery, attempt: str = "a1") -> Result:
+    return Result(batch_id, delivery.token, attempt, read=8, filtered=0, files=(), rejected_files=())
+
+
+def opened(ledger: Ledger, batch: Batch | None = None) -> Batch:
+    batch = batch or plan()
+    return ledger.open(batch, ledger.look(batch.subscription).version)
+
+
+def landed(ledger: Ledger, batch: Batch | None = None) -> Batch:
+    batch = opened(ledger, batch)
+    for member in batch.members_with_work():
+        batch = ledger.landed(batch.id, member, report(batch, member))
+    return batch
+
+
+def processing(ledger: Ledger) -> tuple[str, Delivery]:
+    batch_id = landed(ledger).id
+    return batch_id, ledger.start_delivery(batch_id, NOON)
+
+
+def processed(ledger: Ledger) -> Batch:
+    batch_id, delivery = processing(ledger)
+    return ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS)
+
+
+def closed(ledger: Ledger, batch: Batch, state: State = State.COMMITTED) -> Batch:
+    """The batch opened, landed whole or with nothing, and closed in this state."""
+    if state is State.EMPTY:
+        batch = opened(ledger, batch)
+        for member in batch.members_with_work():
+            batch = ledger.landed(batch.id, member, report(batch, member, nothing=True))
+        return batch
+    return ledger.move(landed(ledger, batch).id, state)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def two(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Ledger, Ledger]:
+    """One ledger, as two processes hold it."""
+    if request.param == "memory":
+        ledger = MemoryLedger(now=lambda: NOON)
+        return ledger, ledger
+    url = sql_url(tmp_path)
+    return SqlLedger(url, now=lambda: NOON), SqlLedger(url, now=lambda: NOON)
+
+
+def sql_url(folder: Path) -> str:
+    return f"sqlite:///{folder}/made/ledger.db"
+
+
+@pytest.fixture
+def ledger(two: tuple[Ledger, Ledger]) -> Ledger:
+    return two[0]
+
+
+# Opening
+
+
+def test_an_opened_batch_is_the_open_one_and_comes_back_as_it_was_planned(ledger: Ledger) -> None:
+    assert ledger.look("flights").open is None
+    assert opened(ledger) == plan()
+    assert ledger.look("flights").open == ledger.batch(plan().id) == plan()
+    assert ledger.look("other").open is None
+
+
+def test_a_stale_version_is_refused(ledger: Ledger) -> None:
+    seen = ledger.look("flights").version
+    closed(ledger, plan(0))
+    with pytest.raises(StaleError, match=r"subscription flights.*plans anew"):
+        ledger.open(plan(1), seen)
+    assert ledger.look("flights").open is None
+
+
+def test_writes_to_another_subscription_leave_the_version_alone(ledger: Ledger) -> None:
+    seen = ledger.look("flights").version
+    opened(ledger, plan(subscription="other"))
+    assert ledger.open(plan(), seen) == plan()
+
+
+def test_only_one_batch_is_open(ledger: Ledger) -> None:
+    first = opened(ledger)
+    with pytest.raises(StaleError, match=first.id):
+        opened(ledger, plan(1))
+
+
+def test_of_two_that_race_to_open_one_wins(two: tuple[Ledger, Ledger]) -> None:
+    for turn in range(10):
+        name = f"subscription{turn}"
+        version = two[0].look(name).version
+        start = threading.Barrier(2)
+
+        def race(ledger: Ledger, batch: Batch, version: str = version, start: Any = start) -> str:
+            start.wait()
+            try:
+                return ledger.open(batch, version).id
+            except StaleError:
+                return "refused"
+
+        batches = [plan(0, subscription=name), plan(turn % 2, subscription=name)]
+        with ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(race, two, batches))
+        assert outcomes.count("refused") == 1
+        winner = two[1].look(name).open
+        assert winner is not None
+        assert winner.id in outcomes
+
+
+def test_a_batch_that_left_no_trace_is_opened_again_under_its_id(ledger: Ledger) -> None:
+    for state in (State.EMPTY, State.ABANDONED):
+        assert closed(ledger, plan(size=10), state).state is state
+        assert opened(ledger, plan(size=20)) == plan(size=20)
+        assert not ledger.reported(plan().id, 0)
+        ledger.move(plan().id, State.ABANDONED)
+    again = landed(ledger, plan(size=30))
+    assert (again.state, again.landed_records, len(again.files)) == (State.LANDED, 35, 2)
+    assert len(ledger.history("flights", 10)) == 1
+
+
+def test_opening_again_keeps_the_count_of_deliveries_and_forgets_who_won(ledger: Ledger) -> None:
+    first = processed(ledger)
+    assert first.delivery is not None
+    ledger.move(first.id, State.ABANDONED, "the group was reset")
+    assert opened(ledger) == plan()
+    for member in (0, 1):
+        ledger.landed(first.id, member, report(plan(), member))
+    assert ledger.deliveries(first.id) == 1
+    with pytest.raises(StaleError, match=first.delivery.token):
+        ledger.processed(first.id, first.delivery, result(first.id, first.delivery), COUNTS)
+    assert ledger.start_delivery(first.id, NOON).number == 2
+
+
+def test_a_committed_batch_is_not_opened_again(ledger: Ledger) -> None:
+    closed(ledger, plan())
+    with pytest.raises(StaleError, match="is committed"):
+        opened(ledger, plan())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(plan(), state=State.LANDED),
+        replace(plan(), shares=((T0,), (T2,))),
+        replace(plan(), shares=((T0,), (T0, T1))),
+        replace(plan(), shares=((T0, TopicPartition("u", 0)), (T1,))),
+        replace(plan(), ranges=(*plan().ranges, Range("t", 0, 0, 1))),
+        replace(plan(), ranges=(Range("t", 0, 3, 3),), shares=((T0,),)),
+    ],
+    ids=["landed", "unread", "read twice", "no range", "two ranges", "nothing to read"],
+)
+def test_a_plan_that_cannot_be_landed_is_refused(ledger: Ledger, wrong: Batch) -> None:
+    with pytest.raises(ValueError, match=f"batch {wrong.id}"):
+        opened(ledger, wrong)
+    assert ledger.look("flights").open is None
+
+
+def test_every_change_of_a_batch_makes_a_new_version(ledger: Ledger) -> None:
+    seen = [ledger.look("flights").version]
+
+    def is_new() -> bool:
+        seen.append(ledger.look("flights").version)
+        return len(set(seen)) == len(seen)
+
+    batch = opened(ledger)
+    assert is_new()
+    ledger.landed(batch.id, 0, report(batch, 0))
+    assert is_new()
+    ledger.landed(batch.id, 1, report(batch, 1))
+    assert is_new()
+    delivery = ledger.start_delivery(batch.id, NOON)
+    assert is_new()
+    ledger.failed(batch.id, delivery, "no memory")
+    assert is_new()
+    ledger.processed(batch.id, delivery, result(batch.id, delivery), COUNTS)
+    assert is_new()
+    ledger.move(batch.id, State.PUBLISHED)
+    assert is_new()
+    ledger.move(batch.id, State.PUBLISHED)
+    assert not is_new()
+
+
+# Landing
+
+
+def test_the_last_report_shrinks_the_ends_and_makes_the_batch_landed(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    waiting = ledger.landed(batch.id, 1, report(batch, 1, less=2))
+    assert waiting == batch
+    assert (ledger.reported(batch.id, 0), ledger.reported(batch.id, 1)) == (False, True)
+    done = ledger.landed(batch.id, 0, report(batch, 0))
+    assert done.state is State.LANDED
+    assert done.ranges == (Range("t", 0, 0, 10), Range("t", 1, 0, 3), Range("t", 2, 8, 8))
+    assert done.records == {T0: 10, T1: 3}
+    assert done.files == report(batch, 0).files + report(batch, 1, less=2).files
+    assert ledger.batch(batch.id) == done
+
+
+def test_the_first_report_of_a_member_counts(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    ledger.landed(batch.id, 0, report(batch, 0, less=4))
+    ledger.landed(batch.id, 0, report(batch, 0))
+    done = ledger.landed(batch.id, 1, report(batch, 1))
+    assert done.records[T0] == 6
+    assert ledger.landed(batch.id, 1, report(batch, 1, less=1)) == done
+
+
+def test_of_two_reports_that_race_one_counts(two: tuple[Ledger, Ledger]) -> None:
+    batch = opened(two[0])
+    start = threading.Barrier(2)
+
+    def race(ledger: Ledger, less: int) -> None:
+        start.wait()
+        ledger.landed(batch.id, 0, report(batch, 0, less=less))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(race, two, (1, 2)))
+    done = two[0].landed(batch.id, 1, report(batch, 1))
+    assert len(done.files) == 2
+    assert done.ranges[0].end == done.records[T0] == done.files[0].records
+    assert done.records[T0] in (8, 9)
+
+
+def test_a_batch_of_which_nothing_was_landed_is_empty_and_closed(ledger: Ledger) -> None:
+    done = closed(ledger, plan(), State.EMPTY)
+    assert done.state is State.EMPTY
+    assert not done.moved
+    assert ledger.look("flights").open is None
+    assert ledger.history("flights", 1)[0].closed_at == NOON
+    assert ledger.last_ends("flights", "g") == {}
+
+
+def test_a_member_without_work_need_not_report_and_may(ledger: Ledger) -> None:
+    batch = opened(ledger, replace(plan(), shares=((T0, T1), (T2,))))
+    assert ledger.landed(batch.id, 1, Landed((), {}, ())) == batch
+    done = ledger.landed(batch.id, 0, report(batch, 0))
+    assert done.state is State.LANDED
+    assert ledger.landed(batch.id, 1, Landed((), {}, ())) == done
+
+
+@pytest.mark.parametrize(
+    ("member", "wrong"),
+    [
+        (0, Landed((Range("t", 1, 0, 5),), {}, ())),
+        (0, Landed((Range("t", 0, 0, 11),), {}, ())),
+        (0, Landed((Range("t", 0, 1, 10),), {}, ())),
+        (0, Landed((), {}, ())),
+        (0, Landed((Range("t", 0, 0, 4), Range("t", 0, 0, 5)), {}, ())),
+        (0, Landed((Range("t", 0, 0, 10),), {T1: 1}, ())),
+        (0, Landed((Range("t", 0, 0, 10),), {T0: -1}, ())),
+        (2, Landed((Range("t", 0, 0, 10),), {}, ())),
+    ],
+    ids=["another's", "beyond", "another start", "nothing", "twice", "foreign count", "negative", "no member"],
+)
+def test_a_report_that_is_not_of_the_share_is_refused(ledger: Ledger, member: int, wrong: Landed) -> None:
+    batch = opened(ledger)
+    with pytest.raises(ValueError, match=f"batch {batch.id}"):
+        ledger.landed(batch.id, member, wrong)
+    assert not ledger.reported(batch.id, member)
+    assert ledger.batch(batch.id) == batch
+
+
+def test_a_report_to_an_abandoned_batch_is_refused(ledger: Ledger) -> None:
+    batch = closed(ledger, plan(), State.ABANDONED)
+    late = opened(ledger, plan(1))
+    ledger.move(late.id, State.ABANDONED)
+    with pytest.raises(TransitionError, match="is abandoned"):
+        ledger.landed(late.id, 0, report(late, 0))
+    assert ledger.batch(batch.id) == batch
+
+
+# Delivering
+
+
+def test_deliveries_are_counted_and_begin_when_they_were_started(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    second = ledger.start_delivery(batch_id, NOON + timedelta(minutes=3))
+    assert (first.number, second.number, ledger.deliveries(batch_id)) == (1, 2, 2)
+    assert first.token != second.token
+    assert ledger.delivery_started(batch_id, second.token) == NOON + timedelta(minutes=3)
+    assert ledger.batch(batch_id).delivery == second
+    assert ledger.batch(batch_id).state is State.PROCESSING
+
+
+def test_a_batch_that_has_not_landed_is_not_delivered(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    with pytest.raises(TransitionError):
+        ledger.start_delivery(batch.id, NOON)
+    assert ledger.deliveries(batch.id) == 0
+
+
+def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    second = ledger.start_delivery(batch_id, NOON)
+    won = ledger.processed(batch_id, first, result(batch_id, first, "early"), COUNTS)
+    assert (won.state, won.delivery, won.attempt) == (State.PROCESSED, first, "early")
+    assert (won.rows, won.rejected) == (7, 1)
+    for state in (State.PROCESSED, State.PUBLISHED, State.COMMITTED):
+        ledger.move(batch_id, state)
+        late = ledger.processed(batch_id, second, result(batch_id, second, "late"), Counts(0, 0))
+        assert late == replace(won, state=state) == ledger.batch(batch_id)
+
+
+def test_a_delivery_that_was_given_up_may_still_be_processed(ledger: Ledger) -> None:
+    batch_id, delivery = processing(ledger)
+    assert ledger.failed(batch_id, delivery, "the task was killed").reason == "the task was killed"
+    won = ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS)
+    assert (won.state, won.reason) == (State.PROCESSED, None)
+    assert ledger.failed(batch_id, delivery, "again") == won
+
+
+def test_a_failure_counts_only_while_no_other_delivery_is_further(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    second = ledger.start_delivery(batch_id, NOON)
+    assert ledger.failed(batch_id, first, "old").state is State.PROCESSING
+    lost = ledger.failed(batch_id, second, "no memory")
+    assert (lost.state, lost.reason, lost.delivery) == (State.FAILED, "no memory", second)
+    third = ledger.start_delivery(batch_id, NOON)
+    assert ledger.batch(batch_id).reason is None
+    ledger.processed(batch_id, third, result(batch_id, third), COUNTS)
+    assert ledger.failed(batch_id, second, "old").state is State.PROCESSED
+
+
+def test_when_the_staging_is_gone_the_winner_has_failed_and_the_batch_is_delivered_again(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    newest = ledger.start_delivery(batch_id, NOON)
+    ledger.processed(batch_id, first, result(batch_id, first), COUNTS)
+    lost = ledger.move(batch_id, State.FAILED, "its staging is gone")
+    assert (lost.state, lost.delivery, lost.reason) == (State.FAILED, newest, "its staging is gone")
+    assert (lost.attempt, lost.rows, lost.rejected) == (None, None, None)
+    third = ledger.start_delivery(batch_id, NOON)
+    again = ledger.processed(batch_id, third, result(batch_id, third, "a3"), COUNTS)
+    assert (again.delivery, again.attempt, again.reason) == (third, "a3", None)
+
+
+def test_a_delivery_of_another_ledger_is_refused(ledger: Ledger) -> None:
+    batch_id, _ = processing(ledger)
+    stranger = Delivery(1, "f" * 32)
+    with pytest.raises(StaleError, match=stranger.token):
+        ledger.processed(batch_id, stranger, result(batch_id, stranger), COUNTS)
+    with pytest.raises(StaleError, match=stranger.token):
+        ledger.failed(batch_id, stranger, "no memory")
+    with pytest.raises(StaleError, match=stranger.token):
+        ledger.delivery_started(batch_id, stranger.token)
+
+
+def test_of_two_deliveries_that_race_to_the_end_one_wins(two: tuple[Ledger, Ledger]) -> None:
+    batch_id, first = processing(two[0])
+    racers = (first, two[1].start_delivery(batch_id, NOON))
+    start = threading.Barrier(2)
+
+    def race(ledger: Ledger, delivery: Delivery) -> Batch:
+        start.wait()
+        return ledger.processed(batch_id, delivery, result(batch_id, delivery, delivery.token), COUNTS)
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(race, two, racers)
+    assert one == other == two[0].batch(batch_id)
+    assert one.delivery is not None
+    assert one.attempt == one.delivery.token
+
+
+# Moving
+
+
+def test_a_move_that_the_state_does_not_allow_is_refused(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    with pytest.raises(TransitionError, match="is planned and can't become published"):
+        ledger.move(batch.id, State.PUBLISHED)
+    assert ledger.batch(batch.id) == batch
+
+
+def test_moving_to_the_same_state_changes_nothing(ledger: Ledger) -> None:
+    batch = closed(ledger, plan(), State.ABANDONED)
+    assert ledger.move(batch.id, State.ABANDONED, "another reason") == batch == ledger.batch(batch.id)
+
+
+def test_an_abandoned_batch_keeps_its_reason_and_frees_its_place(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    assert ledger.move(batch.id, State.ABANDONED, "the group was reset").reason == "the group was reset"
+    assert opened(ledger, plan(1)).id == plan(1).id
+
+
+CALLS: dict[str, Callable[[Ledger], object]] = {
+    "batch": lambda ledger: ledger.batch("b404"),
+    "landed": lambda ledger: ledger.landed("b404", 0, Landed((), {}, ())),
+    "start_delivery": lambda ledger: ledger.start_delivery("b404", NOON),
+    "processed": lambda ledger: ledger.processed("b404", Delivery(1, "x"), result("b404", Delivery(1, "x")), COUNTS),
+    "failed": lambda ledger: ledger.failed("b404", Delivery(1, "x"), "no memory"),
+    "move": lambda ledger: ledger.move("b404", State.ABANDONED),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_batch_that_the_ledger_does_not_know(ledger: Ledger, call: str) -> None:
+    with pytest.raises(StaleError, match="b404"):
+        CALLS[call](ledger)
+    assert ledger.deliveries("b404") == 0
+    assert not ledger.reported("b404", 0)
+
+
+# Looking back
+
+
+def test_the_history_has_the_newest_first(ledger: Ledger) -> None:
+    for number in range(4):
+        closed(ledger, plan(number), State.EMPTY if number == 1 else State.COMMITTED)
+    batch = landed(ledger, plan(1))
+    ledger.start_delivery(batch.id, NOON)
+    history = ledger.history("flights", 3)
+    assert [outcome.batch.id for outcome in history] == [plan(n).id for n in (1, 3, 2)]
+    assert [outcome.closed_at for outcome in history] == [None, NOON, NOON]
+    assert [outcome.opened_at for outcome in history] == [NOON] * 3
+    assert [outcome.deliveries for outcome in history] == [1, 0, 0]
+    assert history[0].batch == ledger.batch(batch.id)
+    assert ledger.history("other", 3) == ()
+    assert ledger.history("flights", 0) == ()
+
+
+def test_the_last_ends_are_those_of_the_newest_committed_batch(ledger: Ledger) -> None:
+    assert ledger.last_ends("flights", "g") == {}
+    closed(ledger, plan(0))
+    closed(ledger, plan(1))
+    closed(ledger, plan(2), State.ABANDONED)
+    opened(ledger, plan(3))
+    assert ledger.last_ends("flights", "g") == {T0: 110, T1: 5, T2: 8}
+    assert ledger.last_ends("flights", "another group") == {}
+
+
+def test_missing_topics_are_remembered_and_make_no_new_version(two: tuple[Ledger, Ledger]) -> None:
+    seen = two[0].look("flights")
+    assert seen.missing == frozenset()
+    two[0].note_missing("flights", ["gates", "flights"])
+    two[1].note_missing("flights", ["gates", "planes"])
+    assert two[0].look("flights") == replace(seen, missing=frozenset({"flights", "gates", "planes"}))
+    assert two[0].look("other").missing == frozenset()
+    assert two[0].open(plan(), seen.version) == plan()
+
+
+# The double and the database, step by step
+
+
+DATABASE: list[str] = []
+NUMBERS = count()
+
+
+class Both(RuleBasedStateMachine):
+    """Whatever is asked of both ledgers in whatever order, they give the same answers and the same errors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = MemoryLedger(now=lambda: NOON)
+        self.sql = SqlLedger(DATABASE[0], now=lambda: NOON)
+        self.name = f"subscription{next(NUMBERS)}"
+        self.seen = self.memory.look(self.name).version, self.sql.look(self.name).version
+        self.tokens: list[tuple[str, str]] = [("0" * 32, "0" * 32)]
+
+    def id(self, number: int) -> str:
+        return plan(number, subscription=self.name).id
+
+    def compare(self, ask: Callable[[Ledger, int], Any]) -> tuple[Any, Any]:
+        answers = [self.answer(ask, ledger, side) for side, ledger in enumerate((self.memory, self.sql))]
+        assert self.plain(answers[0]) == self.plain(answers[1])
+        return answers[0], answers[1]
+
+    def answer(self, ask: Callable[[Ledger, int], Any], ledger: Ledger, side: int) -> Any:
+        try:
+            return ask(ledger, side)
+        except (TidegateError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    def plain(self, answer: Any) -> Any:
+        """The answer without what is drawn by chance: tokens and identities."""
+        match answer:
+            case Batch():
+                return replace(answer, delivery=self.plain(answer.delivery))
+            case Delivery():
+                return answer.number
+            case Glance():
+                return answer.version.partition(":")[2], self.plain(answer.open), answer.missing
+            case str():
+                for number, pair in enumerate(self.tokens):
+                    for token in pair:
+                        answer = answer.replace(token, f"token{number}")
+                identities = [glance.partition(":")[0] for glance in self.seen]
+                for identity in identities:
+                    answer = answer.replace(identity, "identity")
+                return answer
+            case tuple() if answer and hasattr(answer[0], "opened_at"):
+                return [(self.plain(o.batch), o.deliveries, o.opened_at, o.closed_at) for o in answer]
+            case _:
+                return answer
+
+    numbers = st.integers(0, 1)
+    deliveries = st.integers(0, 5)
+
+    @rule()
+    def look(self) -> None:
+        one, other = self.compare(lambda ledger, _: ledger.look(self.name))
+        self.seen = one.version, other.version
+
+    @rule(number=numbers, size=st.sampled_from([3, 10]), refresh=st.booleans())
+    def open(self, number: int, size: int, refresh: bool) -> None:
+        if refresh:
+            self.look()
+        batch = plan(number, size, self.name)
+        self.compare(lambda ledger, side: ledger.open(batch, self.seen[side]))
+
+    @rule(number=numbers, member=st.integers(0, 2), size=st.sampled_from([3, 10]), less=st.sampled_from([0, 2, 99]))
+    def land(self, number: int, member: int, size: int, less: int) -> None:
+        batch = plan(number, size, self.name)
+        landed = report(batch, min(member, 1), less)
+        self.compare(lambda ledger, _: ledger.landed(batch.id, member, landed))
+        self.compare(lambda ledger, _: ledger.reported(batch.id, member))
+
+    @rule(number=numbers, size=st.sampled_from([3, 10]))
+    def land_all(self, number: int, size: int) -> None:
+        for member in (0, 1):
+            self.land(number, member, size, 0)
+
+    @rule(number=numbers)
+    def start_delivery(self, number: int) -> None:
+        answers = self.compare(lambda ledger, _: ledger.start_delivery(self.id(number), NOON))
+        if isinstance(answers[0], Delivery):
+            self.tokens.append((answers[0].token, answers[1].token))
+
+    @rule(number=numbers, which=deliveries, attempt=st.sampled_from(["a", "b"]))
+    def succeed(self, number: int, which: int, attempt: str) -> None:
+        def ask(ledger: Ledger, side: int) -> Batch:
+            delivery = Delivery(1, self.tokens[-1 - which % len(self.tokens)][side])
+            return ledger.processed(self.id(number), delivery, result("b", delivery, attempt), COUNTS)
+
+        self.compare(ask)
+
+    @rule(number=numbers, which=deliveries)
+    def fail(self, number: int, which: int) -> None:
+        def ask(ledger: Ledger, side: int) -> Batch:
+            delivery = Delivery(1, self.tokens[-1 - which % len(self.tokens)][side])
+            return ledger.failed(self.id(number), delivery, "no memory")
+
+        self.compare(ask)
+
+    @rule(number=numbers, state=st.sampled_from(State), reason=st.sampled_from([None, "reset"]))
+    def move(self, number: int, state: State, reason: str | None) -> None:
+        self.compare(lambda ledger, _: ledger.move(self.id(number), state, reason))
+
+    @rule(topics=st.sets(st.sampled_from("abc")))
+    def note_missing(self, topics: set[str]) -> None:
+        self.compare(lambda ledger, _: ledger.note_missing(self.name, topics))
+
+    @invariant()
+    def agree(self) -> None:
+        self.compare(lambda ledger, _: ledger.look(self.name))
+        self.compare(lambda ledger, _: ledger.history(self.name, 5))
+        self.compare(lambda ledger, _: ledger.last_ends(self.name, "g"))
+        for number in (0, 1):
+            self.compare(lambda ledger, _, number=number: ledger.deliveries(self.id(number)))
+
+
+def test_the_double_does_what_the_database_does(tmp_path: Path) -> None:
+    DATABASE[:] = [sql_url(tmp_path)]
+    quick = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(Both, settings=quick)

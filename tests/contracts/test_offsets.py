@@ -1,0 +1,135 @@
+"""What every offset store promises; the double in memory and a real broker's group are held to the same."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from tidegate.errors import CommitFailedError, GroupInUseError
+from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.ports import Committed, OffsetStore
+from tidegate.positions import TopicPartition
+from tidegate.testing.offsets import MemoryOffsets
+
+Two = tuple[OffsetStore, OffsetStore]
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
+def kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def topic_name(kind: str, request: pytest.FixtureRequest) -> str:
+    """A topic with two partitions."""
+    if kind == "memory":
+        return "flights"
+    make: Callable[..., str] = request.getfixturevalue("topic")
+    return make(partitions=2)
+
+
+@pytest.fixture
+def two(kind: str, request: pytest.FixtureRequest) -> Iterator[Two]:
+    """One group's offsets, as two processes hold them."""
+    if kind == "memory":
+        offsets = MemoryOffsets()
+        yield offsets, offsets
+        return
+    client = {"bootstrap.servers": request.getfixturevalue("broker").bootstrap_servers}
+    group = f"group-{uuid.uuid4().hex[:8]}"
+    stores = [KafkaOffsets(client, group=group, poll_timeout=20, commit_timeout=20) for _ in range(2)]
+    yield stores[0], stores[1]
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def store(two: Two) -> OffsetStore:
+    return two[0]
+
+
+@pytest.fixture
+def join(request: pytest.FixtureRequest) -> Iterator[Callable[[OffsetStore, str, str], None]]:
+    """Puts a live consumer of this client id into the store's group."""
+    consumers: list[Consumer] = []
+
+    def enter(store: OffsetStore, topic_name: str, client_id: str) -> None:
+        if isinstance(store, MemoryOffsets):
+            store.join(client_id)
+            return
+        assert isinstance(store, KafkaOffsets)
+        servers = request.getfixturevalue("broker").bootstrap_servers
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": store._group.id, "client.id": client_id})
+        consumers.append(consumer)
+        consumer.subscribe([topic_name])
+        deadline = time.monotonic() + 30
+        while not consumer.assignment():
+            assert time.monotonic() < deadline, "the consumer didn't join"
+            consumer.poll(0.1)
+
+    yield enter
+    for consumer in consumers:
+        consumer.close()
+
+
+def test_a_group_that_never_committed_has_no_positions(store: OffsetStore, topic_name: str) -> None:
+    assert store.committed([TopicPartition(topic_name, 0), TopicPartition("nowhere", 0)]) == {}
+    assert store.committed([]) == {}
+
+
+def test_positions_and_metadata_come_back_to_everyone(two: Two, topic_name: str) -> None:
+    first, second = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    with two[0].fence() as fence:
+        fence.commit({first: 7}, "tidegate1 abc - 0")
+        assert fence.committed([first, second]) == {first: Committed(7, "tidegate1 abc - 0")}
+    assert two[1].committed([first, second]) == {first: Committed(7, "tidegate1 abc - 0")}
+
+
+def test_a_commit_of_one_partition_leaves_the_others(store: OffsetStore, topic_name: str) -> None:
+    first, second = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    with store.fence() as fence:
+        fence.commit({first: 7, second: 8}, "one")
+        fence.commit({first: 0}, "")
+    assert store.committed([second, first]) == {first: Committed(0, ""), second: Committed(8, "one")}
+
+
+def test_nothing_to_commit_is_fine(store: OffsetStore) -> None:
+    with store.fence() as fence:
+        fence.commit({}, "nothing")
+
+
+def test_a_fence_sees_what_others_did_meanwhile(two: Two, topic_name: str) -> None:
+    at = TopicPartition(topic_name, 0)
+    with two[0].fence() as fence:
+        with two[1].fence() as other:
+            other.commit({at: 3}, "theirs")
+        assert fence.committed([at]) == {at: Committed(3, "theirs")}
+
+
+def test_a_refused_partition_fails_the_commit_and_is_named(store: OffsetStore, topic_name: str) -> None:
+    good, bad = TopicPartition(topic_name, 0), TopicPartition(topic_name, 7)
+    if isinstance(store, MemoryOffsets):
+        store.refuse(bad, "Unknown topic or partition")
+    with (
+        store.fence() as fence,
+        pytest.raises(CommitFailedError, match=r"partition 7, offset 12: .*Unknown topic or partition") as caught,
+    ):
+        fence.commit({good: 5, bad: 12}, "receipt")
+    assert "partition 0" not in str(caught.value)
+
+
+def test_live_members_are_refused_by_name(
+    store: OffsetStore, topic_name: str, join: Callable[[OffsetStore, str, str], None]
+) -> None:
+    at = TopicPartition(topic_name, 0)
+    with store.fence() as fence:
+        fence.commit({at: 1}, "before")
+        join(store, topic_name, "dashboard-1")
+        with pytest.raises(GroupInUseError, match="dashboard-1"):
+            fence.commit({at: 2}, "after")
+    with pytest.raises(GroupInUseError, match="dashboard-1"), store.fence():
+        pytest.fail("the fence was taken")
+    assert store.committed([at]) == {at: Committed(1, "before")}
