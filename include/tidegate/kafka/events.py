@@ -1,0 +1,87 @@
+"""What the client reports instead of a record: ends of partitions, passing trouble, and what can't be mended."""
+
+import logging
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from tidegate.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, place
+from tidegate.positions import TopicPartition
+
+END_OF_PARTITION: int = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
+
+log = logging.getLogger(__name__)
+
+_WATERMARK_SECONDS = 5.0
+# librdkafka's own codes begin with an underscore; they are public
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001 - see above
+_UNREADABLE = frozenset(
+    {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}  # noqa: SLF001 - see above
+)
+_REFUSED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - see above
+        KafkaError._SSL,  # noqa: SLF001 - see above
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    }
+)
+_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class Complaints:
+    """Collects what the client reports of brokers and connections; its `hear` is the client's error_cb."""
+
+    def __init__(self) -> None:
+        self._refusal: str | None = None
+        self.last: str | None = None
+
+    def hear(self, error: KafkaError) -> None:
+        """Note a report; nothing may be raised here, on the client's behalf."""
+        self.last = f"{error.name()}: {error.str()}"
+        if error.code() in _REFUSED or error.fatal():
+            self._refusal = self.last
+        log.debug("the client reports %s", self.last)
+
+    def check(self) -> None:
+        """Raise UnavailableError, with the reason, once a broker has refused the client."""
+        if self._refusal:
+            raise UnavailableError(f"the broker refuses the client ({self._refusal}); look at the connection")
+
+
+def judge(message: Message, consumer: Consumer, position: int) -> TidegateError | None:
+    """The error that ends the reading, for an event that isn't the end of a partition; None to go on.
+
+    `position` is the next offset to read there. Going on is right for whatever may pass before the deadline:
+    an unknown topic or partition, a leader that moves, a connection that breaks.
+    """
+    error = message.error()
+    at = TopicPartition(message.topic(), message.partition())
+    where = place(topic=at.topic, partition=at.partition, offset=position)
+    match error.code():
+        case code if code in _GONE:
+            return LostDataError(
+                f"{where}: the records from here on are gone, the partition holds {_available(consumer, at)}; "
+                "they expired or the topic was made anew. Move the group to a position that exists"
+            )
+        case code if code in _UNREADABLE:
+            return LostDataError(
+                f"{where}: the record batch here can't be read ({error.str()}); restore it from a replica or move "
+                "the group past it"
+            )
+        case code if code in _REFUSED or error.fatal():
+            return UnavailableError(f"{where}: the broker refuses the client ({error.str()}); look at the connection")
+        case code if code in _FORBIDDEN:
+            return WrongDefinitionError(f"{where}: {error.str()}; grant the connection's user Read on the topic")
+        case _:
+            log.warning("%s: %s; trying on until the poll timeout", where, error.str())
+            return None
+
+
+def _available(consumer: Consumer, at: TopicPartition) -> str:
+    try:
+        low, high = consumer.get_watermark_offsets(KafkaPartition(*at), timeout=_WATERMARK_SECONDS)
+    except KafkaException:
+        return "another range"
+    return f"[{low}, {high})"

@@ -1,0 +1,225 @@
+"""One consumer group as the broker knows it: its members, its committed offsets, and a commit with a deadline.
+
+Members are asked for, and offsets committed, through short-lived admin clients, because
+
+- a consumer that gave up waiting for a commit's answer sends the commit again later, behind its owner's back,
+  and its close() then hangs for minutes; an admin request that timed out is over;
+- an admin client that lives on after a request timed out may abort the process when the answer still comes
+  (librdkafka issue 4605), so each is closed before an error goes anywhere.
+
+Committed offsets are read by a consumer that assigns nothing and joins nothing: it waits out transactions.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from tidegate.errors import (
+    BrokerUnavailableError,
+    CommitUnknownError,
+    GroupInUseError,
+    TidegateError,
+    WrongDefinitionError,
+    place,
+)
+from tidegate.kafka.events import Complaints
+from tidegate.ports import Committed
+from tidegate.positions import TopicPartition
+from tidegate.subscription import Scalar
+
+log = logging.getLogger(__name__)
+
+IN_USE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.STALE_MEMBER_EPOCH,
+    }
+)
+"""What a broker answers to a commit from outside while a group has live members."""
+
+PASSING: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""What passes by itself: the group's coordinator starts, or moves to another broker."""
+
+_FORBIDDEN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+_GROUP_ID_NOT_FOUND = 69
+_TRY_SECONDS = 3.0
+_CLOSE_SECONDS = 30.0
+_LONGEST_REQUEST_SECONDS = 3600.0
+_SHORTEST_REQUEST_SECONDS = 0.01
+_PAUSE_SECONDS = 0.1
+_ONLY_WHAT_IS_CRITICAL = 2  # of librdkafka's own log lines: errors say the rest
+
+_ASSIGN_ONLY: Mapping[str, Scalar] = {
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",  # else offsets of a transaction that is under way would count
+}
+
+_Client = TypeVar("_Client", Consumer, AdminClient)
+
+
+class Group:
+    """Questions to the coordinator of one group. Timeouts are in seconds."""
+
+    def __init__(self, client: Mapping[str, Scalar], group_id: str) -> None:
+        self.id = group_id
+        self._complaints = Complaints()
+        self._client: dict[str, object] = {
+            **client,
+            "log_level": _ONLY_WHAT_IS_CRITICAL,
+            "error_cb": self._complaints.hear,
+        }
+        self._consumer: Consumer | None = None
+
+    def committed(self, partitions: Collection[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
+        """The committed offsets with their metadata; a partition without one is left out.
+
+        Raises UnavailableError without an answer in time, be it that a transaction with offsets is under way.
+        """
+        if not partitions:
+            return {}
+        if self._consumer is None:
+            self._consumer = self._connect(Consumer, {**self._client, **_ASSIGN_ONLY, "group.id": self.id})
+        try:
+            answers = self._consumer.committed([KafkaPartition(*tp) for tp in partitions], timeout=timeout)
+        except KafkaException as error:
+            self._consumer.poll(0)  # lets the client report what is wrong
+            raise self._unanswered("its committed offsets", error.args[0]) from None
+        for answer in answers:
+            if answer.error is not None:
+                where = place(topic=answer.topic, partition=answer.partition)
+                raise self._unanswered(f"the committed offset of {where}", answer.error)
+        return {
+            TopicPartition(answer.topic, answer.partition): Committed(answer.offset, answer.metadata or "")
+            for answer in answers
+            if answer.offset >= 0
+        }
+
+    def refuse_members(self, timeout: float) -> None:
+        """Raises GroupInUseError, naming them, if the group has live members; UnavailableError without an answer."""
+        with self._coordinator(timeout) as (_, members):
+            if members:
+                raise _in_use(self.id, members)
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], metadata: str, timeout: float
+    ) -> dict[TopicPartition, KafkaError]:
+        """Commit once; the partitions for which the broker refused, and why: none if all is committed.
+
+        Raises GroupInUseError while there are live members, UnavailableError if the coordinator wasn't reached
+        and nothing was sent, CommitUnknownError if its answer didn't come in time.
+        """
+        if not offsets:
+            return {}
+        deadline = time.monotonic() + timeout
+        wanted = [KafkaPartition(tp.topic, tp.partition, offset, metadata) for tp, offset in offsets.items()]
+        request = ConsumerGroupTopicPartitions(self.id, wanted)
+        with self._coordinator(timeout) as (admin, members):
+            if members:
+                raise _in_use(self.id, members)
+            try:
+                futures = admin.alter_consumer_group_offsets([request], request_timeout=_left(deadline))
+                answers = next(iter(futures.values())).result().topic_partitions
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.code() >= 0:
+                    return dict.fromkeys(offsets, reason)
+                raise CommitUnknownError(
+                    f"{place(group=self.id)}: the answer to the commit of {len(offsets)} offsets didn't come "
+                    f"({self._said(reason)}); the next run finds out whether it was carried out"
+                ) from None
+        return {TopicPartition(a.topic, a.partition): a.error for a in answers if a.error is not None}
+
+    def close(self) -> None:
+        """Disconnect; given up after 30 seconds, with a warning."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None and not closed_within(_CLOSE_SECONDS, consumer.close):
+            log.warning("%s: closing took longer than %.0f s and was given up", place(group=self.id), _CLOSE_SECONDS)
+
+    @contextmanager
+    def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
+        """An admin client that the group's coordinator has just answered, and the live members that it named."""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._connect(AdminClient, self._client) as admin:
+                members = self._members(admin, deadline)
+                if members is not None:
+                    yield admin, members
+                    return
+            time.sleep(_PAUSE_SECONDS)
+
+    def _members(self, admin: AdminClient, deadline: float) -> tuple[str, ...] | None:
+        """The live members, as a person would look for them; None if it is worth asking once more.
+
+        A lookup of the coordinator can get lost while a client comes up, so no request gets all the time.
+        """
+        seconds = min(_left(deadline), _TRY_SECONDS)
+        try:
+            futures = admin.describe_consumer_groups([self.id], request_timeout=seconds)
+            members = next(iter(futures.values())).result().members
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() == _GROUP_ID_NOT_FOUND:
+                return ()
+            admin.poll(0)  # lets the client report what is wrong
+            passing = reason.code() in PASSING or reason.code() < 0  # below 0: the client's own, nothing was answered
+            if passing and time.monotonic() + _PAUSE_SECONDS < deadline:
+                return None
+            raise self._unanswered("its members", reason) from None
+        return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
+
+    def _connect(self, make: Callable[[dict[str, object]], _Client], config: dict[str, object]) -> _Client:
+        try:
+            return make(config)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise WrongDefinitionError(
+                f"{place(group=self.id)}: the Kafka client can't be made: {error}; look at the connection's extra"
+            ) from None
+
+    def _unanswered(self, what: str, reason: KafkaError) -> TidegateError:
+        where = f"{place(group=self.id)}: {what} can't be read"
+        if reason.code() in _FORBIDDEN:
+            return WrongDefinitionError(
+                f"{where}: {reason.str()}; let the connection's user describe and read the group and its topics"
+            )
+        self._complaints.check()
+        return BrokerUnavailableError(f"{where} ({self._said(reason)}); nothing has changed, try again later")
+
+    def _said(self, reason: KafkaError) -> str:
+        """The reason, and what the client last reported of its connections."""
+        return "; ".join(part for part in (reason.str(), self._complaints.last) if part)
+
+
+def closed_within(seconds: float, close: Callable[[], None]) -> bool:
+    """Run `close`, which may hang; whether it was done in time. It goes on in the background if it wasn't."""
+    closing = threading.Thread(target=close, name="closing a Kafka client", daemon=True)
+    closing.start()
+    closing.join(seconds)
+    return not closing.is_alive()
+
+
+def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
+    return GroupInUseError(
+        f"{place(group=group)} has live members: {'; '.join(members)}. Nothing is committed while there are "
+        "any: stop them, or give the subscription a consumer.group.id of its own"
+    )
+
+
+def _left(deadline: float) -> float:
+    """The seconds that are left, as a request timeout that librdkafka accepts."""
+    return min(max(deadline - time.monotonic(), _SHORTEST_REQUEST_SECONDS), _LONGEST_REQUEST_SECONDS)

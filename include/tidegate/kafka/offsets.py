@@ -1,0 +1,118 @@
+"""The committed offsets of one consumer group, and the fence that guards their commit."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError
+
+from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, UnavailableError, place
+from tidegate.kafka.group import IN_USE, PASSING, Group
+from tidegate.ports import Committed, Fence
+from tidegate.positions import TopicPartition
+from tidegate.subscription import Scalar
+
+_PAUSE_SECONDS = 0.1
+
+
+class PlainFence:
+    """The fence of `commit-fence: none`, for clusters without transactions: it compares and can't lock.
+
+    It makes sure that the group is empty when it is taken, and the broker makes sure again when it commits. A
+    second committer that comes between a comparison and a commit isn't noticed, and a commit that is refused
+    for some partitions stands for the others.
+    """
+
+    def __init__(self, group: Group, timeout: float) -> None:
+        self._group = group
+        self._timeout = timeout
+
+    def __enter__(self) -> Self:
+        self._group.refuse_members(self._timeout)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held."""
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See `tidegate.ports.Fence`."""
+        return self._group.committed(partitions, self._timeout)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+        """See `tidegate.ports.Fence`; returns or raises within the commit timeout.
+
+        Only refusals that pass by themselves (a coordinator that loads or moves) are tried again, within it.
+        """
+        deadline = time.monotonic() + self._timeout
+        refused = self._group.commit(offsets, metadata, self._timeout)
+        while refused:
+            codes = {error.code() for error in refused.values()}
+            if codes & IN_USE:
+                raise GroupInUseError(
+                    f"{place(group=self._group.id)}: a live member joined while the batch was committed; nothing is "
+                    "committed while there are any: stop it, or give the subscription a consumer.group.id of its own"
+                )
+            if codes - PASSING:
+                raise CommitFailedError(_describe(self._group.id, offsets, refused))
+            if time.monotonic() + _PAUSE_SECONDS >= deadline:
+                raise CommitUnknownError(
+                    f"{_describe(self._group.id, offsets, refused)} It may still be carried out: the next run finds out"
+                )
+            time.sleep(_PAUSE_SECONDS)
+            try:
+                refused = self._group.commit(offsets, metadata, deadline - time.monotonic())
+            except UnavailableError as error:  # the try before this one may still be carried out
+                raise CommitUnknownError(f"{error}; the next run finds out whether it was carried out") from error
+
+
+TakeFence = Callable[[Group, float], AbstractContextManager[Fence]]
+
+
+class KafkaOffsets:
+    """The port `OffsetStore` on a real cluster, for one group that nobody joins.
+
+    `client` is librdkafka's configuration, addresses and credentials included; `poll_timeout` bounds reading
+    positions, `commit_timeout` each question and the commit under a fence; both in seconds. `take_fence` is
+    the kind of fence. Connects when it is first used. A broker that can't be reached raises UnavailableError.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, Scalar],
+        *,
+        group: str,
+        poll_timeout: float,
+        commit_timeout: float,
+        take_fence: TakeFence = PlainFence,
+    ) -> None:
+        self._group = Group(client, group)
+        self._poll_timeout = poll_timeout
+        self._commit_timeout = commit_timeout
+        self._take_fence = take_fence
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See `tidegate.ports.OffsetStore`; offsets of a transaction that is under way are waited for."""
+        return self._group.committed(partitions, self._poll_timeout)
+
+    def fence(self) -> AbstractContextManager[Fence]:
+        """See `tidegate.ports.OffsetStore`; taken when its context is entered."""
+        return self._take_fence(self._group, self._commit_timeout)
+
+    def close(self) -> None:
+        """Disconnect; given up after 30 seconds, with a warning."""
+        self._group.close()
+
+
+def _describe(group: str, offsets: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, KafkaError]) -> str:
+    each = "; ".join(
+        f"{place(topic=tp.topic, partition=tp.partition, offset=offsets[tp])}: {error.str()} ({error.name()})"
+        for tp, error in sorted(refused.items())
+    )
+    return (
+        f"{place(group=group)}: the broker refused the commit for {len(refused)} of {len(offsets)} partitions: "
+        f"{each}. The batch doesn't count as committed; mend the cause and run again."
+    )

@@ -1,0 +1,118 @@
+"""Read exactly the planned ranges, until each is at its end or the deadline has passed."""
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from tidegate.kafka import columns
+from tidegate.kafka.events import END_OF_PARTITION, Complaints, judge
+from tidegate.kafka.progress import Progress
+from tidegate.positions import Range, TopicPartition
+
+_FIRST_MESSAGES = 16
+_MOST_MESSAGES = 2_000  # up to 4,000 cost the same; more leave the processor's cache
+_CHUNK_BYTES = 4 << 20
+_WAIT_SECONDS = 0.05  # consume() waits this long for a full chunk, so that the last one isn't held back longer
+
+
+class RangeReader:
+    """Iterates over chunks (record batches of columns.SCHEMA) of the planned ranges; implements ports.Reader.
+
+    Nobody joins the group: the partitions are assigned outright. A partition stops when its position reaches
+    the end of its range: by its last record, by a record at or beyond the end (which is dropped), or by the
+    client's end-of-partition event, which says where the position stands after transaction markers, aborted
+    transactions and compacted records. The others go on.
+    """
+
+    def __init__(self, consumer: Consumer, ranges: Sequence[Range], deadline: float, complaints: Complaints) -> None:
+        self._consumer = consumer
+        self._deadline = deadline
+        self._complaints = complaints
+        self._progress = Progress(ranges)
+        self._topics = columns.topic_names(self._progress.topics)
+        self._reading: frozenset[TopicPartition] = frozenset(self._progress.unfinished())
+        consumer.assign([KafkaPartition(r.topic, r.partition, r.start) for r in ranges if not r.is_empty])
+
+    def progress(self) -> tuple[tuple[Range, int], ...]:
+        """See ports.Reader."""
+        return self._progress.result()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """See ports.Reader.
+
+        Raises LostDataError, naming the position, for records that are gone or can't be read, UnavailableError
+        when a broker refuses the client.
+        """
+        wanted = _FIRST_MESSAGES
+        while self._reading and (left := self._deadline - time.monotonic()) > 0:
+            number = min(wanted, self._progress.left + len(self._reading))
+            messages = self._consumer.consume(number, min(left, _WAIT_SECONDS))
+            self._complaints.check()
+            chunk = self._take(messages) if messages else None
+            if chunk:
+                yield chunk
+                wanted = _next_number(wanted, chunk)
+
+    def _take(self, messages: list[Message]) -> pa.RecordBatch | None:
+        stamped = columns.stamps(messages)
+        events: list[Message] = []
+        if not stamped.all_known:
+            events = [message for message in messages if message.error()]
+            messages = [message for message in messages if not message.error()]
+            stamped = columns.stamps(messages)
+        chunk = self._chunk(messages, stamped) if messages else None
+        for event in events:  # after the records, whose positions an event may stand behind
+            self._note(event)
+        self._release_finished()
+        return chunk
+
+    def _chunk(self, messages: list[Message], stamped: columns.Stamps) -> pa.RecordBatch | None:
+        topics = self._progress.topic_indexes(messages)
+        partitions = columns.partitions(messages)
+        offsets = columns.offsets(messages)
+        slots = self._progress.slots(topics, partitions)
+        inside = self._progress.inside(slots, offsets)
+        self._progress.read(slots, offsets)
+        if not inside.any():
+            return None
+        chunk = columns.record_batch(
+            messages, topics=self._topics, topic=topics, partition=partitions, offset=offsets, stamped=stamped
+        )
+        return chunk if inside.all() else columns.only(chunk, inside)
+
+    def _note(self, event: Message) -> None:
+        at = TopicPartition(event.topic(), event.partition())
+        if event.error().code() == END_OF_PARTITION:
+            self._progress.reached(at, event.offset())
+        elif at in self._reading and (error := judge(event, self._consumer, self._progress.position(at))):
+            raise error
+
+    def _release_finished(self) -> None:
+        left = frozenset(self._progress.unfinished())
+        finished = self._reading - left
+        if finished:
+            self._consumer.incremental_unassign([KafkaPartition(*at) for at in finished])
+            self._reading = left
+
+
+def _next_number(wanted: int, chunk: pa.RecordBatch) -> int:
+    """How many messages to ask for next: twice as many, as long as a chunk stays small."""
+    most: int = max(1, _CHUNK_BYTES * chunk.num_rows // max(1, chunk.nbytes))
+    return min(2 * wanted, most, _MOST_MESSAGES)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Keep Python's cyclic garbage collector from running; messages are many and never in a cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,163 @@
+"""Kafka as the place that records are read from: partitions, watermarks, offsets by time, and reading ranges."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from tidegate.errors import BrokerUnavailableError
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.reader import RangeReader, collector_off
+from tidegate.positions import Range, TopicPartition, Watermarks
+from tidegate.subscription import IsolationLevel, Scalar, TopicNames, TopicPartitions, TopicPattern, TopicSelection
+
+log = logging.getLogger(__name__)
+_client_log = logging.getLogger("tidegate.kafka.client")
+
+_ALWAYS: Mapping[str, Scalar] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "enable.partition.eof": True,
+    # the default of 1,000 lets a client whose queue was full sleep for that long
+    "fetch.queue.backoff.ms": 2,
+    "queued.max.messages.kbytes": 32_768,
+}
+_MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_SLICE_SECONDS = 5.0  # how long one request may take before the client is asked what is wrong
+_PAUSE_SECONDS = 0.1
+
+T = TypeVar("T")
+
+
+class KafkaSource:
+    """Reads from the cluster that a librdkafka configuration names; implements ports.RecordSource.
+
+    `client` holds addresses, credentials and consumer properties under librdkafka's names. `timeout` bounds each
+    question to the brokers, in seconds. Nothing is connected before it is used; `close` disconnects.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, Scalar],
+        *,
+        isolation_level: IsolationLevel = "read_committed",
+        timeout: float = 60.0,
+    ) -> None:
+        own = {"group.id": "tidegate"} | dict(client)
+        self._client = own | dict(_ALWAYS) | {"isolation.level": isolation_level}
+        self._timeout = timeout
+        self._complaints = Complaints()
+
+    def close(self) -> None:
+        """Disconnect; the source connects again when it is used again."""
+        if "_questions" in self.__dict__:
+            self.__dict__.pop("_questions").close()
+
+    @cached_property
+    def _questions(self) -> Consumer:
+        """The client that asks for metadata and offsets; it is never assigned anything."""
+        return _consumer(self._client, self._complaints)
+
+    def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
+        """See ports.RecordSource. Internal topics are left out unless they are named; one metadata request."""
+        listed = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics").topics
+        exist = {name: frozenset(found.partitions) for name, found in listed.items()}
+        return tuple(sorted(TopicPartition(*at) for at in _selected(topics, exist)))
+
+    def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
+        """See ports.RecordSource; two requests to each broker, however many partitions."""
+        earliest = self._offsets(partitions, OFFSET_BEGINNING)
+        end = self._offsets(partitions, OFFSET_END)
+        return {at: Watermarks(earliest[at], max(earliest[at], end[at])) for at in partitions}
+
+    def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
+        """See ports.RecordSource; `time` has a zone and counts in milliseconds."""
+        found = self._offsets(partitions, max(0, -int(-time.timestamp() * 1000 // 1)))
+        later = [at for at, offset in found.items() if offset < 0]
+        return found | (self._offsets(later, OFFSET_END) if later else {})
+
+    @contextmanager
+    def read(self, ranges: Sequence[Range], deadline: float) -> Iterator[RangeReader]:
+        """See ports.RecordSource. Python's cyclic garbage collector rests until the context is left."""
+        complaints = Complaints()
+        consumer = _consumer(self._client | _prefetch(ranges), complaints)
+        try:
+            with collector_off():
+                yield RangeReader(consumer, ranges, deadline, complaints)
+        finally:
+            consumer.close()
+
+    def _offsets(self, partitions: Collection[TopicPartition], time_or_end: int) -> dict[TopicPartition, int]:
+        """ListOffsets for all partitions at once; -2 and -1 are the protocol's earliest and latest."""
+
+        def ask(seconds: float) -> dict[TopicPartition, int]:
+            wanted = [KafkaPartition(*at, time_or_end) for at in partitions]
+            found = self._questions.offsets_for_times(wanted, timeout=seconds)
+            for one in found:
+                if one.error:
+                    raise KafkaException(one.error)
+            return {TopicPartition(one.topic, one.partition): one.offset for one in found}
+
+        return self._ask(ask, f"look up offsets of {_few(partitions)}") if partitions else {}
+
+    def _ask(self, question: Callable[[float], T], what: str) -> T:
+        """Ask until there is an answer.
+
+        Raises BrokerUnavailableError when the timeout has passed, UnavailableError once the client is refused.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return question(max(0.001, min(_SLICE_SECONDS, deadline - time.monotonic())))
+            except KafkaException as error:
+                self._questions.poll(0)  # serves the callback that fills the complaints
+                self._complaints.check()
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    reason = self._complaints.last or error.args[0].str()
+                    raise BrokerUnavailableError(
+                        f"the broker didn't {what} within {self._timeout:g} s ({reason}); look at the connection's "
+                        "bootstrap.servers and at the broker"
+                    ) from error
+                time.sleep(min(_PAUSE_SECONDS, left))
+
+
+def _consumer(client: Mapping[str, Scalar], complaints: Complaints) -> Consumer:
+    configuration: dict[str, Any] = dict(client) | {"error_cb": complaints.hear}
+    return Consumer(configuration, logger=_client_log)
+
+
+def _prefetch(ranges: Sequence[Range]) -> dict[str, Scalar]:
+    """Fetch ahead no more than what the longest range may hold, and in all partitions together a bounded number."""
+    longest = max((r.end - r.start for r in ranges), default=1)
+    return {"queued.min.messages": max(1, min(longest, _MOST_QUEUED // max(1, len(ranges))))}
+
+
+def _selected(topics: TopicSelection, exist: Mapping[str, frozenset[int]]) -> Iterable[tuple[str, int]]:
+    match topics:
+        case TopicNames(names):
+            wanted = {name: exist.get(name, frozenset()) for name in names}
+        case TopicPattern():
+            wanted = {
+                name: numbers
+                for name, numbers in exist.items()
+                if name not in _INTERNAL_TOPICS and topics.matches(name)
+            }
+        case TopicPartitions(chosen):
+            wanted = {name: exist.get(name, frozenset()) & set(numbers) for name, numbers in chosen.items()}
+    return ((name, number) for name, numbers in wanted.items() for number in numbers)
+
+
+def _few(partitions: Collection[TopicPartition]) -> str:
+    first = next(iter(partitions))
+    return str(first) if len(partitions) == 1 else f"{first} and {len(partitions) - 1} more"

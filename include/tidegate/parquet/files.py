@@ -1,0 +1,52 @@
+"""Files that last: on a local file system written files, and the folders that name them, are synced to the disk.
+
+Other file systems (object stores, HDFS) make an object durable and visible when its stream is closed.
+"""
+
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyarrow import fs
+
+
+def make_folder(system: fs.FileSystem, path: str) -> None:
+    """Make a folder with its parents; object stores need none."""
+    if _is_local(system):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def make_durable(system: fs.FileSystem, files: Iterable[str]) -> None:
+    """Sync closed files, and every folder above them, so that they are there after a crash of the machine."""
+    if not _is_local(system):
+        return
+    paths = [Path(file) for file in files]
+    for path in paths:
+        _sync(path)
+    for folder in sorted({folder for path in paths for folder in path.parents}, reverse=True):
+        _sync(folder)
+
+
+def put(system: fs.FileSystem, path: str, content: bytes) -> None:
+    """Store a small file whole, durably, in place of what may be there; readers never see half of it."""
+    folder, _, name = path.rpartition("/")
+    make_folder(system, folder)
+    unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}"
+    with system.open_output_stream(unfinished) as stream:
+        stream.write(content)
+    make_durable(system, [unfinished])
+    system.move(unfinished, path)
+    make_durable(system, [path])
+
+
+def _is_local(system: fs.FileSystem) -> bool:
+    return isinstance(system, fs.LocalFileSystem)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,58 @@
+"""The landing: a batch as received, in Parquet files that are durable once written, and its manifests."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+from pyarrow import fs
+
+from tidegate.errors import UnavailableError
+from tidegate.manifest import Manifest
+from tidegate.parquet.files import put
+from tidegate.parquet.locations import locate
+from tidegate.parquet.writer import ParquetWriter
+
+
+class ParquetLanding:
+    """Landings below one URI; implements ports.Landing for chunks that are pyarrow record batches.
+
+    `<uri>/<subscription>/<batch id>/member-<n>/<attempt>-<number>.parquet` and, beside the members,
+    `manifests/<delivery token>.json`. The file system is looked up when it is first used.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+
+    @contextmanager
+    def writer(self, subscription: str, batch_id: str, member: int) -> Iterator[ParquetWriter]:
+        """See ports.Landing. If the context is left by an exception, the attempt's files are removed.
+
+        Raises UnavailableError if the file system refuses.
+        """
+        system, root = self._place
+        below = f"{subscription}/{batch_id}/member-{member}/{uuid.uuid4().hex}"
+        attempt = ParquetWriter(system, f"{root}/{below}", f"{self._uri}/{below}")
+        try:
+            yield attempt
+            attempt.finish()
+        except OSError as error:
+            attempt.discard()
+            raise UnavailableError(f"the landing {self._uri} can't be written: {error}") from error
+        except BaseException:
+            attempt.discard()
+            raise
+
+    def put_manifest(self, manifest: Manifest) -> str:
+        """See ports.Landing; it appears whole, and putting it again changes nothing."""
+        system, root = self._place
+        name = f"{manifest.batch.subscription}/{manifest.batch.id}/manifests/{manifest.delivery.token}.json"
+        try:
+            put(system, f"{root}/{name}", manifest.to_json().encode())
+        except OSError as error:
+            raise UnavailableError(f"the manifest {self._uri}/{name} can't be written: {error}") from error
+        return f"{self._uri}/{name}"
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        return locate(self._uri)

@@ -1,0 +1,71 @@
+"""One rename of a whole folder, to a name that nobody has taken."""
+
+import errno
+import os
+from pathlib import Path
+
+from pyarrow import fs
+
+_TAKEN = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
+
+
+class TakenError(Exception):
+    """The name is that of something else; nothing was renamed."""
+
+
+def rename_folder(system: fs.FileSystem, source: str, target: str) -> None:
+    """Rename, all or nothing. Of several that rename to one name, one wins, and the others get TakenError.
+
+    Raises FileNotFoundError if the source isn't there any more. An empty folder of that name holds nothing
+    and is replaced where the file system does so by itself: refusing would only stop everybody for good.
+    """
+    system.create_dir(target.rpartition("/")[0], recursive=True)
+    if isinstance(system, fs.LocalFileSystem):
+        _rename_here(source, target)
+    else:
+        _rename_there(system, source, target)
+
+
+def sync_folder(system: fs.FileSystem, path: str) -> None:
+    """Make sure that a folder of this machine, with all in it, is on the disk; others have seen to it themselves."""
+    if isinstance(system, fs.LocalFileSystem):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                _sync(Path(folder, name))
+            _sync(Path(folder))
+
+
+def _rename_here(source: str, target: str) -> None:
+    """POSIX: a rename replaces no file by a folder, and no folder but an empty one; the kernel sees to it."""
+    try:
+        os.rename(source, target)  # noqa: PTH104 (Path.rename promises less: it may replace on some systems)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise TakenError(target) from error
+        raise
+    _sync(Path(target).parent)
+    _sync(Path(source).parent)
+
+
+def _rename_there(system: fs.FileSystem, source: str, target: str) -> None:
+    """HDFS moves a folder *into* one of that name: so look before, and look again and undo it after."""
+    for path, wanted in ((source, True), (target, False)):
+        if _exists(system, path) is not wanted:
+            raise FileNotFoundError(path) if wanted else TakenError(path)
+    system.move(source, target)
+    inside = f"{target}/{source.rpartition('/')[2]}"
+    if _exists(system, inside):
+        system.move(inside, source)
+        raise TakenError(target)
+
+
+def _exists(system: fs.FileSystem, path: str) -> bool:
+    return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,70 @@
+"""Run a job as a child process, whose lines are passed on and whose time is bounded."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
+
+from tidegate.errors import BatchFailedError, OverrunError
+
+_TAIL = 25  # lines of a failed job that its error repeats
+_GRACE = 20.0  # seconds between asking a job to stop and killing it
+
+
+def run_child(
+    command: Sequence[str], environment: Mapping[str, str], timeout: float, said: Callable[[str], None]
+) -> None:
+    """Run a command to its end, in a process group of its own; `environment` is added to ours.
+
+    Every line it prints goes to `said`. Raises BatchFailedError with its last lines if it fails, OverrunError
+    after `timeout` seconds. Whatever ends the wait (an interrupt, too), the whole group is stopped: asked
+    first, so that the job can take its Spark work back, and killed 20 seconds later.
+    """
+    tail: deque[str] = deque(maxlen=_TAIL)
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as child:
+        reading = threading.Thread(target=_pass_on, args=(child.stdout, said, tail), daemon=True)
+        reading.start()
+        deadline = time.monotonic() + timeout
+        try:
+            status = child.wait(timeout)
+        except subprocess.TimeoutExpired as late:
+            raise OverrunError(
+                f"the Spark job wasn't done {timeout:.0f} s after its delivery started and was stopped; raise "
+                "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
+            ) from late
+        finally:
+            _stop(child)
+            reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
+    if status != 0:
+        raise BatchFailedError(f"the Spark job ended with status {status}; its last lines:\n" + "\n".join(tail))
+
+
+def _pass_on(lines: IO[str] | None, said: Callable[[str], None], tail: deque[str]) -> None:
+    for line in lines or ():
+        tail.append(line.rstrip())
+        said(line.rstrip())
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    if child.poll() is not None:
+        return
+    os.killpg(child.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -1,0 +1,40 @@
+"""The Spark job as a client of a Spark Connect server: a Python process that hands its plans to the server."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from tidegate.errors import WrongDefinitionError
+from tidegate.ports import Connection
+from tidegate.spark.child import run_child
+
+
+def connect_url(connection: Connection) -> str:
+    """The `sc://` URL of a `spark_connect` connection, with its user, token and TLS parameters: a secret.
+
+    The same URL as the Spark provider's SparkConnectHook gives; of the extras it knows `use_ssl`.
+    """
+    if not connection.host:
+        raise WrongDefinitionError(f"connection {connection.id} of type spark_connect has no host: set it")
+    host = connection.host.removeprefix("sc://")
+    parameters = {
+        "user_id": connection.login,
+        "token": connection.password,
+        "use_ssl": connection.extra.get("use_ssl"),
+    }
+    said = "".join(f";{name}={quote(str(value))}" for name, value in parameters.items() if value not in (None, ""))
+    return f"sc://{host}" + (f":{connection.port}" if connection.port else "") + (f"/{said}" if said else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectProcessor:
+    """Runs the job in a child process against a server; the URL travels in its environment, never on its command."""
+
+    url: str = field(repr=False)
+    job: Path
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """Run the job on this manifest; see `tidegate.ports.Processor`."""
+        run_child([sys.executable, str(self.job), manifest_uri], {"SPARK_REMOTE": self.url}, timeout, said)

@@ -1,0 +1,42 @@
+"""The Spark job by spark-submit, for the command line; in Airflow the Spark provider's own hook submits."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.ports import Connection
+from tidegate.spark.child import run_child
+
+
+def submit_command(connection: Connection, job: Path) -> tuple[str, ...]:
+    """spark-submit with the master, deploy mode and queue of a `spark` connection, as the Spark provider reads it.
+
+    Host and port make the master (`yarn` without one); extras: `deploy-mode`, `queue`, `namespace`, `spark-binary`.
+    """
+    host = connection.host or "yarn"
+    extra = connection.extra
+    options = {
+        "--master": f"{host}:{connection.port}" if connection.port else host,
+        "--deploy-mode": extra.get("deploy-mode"),
+        "--queue": extra.get("queue"),
+        "--name": "tidegate",
+    }
+    namespace = extra.get("namespace")
+    return (
+        str(extra.get("spark-binary") or "spark-submit"),
+        *(part for name, value in options.items() if value for part in (name, str(value))),
+        *(("--conf", f"spark.kubernetes.namespace={namespace}") if namespace else ()),
+        str(job),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitProcessor:
+    """Runs the job by a spark-submit command."""
+
+    command: tuple[str, ...]
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """Run the job on this manifest; see `tidegate.ports.Processor`."""
+        run_child([*self.command, manifest_uri], {"PYSPARK_PYTHON": sys.executable}, timeout, said)

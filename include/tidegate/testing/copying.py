@@ -1,0 +1,59 @@
+"""A Spark job without Spark: what landed is copied into staging as it is, on this machine's file system."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import BatchFailedError
+
+
+class CopyingProcessor:
+    """The port `Processor` for real landings and lakes on local disk; each run stages one attempt.
+
+    It leaves what `spark_jobs/batch_io.py` leaves: data files, and the result as a text file written by Spark.
+    `failures` are the reasons of the next runs, which fail before they write; `delivered` has each run's manifest.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.delivered: list[dict[str, Any]] = []
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """See `tidegate.ports.Processor`; a copy is never late."""
+        manifest = json.loads(_path(manifest_uri).read_text(encoding="utf-8"))
+        self.delivered.append(manifest)
+        said(f"copying {len(manifest['files'])} files, {timeout:.0f} s at most")
+        if self.failures:
+            raise BatchFailedError(f"batch {manifest['batch_id']}: the job failed: {self.failures.pop(0)}")
+        attempt = uuid.uuid4().hex
+        folder = _path(manifest["staging"]) / attempt
+        folder.mkdir(parents=True)
+        files = []
+        for number, landed in enumerate(manifest["files"]):
+            copy = folder / f"part-{number:05}.parquet"
+            shutil.copyfile(_path(landed["uri"]), copy)
+            files.append({"path": copy.name, "bytes": copy.stat().st_size})
+        _leave_result(folder, manifest, attempt, files)
+
+
+def _leave_result(folder: Path, manifest: dict[str, Any], attempt: str, files: list[dict[str, Any]]) -> None:
+    result = {
+        "format": 1,
+        "batch_id": manifest["batch_id"],
+        "delivery": manifest["delivery"]["token"],
+        "attempt": attempt,
+        "read": manifest["records"],
+        "filtered": 0,
+        "files": files,
+        "rejected_files": [],
+    }
+    (folder / "_result").mkdir()
+    (folder / "_result" / "part-00000.txt").write_text(json.dumps(result) + "\n", encoding="utf-8")
+    (folder / "_result" / "_SUCCESS").touch()
+
+
+def _path(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))

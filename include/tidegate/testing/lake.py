@@ -1,0 +1,95 @@
+"""A lake in memory."""
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+
+from tidegate.errors import BatchFailedError, StaleError
+from tidegate.manifest import Counts, Manifest, Published, Result
+
+
+@dataclass(frozen=True, slots=True)
+class StagedAttempt:
+    """What one driver left: its result (None: it isn't done) and the rows in its files; `problem` spoils the files."""
+
+    result: Result | None
+    counts: Counts
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAttempt:
+    """A published batch: its manifest, and what was staged."""
+
+    manifest: Manifest
+    attempt: StagedAttempt
+
+
+class MemoryLake:
+    """The port `Lake` for one process, its threads included, and the hands of a Spark job on it.
+
+    `staged` is by staging URI and attempt, `published_attempts` by output and batch id; `abandoned` are the names
+    of the staging folders that were set aside.
+    """
+
+    def __init__(self) -> None:
+        self.staged: dict[str, dict[str, StagedAttempt]] = defaultdict(dict)
+        self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
+        self.abandoned: list[str] = []
+        self._lock = threading.RLock()
+
+    def stage(self, staging: str, attempt: str, staged: StagedAttempt) -> None:
+        """A driver leaves an attempt below a staging folder, which it makes if need be."""
+        with self._lock:
+            self.staged[staging][attempt] = staged
+
+    def results(self, staging: str) -> tuple[Result, ...]:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            found = [staged.result for _, staged in sorted(self.staged.get(staging, {}).items())]
+        return tuple(result for result in found if result is not None)
+
+    def count(self, staging: str, result: Result) -> Counts:
+        """See `tidegate.ports.Lake`."""
+        staged = self.staged.get(staging, {}).get(result.attempt)
+        problem = f"there is no attempt {result.attempt}" if staged is None else staged.problem
+        if staged is None or problem:
+            raise BatchFailedError(f"the files below {staging} aren't those that their result names: {problem}")
+        return staged.counts
+
+    def has_attempt(self, staging: str, attempt: str) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return attempt in self.staged.get(staging, {})
+
+    def published(self, output: str, batch_id: str) -> Published | None:
+        """See `tidegate.ports.Lake`."""
+        found = self.published_attempts.get((output, batch_id))
+        return None if found is None else Published.from_json(found.manifest.to_json())
+
+    def publish(self, manifest: Manifest, attempt: str) -> None:
+        """See `tidegate.ports.Lake`."""
+        at = (manifest.batch.output, manifest.batch.id)
+        with self._lock:
+            if not self.has_attempt(manifest.staging, attempt):
+                raise StaleError(f"{manifest.batch}: the staged attempt {attempt} is gone; nothing is published")
+            if at in self.published_attempts:
+                raise StaleError(f"{manifest.batch} is published already; the next run finds out by whom")
+            staged = self.staged[manifest.staging].pop(attempt)
+            self.published_attempts[at] = PublishedAttempt(manifest, staged)
+
+    def set_aside(self, output: str, batch_id: str) -> None:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            for staging in self._staging_of(output, batch_id):
+                del self.staged[staging]
+                self.abandoned.append(staging.rpartition("/")[2])
+
+    def clear_staging(self, output: str, batch_id: str) -> None:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            for staging in self._staging_of(output, batch_id):
+                del self.staged[staging]
+            self.abandoned = [name for name in self.abandoned if not name.startswith(f"{batch_id}-")]
+
+    def _staging_of(self, output: str, batch_id: str) -> list[str]:
+        return [staging for staging in self.staged if staging.startswith(f"{output}/_staging/{batch_id}-")]

@@ -1,0 +1,72 @@
+"""A landing in memory."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from tidegate.batch import LandedFile
+from tidegate.errors import UnavailableError
+from tidegate.manifest import Manifest
+
+if TYPE_CHECKING:
+    from tidegate.testing.source import ReadRecord
+
+
+class MemoryLanding:
+    """The port `Landing` for the chunks of MemorySource. `files` holds what is landed, `manifests` their texts, by URI.
+
+    While `writable` is false, whatever is to be stored raises UnavailableError.
+    """
+
+    def __init__(self, uri: str = "memory:///landing") -> None:
+        self.writable = True
+        self.files: dict[str, tuple[ReadRecord, ...]] = {}
+        self.manifests: dict[str, str] = {}
+        self._uri = uri
+        self._handed: dict[str, Manifest] = {}
+
+    @contextmanager
+    def writer(self, subscription: str, batch_id: str, member: int) -> Iterator["MemoryWriter"]:
+        """See `tidegate.ports.Landing`; an attempt is one file, or none without records."""
+        attempt = MemoryWriter(f"{self._uri}/{subscription}/{batch_id}/member-{member}/{uuid.uuid4().hex}-0.parquet")
+        yield attempt
+        self._check_writable()
+        if attempt.records:
+            self.files[attempt.uri] = tuple(attempt.records)
+
+    def put_manifest(self, manifest: Manifest) -> str:
+        """See `tidegate.ports.Landing`."""
+        self._check_writable()
+        batch = manifest.batch
+        uri = f"{self._uri}/{batch.subscription}/{batch.id}/manifests/{manifest.delivery.token}.json"
+        self.manifests[uri] = manifest.to_json()
+        self._handed[uri] = manifest
+        return uri
+
+    def manifest(self, uri: str) -> Manifest:
+        """The manifest that was put there, for a job in this process."""
+        return self._handed[uri]
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise UnavailableError(f"the landing {self._uri} was made unwritable")
+
+
+class MemoryWriter:
+    """The port `LandingWriter` in memory; `bytes` of a file counts keys and values."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.records: list[ReadRecord] = []
+
+    def write(self, chunk: Sized) -> None:
+        """See `tidegate.ports.LandingWriter`."""
+        self.records.extend(cast("Iterable[ReadRecord]", chunk))
+
+    def files(self) -> tuple[LandedFile, ...]:
+        """See `tidegate.ports.LandingWriter`."""
+        if not self.records:
+            return ()
+        size = sum(len(r.record.key or b"") + len(r.record.value or b"") for r in self.records)
+        return (LandedFile(self.uri, len(self.records), size),)

@@ -1,0 +1,172 @@
+"""A ledger in memory."""
+
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.ledger import rules
+from tidegate.manifest import Counts, Result
+from tidegate.ports import Glance, Outcome
+from tidegate.positions import TopicPartition, ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A batch and what belongs to it; `earlier` are the deliveries of earlier openings of its id."""
+
+    batch: Batch
+    opened_at: datetime
+    closed_at: datetime | None = None
+    reports: Mapping[int, Landed] = field(default_factory=dict)
+    started: tuple[tuple[Delivery, datetime], ...] = ()
+    earlier: tuple[tuple[Delivery, datetime], ...] = ()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryLedger:
+    """The port `Ledger` for one process, its threads included; as lasting as the object."""
+
+    def __init__(self, now: Callable[[], datetime] = _utc_now) -> None:
+        self._now = now
+        self._identity = uuid.uuid4().hex
+        self._writes: dict[str, int] = defaultdict(int)
+        self._entries: dict[str, _Entry] = {}  # in the order in which they were opened
+        self._missing: dict[str, set[str]] = defaultdict(set)
+        self._lock = threading.RLock()
+
+    def look(self, subscription: str) -> Glance:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
+            missing = frozenset(self._missing[subscription])
+            return Glance(self._version(subscription), found[0] if found else None, missing)
+
+    def note_missing(self, subscription: str, topics: Collection[str]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
+        with self._lock:
+            self._missing[subscription].update(topics)
+
+    def open(self, batch: Batch, version: str) -> Batch:
+        """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
+        rules.check_plan(batch)
+        with self._lock:
+            known = [e.batch for e in self._entries.values() if e.batch.subscription == batch.subscription]
+            others = {b.id: b.state for b in known if b.state.is_open or b.id == batch.id}
+            rules.check_room(batch, version, self._version(batch.subscription), others)
+            before = self._entries.pop(batch.id, None)
+            earlier = before.earlier + before.started if before else ()
+            self._entries[batch.id] = _Entry(batch, self._now(), earlier=earlier)
+            self._writes[batch.subscription] += 1
+            return batch
+
+    def batch(self, batch_id: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        return self._entry(batch_id).batch
+
+    def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
+        """See `tidegate.ports.Ledger`; ValueError for a report that isn't of this member's share."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            if member in entry.reports:
+                return entry.batch
+            rules.check_report(entry.batch, member, landed)
+            if not landed.ranges:
+                return entry.batch
+            reports = {**entry.reports, member: landed}
+            return self._changed(replace(entry, reports=reports), rules.land(entry.batch, reports))
+
+    def reported(self, batch_id: str, member: int) -> bool:
+        """See `tidegate.ports.Ledger`."""
+        entry = self._entries.get(batch_id)
+        return entry is not None and member in entry.reports
+
+    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            delivery = Delivery(self.deliveries(batch_id) + 1, uuid.uuid4().hex)
+            started = rules.start(entry.batch)
+            self._changed(replace(entry, started=(*entry.started, (delivery, now))), started)
+            return delivery
+
+    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            won = rules.win(entry.batch, _known(entry, delivery), result, counts)
+            return entry.batch if won == entry.batch else self._changed(entry, won)
+
+    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            lost = rules.fail(entry.batch, _known(entry, delivery), reason)
+            return entry.batch if lost == entry.batch else self._changed(entry, lost)
+
+    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            if entry.batch.state is state:
+                return entry.batch
+            return self._changed(entry, rules.move(entry.batch, state, reason))
+
+    def deliveries(self, batch_id: str) -> int:
+        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+        entry = self._entries.get(batch_id)
+        return len(entry.earlier + entry.started) if entry else 0
+
+    def delivery_started(self, batch_id: str, token: str) -> datetime:
+        """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
+        entry = self._entries.get(batch_id)
+        for delivery, started_at in entry.earlier + entry.started if entry else ():
+            if delivery.token == token:
+                return started_at
+        raise rules.unknown_delivery(batch_id, token)
+
+    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            newest = self._of(subscription)[:limit]
+            return tuple(Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at) for e in newest)
+
+    def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            of_group = [e.batch for e in self._of(subscription) if e.batch.group == group]
+            committed = [batch for batch in of_group if batch.state is State.COMMITTED]
+            return ends(committed[0].ranges) if committed else {}
+
+    def _of(self, subscription: str) -> list[_Entry]:
+        return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
+
+    def _version(self, subscription: str) -> str:
+        return f"{self._identity}:{self._writes[subscription]}"
+
+    def _entry(self, batch_id: str) -> _Entry:
+        if batch_id not in self._entries:
+            raise rules.unknown_batch(batch_id)
+        return self._entries[batch_id]
+
+    def _changed(self, entry: _Entry, batch: Batch) -> Batch:
+        """Keep the batch as it is now; until somebody has won, its delivery is the newest."""
+        if entry.started and batch.attempt is None:
+            batch = replace(batch, delivery=entry.started[-1][0])
+        closed_at = None if batch.state.is_open else self._now()
+        self._entries[batch.id] = replace(entry, batch=batch, closed_at=closed_at)
+        self._writes[batch.subscription] += 1
+        return batch
+
+
+def _known(entry: _Entry, delivery: Delivery) -> Delivery:
+    for started, _ in entry.started:
+        if started.token == delivery.token:
+            return started
+    raise rules.unknown_delivery(str(entry.batch), delivery.token)

@@ -1,0 +1,74 @@
+"""A Spark job in memory."""
+
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.manifest import Counts, Manifest, Result
+from tidegate.ports import Clock
+from tidegate.testing.clock import MemoryClock
+from tidegate.testing.lake import MemoryLake, StagedAttempt
+
+
+class Manifests(Protocol):
+    """Where manifests can be read again: MemoryLanding."""
+
+    def manifest(self, uri: str) -> Manifest:
+        """The manifest that was put there."""
+        ...
+
+
+class MemoryProcessor:
+    """The port `Processor`: each run stages an attempt that accounts for every record, unless a test says otherwise.
+
+    `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
+    those written, `lost` ones without saying so; `seconds` is how long a run takes by the clock: longer than its
+    timeout, and the task gives up while the driver goes on until `finish_late`. `delivered` has each run's manifest.
+    """
+
+    def __init__(self, landing: Manifests, lake: MemoryLake, clock: Clock | None = None) -> None:
+        self.failures: list[str] = []
+        self.rejected = 0
+        self.filtered = 0
+        self.lost = 0
+        self.seconds = 0.0
+        self.delivered: list[Manifest] = []
+        self._landing = landing
+        self._lake = lake
+        self._clock = clock or MemoryClock()
+        self._late: list[Manifest] = []
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """See `tidegate.ports.Processor`."""
+        manifest = self._landing.manifest(manifest_uri)
+        self.delivered.append(manifest)
+        said(f"processing {manifest.records} records of {manifest.batch}")
+        self._clock.wait(min(self.seconds, timeout))
+        if self.failures:
+            raise BatchFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
+        if self.seconds > timeout:
+            self._late.append(manifest)
+            raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")
+        self._stage(manifest)
+
+    def finish_late(self) -> None:
+        """The drivers that outlived their tasks finish."""
+        late, self._late = self._late, []
+        for manifest in late:
+            self._stage(manifest)
+
+    def _stage(self, manifest: Manifest) -> None:
+        attempt = uuid.uuid4().hex
+        result = Result(
+            batch_id=manifest.batch.id,
+            delivery=manifest.delivery.token,
+            attempt=attempt,
+            read=manifest.records,
+            filtered=self.filtered,
+            files=(),
+            rejected_files=(),
+        )
+        written = manifest.records - self.rejected - self.filtered - self.lost
+        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected))
+        self._lake.stage(manifest.staging, attempt, staged)

@@ -1,0 +1,146 @@
+"""A source that reads topics in memory."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.errors import BrokerUnavailableError, LostDataError, UnavailableError, place
+from tidegate.ports import Clock
+from tidegate.positions import Range, TopicPartition, Watermarks
+from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.testing.clock import MemoryClock
+from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
+
+_CHUNK_RECORDS = 100
+_INTERNAL = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """A record, and where it was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    record: Record
+
+
+class MemorySource:
+    """The port `RecordSource` over `topics`; its chunks are tuples of ReadRecord."""
+
+    def __init__(
+        self,
+        topics: MemoryTopics,
+        *,
+        isolation_level: IsolationLevel = "read_committed",
+        clock: Clock | None = None,
+    ) -> None:
+        self._topics = topics
+        self._committed_only = isolation_level == "read_committed"
+        self._clock = clock or MemoryClock()
+
+    def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return tuple(sorted(at for at in self._topics.logs if _is_selected(at, topics)))
+
+    def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return {at: Watermarks(self._log(at).earliest, self._end(at)) for at in partitions}
+
+    def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return {at: self._offset_at(at, time.timestamp() * 1000) for at in partitions}
+
+    @contextmanager
+    def read(self, ranges: Sequence[Range], deadline: float) -> Iterator["MemoryReader"]:
+        """See `tidegate.ports.RecordSource`; where a range can't be read to its end, the clock moves on."""
+        yield MemoryReader(self._topics, ranges, deadline, self._clock, committed_only=self._committed_only)
+
+    def _offset_at(self, at: TopicPartition, milliseconds: float) -> int:
+        log = self._log(at)
+        records = log.records(log.earliest, log.high, committed_only=self._committed_only)
+        return next((offset for offset, r in records if r.timestamp >= milliseconds), self._end(at))
+
+    def _end(self, at: TopicPartition) -> int:
+        return self._log(at).end(committed_only=self._committed_only)
+
+    def _log(self, at: TopicPartition) -> MemoryPartition:
+        if at not in self._topics.logs:
+            raise UnavailableError(f"{at} isn't there")
+        return self._topics.logs[at]
+
+    def _check_reachable(self) -> None:
+        if not self._topics.reachable:
+            raise BrokerUnavailableError("the topics in memory were made unreachable")
+
+
+class MemoryReader:
+    """The port `Reader` over topics in memory."""
+
+    def __init__(
+        self,
+        topics: MemoryTopics,
+        ranges: Sequence[Range],
+        deadline: float,
+        clock: Clock,
+        *,
+        committed_only: bool,
+    ) -> None:
+        self._topics = topics
+        self._ranges = tuple(ranges)
+        self._deadline = deadline
+        self._clock = clock
+        self._committed_only = committed_only
+        self._positions = {r.at: r.start for r in ranges}
+        self._counts = dict.fromkeys(self._positions, 0)
+
+    def __iter__(self) -> Iterator[tuple[ReadRecord, ...]]:
+        """See `tidegate.ports.Reader`."""
+        if self._clock.monotonic() >= self._deadline:
+            return
+        if self._topics.reachable:
+            for planned in self._ranges:
+                yield from self._read(planned)
+        if any(self._positions[r.at] < r.end for r in self._ranges):
+            self._clock.wait(self._deadline - self._clock.monotonic())
+
+    def progress(self) -> tuple[tuple[Range, int], ...]:
+        """See `tidegate.ports.Reader`."""
+        return tuple(
+            (Range(r.topic, r.partition, r.start, self._positions[r.at]), self._counts[r.at]) for r in self._ranges
+        )
+
+    def _read(self, planned: Range) -> Iterator[tuple[ReadRecord, ...]]:
+        log = self._topics.logs.get(planned.at)
+        if log is None or planned.is_empty:
+            return
+        if not log.earliest <= planned.start <= log.high:
+            where = place(topic=planned.topic, partition=planned.partition, offset=planned.start)
+            raise LostDataError(f"{where}: gone, the partition holds [{log.earliest}, {log.high})")
+        end = min(planned.end, log.end(committed_only=self._committed_only))
+        if log.stuck_at is not None:
+            end = max(planned.start, min(end, log.stuck_at))
+        found = tuple(
+            ReadRecord(planned.topic, planned.partition, offset, record)
+            for offset, record in log.records(planned.start, end, committed_only=self._committed_only)
+        )
+        for first in range(0, len(found), _CHUNK_RECORDS):
+            chunk = found[first : first + _CHUNK_RECORDS]
+            self._counts[planned.at] += len(chunk)
+            self._positions[planned.at] = chunk[-1].offset + 1
+            yield chunk
+        self._positions[planned.at] = end
+
+
+def _is_selected(at: TopicPartition, topics: TopicSelection) -> bool:
+    match topics:
+        case TopicNames(names):
+            return at.topic in names
+        case TopicPattern():
+            return not at.topic.startswith(_INTERNAL) and topics.matches(at.topic)
+        case TopicPartitions(chosen):
+            return at.partition in chosen.get(at.topic, ())

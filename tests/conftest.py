@@ -1,0 +1,50 @@
+"""The real servers of the tests: each is started once, when the first test asks for it, and stopped at the end."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidegate_local.broker import Broker
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.spark_connect import SparkConnect
+
+CACHE = Path(__file__).parents[1] / ".cache"
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real Kafka broker of the test session's own."""
+    java = find_java()
+    with Broker(java=java, jars=kafka_jars(java, CACHE), data=tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> MakeTopic:
+    """Makes a fresh topic and gives its name: `topic(partitions=3, config={"cleanup.policy": "compact"})`."""
+
+    def make(partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None) -> str:
+        name = name or f"topic-{uuid.uuid4().hex[:12]}"
+        made = admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])
+        made[name].result(30)
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
+    """A real Spark Connect server of the test session's own."""
+    with SparkConnect(java=find_java(), data=tmp_path_factory.mktemp("spark")) as started:
+        yield started

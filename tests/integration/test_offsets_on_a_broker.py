@@ -1,0 +1,258 @@
+"""What a real broker makes of commits: what it refuses, what it never answers, and what it shows of others."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from tidegate.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    GroupInUseError,
+    UnavailableError,
+    WrongDefinitionError,
+)
+from tidegate.kafka.group import closed_within
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence
+from tidegate.ports import Committed
+from tidegate.positions import TopicPartition
+from tidegate_local.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+MakeStore = Callable[..., KafkaOffsets]
+TOO_LONG = "x" * 5000  # offset.metadata.max.bytes is 4096
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def make_store(broker: Broker, group: str) -> Iterator[MakeStore]:
+    made: list[KafkaOffsets] = []
+
+    def make(servers: str = broker.bootstrap_servers, seconds: float = 20, **client: str) -> KafkaOffsets:
+        client = {"bootstrap.servers": servers, **{name.replace("_", "."): value for name, value in client.items()}}
+        made.append(KafkaOffsets(client, group=group, poll_timeout=seconds, commit_timeout=seconds))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@contextmanager
+def stopped(broker: Broker) -> Iterator[None]:
+    """The broker hangs: connections stay open and nothing is answered."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name(
+    make_store: MakeStore, topic: Callable[..., str]
+) -> None:
+    store, name = make_store(), topic(partitions=2)
+    offsets = {TopicPartition(name, 0): 4, TopicPartition("never-made", 3): 9, TopicPartition(name, 2): 5}
+    with store.fence() as fence, pytest.raises(CommitFailedError) as caught:
+        fence.commit(offsets, "receipt")
+    said = str(caught.value)
+    assert "2 of 3 partitions" in said
+    assert f"topic {name}, partition 2, offset 5: Broker: Unknown topic or partition" in said
+    assert "topic never-made, partition 3, offset 9: Broker: Unknown topic or partition" in said
+
+
+def test_metadata_over_the_brokers_limit_fails_the_commit(
+    make_store: MakeStore, topic: Callable[..., str], group: str
+) -> None:
+    store, at = make_store(), TopicPartition(topic(), 0)
+    with store.fence() as fence:
+        fence.commit({at: 1}, "fits")
+        with pytest.raises(CommitFailedError, match=rf"{group}.*{at.topic}, partition 0, offset 2: .*metadata"):
+            fence.commit({at: 2}, TOO_LONG)
+    assert store.committed([at]) == {at: Committed(1, "fits")}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_live_member_is_refused_by_name(
+    make_store: MakeStore, topic: Callable[..., str], broker: Broker, group: str, protocol: str
+) -> None:
+    name = topic()
+    member = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "client.id": "dashboard",
+            "group.protocol": protocol,
+        }
+    )
+    member.subscribe([name])
+    try:
+        deadline = time.monotonic() + 30
+        while not member.assignment():
+            assert time.monotonic() < deadline, "the consumer didn't join"
+            member.poll(0.1)
+        with (
+            pytest.raises(GroupInUseError, match=rf"{group} .*client dashboard at /127.0.0.1 \(member .+\).*stop them"),
+            make_store().fence(),
+        ):
+            pytest.fail("the fence was taken")
+    finally:
+        member.close()
+    with make_store().fence() as fence:
+        assert fence.committed([TopicPartition(name, 0)]) == {}
+
+
+def test_a_commit_without_an_answer_is_unknown_at_its_timeout(
+    make_store: MakeStore, topic: Callable[..., str], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
+    commit = AdminClient.alter_consumer_group_offsets
+
+    def hang_and_commit(*args: Any, **options: Any) -> Any:
+        os.kill(broker.pid, signal.SIGSTOP)
+        return commit(*args, **options)
+
+    with store.fence() as fence:
+        fence.commit({at: 1}, "before")
+        monkeypatch.setattr(AdminClient, "alter_consumer_group_offsets", hang_and_commit)
+        began = time.monotonic()
+        try:
+            with pytest.raises(CommitUnknownError, match="finds out"):
+                fence.commit({at: 2}, "after")
+            store.close()
+            assert 1.5 < time.monotonic() - began < 4
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+    monkeypatch.undo()
+    assert make_store().committed([at])[at] in (Committed(1, "before"), Committed(2, "after"))
+    with make_store().fence() as fence:
+        fence.commit({at: 3}, "later")
+    assert make_store().committed([at]) == {at: Committed(3, "later")}
+
+
+def test_a_commit_that_never_reached_the_broker_changes_nothing(
+    make_store: MakeStore, topic: Callable[..., str], broker: Broker
+) -> None:
+    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
+    with store.fence() as fence:
+        fence.commit({at: 1}, "before")
+        with stopped(broker):
+            began = time.monotonic()
+            with pytest.raises(UnavailableError, match="nothing has changed"):
+                fence.commit({at: 2}, "after")
+            assert time.monotonic() - began < 4
+    assert make_store().committed([at]) == {at: Committed(1, "before")}
+
+
+def test_a_hanging_broker_is_unavailable_and_later_answers_again(
+    make_store: MakeStore, topic: Callable[..., str], broker: Broker
+) -> None:
+    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
+    with stopped(broker):
+        for ask in (lambda: store.committed([at]), store.fence().__enter__):
+            began = time.monotonic()
+            with pytest.raises(UnavailableError, match="try again later"):
+                ask()
+            assert time.monotonic() - began < 4
+    patient = make_store(seconds=20)
+    assert patient.committed([at]) == {}
+    with patient.fence() as fence:
+        fence.commit({at: 1}, "back")
+    assert store.committed([at]) == {at: Committed(1, "back")}
+
+
+def test_a_broker_that_is_not_there_is_unavailable_and_says_why(make_store: MakeStore, group: str) -> None:
+    store = make_store(servers="127.0.0.1:1", seconds=1)
+    with pytest.raises(UnavailableError, match=rf"group {group}: its committed offsets.*(refused|down)"):
+        store.committed([TopicPartition("t", 0)])
+    with pytest.raises(UnavailableError, match=rf"group {group}: its members"), store.fence():
+        pytest.fail("the fence was taken")
+
+
+def test_a_client_that_cannot_be_made_is_a_wrong_definition(make_store: MakeStore) -> None:
+    with pytest.raises(WrongDefinitionError, match=r"nonsense\.property.*look at the connection"):
+        make_store(nonsense_property="1").committed([TopicPartition("t", 0)])
+
+
+def test_offsets_of_a_transaction_are_waited_for(
+    make_store: MakeStore, topic: Callable[..., str], broker: Broker, group: str
+) -> None:
+    at = TopicPartition(topic(), 0)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"tx-{group}"})
+    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([KafkaPartition(*at, 5, "pending")], reader.consumer_group_metadata())
+    with pytest.raises(UnavailableError, match="committed offsets"):
+        make_store(seconds=1).committed([at])
+    producer.commit_transaction()
+    assert make_store().committed([at]) == {at: Committed(5, "pending")}
+    reader.close()
+
+
+def test_a_close_that_hangs_is_given_up() -> None:
+    hanging = Event()
+
+    def close() -> None:
+        hanging.wait(10)
+
+    assert not closed_within(0.05, close)
+    hanging.set()
+    assert closed_within(5, close)
+
+
+class Answers:
+    """A group whose coordinator answers as told, one answer for each try."""
+
+    id = "g"
+
+    def __init__(self, *answers: dict[TopicPartition, KafkaError] | Exception) -> None:
+        self.answers = list(answers)
+
+    def commit(self, *_: object) -> dict[TopicPartition, KafkaError]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def refused(code: int) -> dict[TopicPartition, KafkaError]:
+    return {TopicPartition("t", 0): KafkaError(code)}
+
+
+def test_a_coordinator_that_loads_is_asked_again() -> None:
+    group = Answers(refused(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), refused(KafkaError.NOT_COORDINATOR), {})
+    PlainFence(group, timeout=5).commit({TopicPartition("t", 0): 1}, "receipt")  # type: ignore[arg-type]
+    assert group.answers == [{}]
+
+
+@pytest.mark.parametrize(
+    ("group", "error"),
+    [
+        (Answers(refused(KafkaError.COORDINATOR_NOT_AVAILABLE)), CommitUnknownError),
+        (Answers(refused(KafkaError.NOT_COORDINATOR), UnavailableError("away")), CommitUnknownError),
+        (Answers(UnavailableError("away")), UnavailableError),
+        (Answers(refused(KafkaError.UNKNOWN_MEMBER_ID)), GroupInUseError),
+        (Answers(refused(KafkaError.INVALID_COMMIT_OFFSET_SIZE)), CommitFailedError),
+    ],
+    ids=["moves for ever", "then is away", "is away", "has a member", "refuses"],
+)
+def test_a_coordinator_that_does_not_commit(group: Any, error: type[Exception]) -> None:
+    began = time.monotonic()
+    with pytest.raises(error):
+        PlainFence(group, timeout=0.3).commit({TopicPartition("t", 0): 1}, "receipt")
+    assert time.monotonic() - began < 1

@@ -1,0 +1,78 @@
+import os
+import signal
+import sys
+import threading
+
+import psutil
+import pytest
+
+from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.spark.child import run_child
+
+
+def python(source: str) -> list[str]:
+    return [sys.executable, "-c", source]
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within 10 seconds."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE or process.wait(timeout=10) is None
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+
+
+def test_every_line_is_passed_on_and_the_environment_is_added_to_ours() -> None:
+    lines: list[str] = []
+    run_child(python("import os; print('one'); print(os.environ['EXTRA'])"), {"EXTRA": "two"}, 30, lines.append)
+    assert lines == ["one", "two"]
+
+
+def test_a_failing_job_raises_with_its_last_lines() -> None:
+    with pytest.raises(BatchFailedError, match="status 3") as failed:
+        run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None)
+    assert "the reason" in str(failed.value)
+    assert not isinstance(failed.value, OverrunError)
+
+
+def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
+    lines: list[str] = []
+    source = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), sys.exit(1)))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+        run_child(python(source), {}, 1.5, lines.append)
+    assert lines == ["ready", "asked"]
+
+
+def test_what_the_job_started_is_stopped_with_it() -> None:
+    pids: list[str] = []
+    source = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with pytest.raises(OverrunError):
+        run_child(python(source), {}, 1.5, pids.append)
+    assert ends(int(pids[0]))
+
+
+def test_an_interrupt_of_the_task_stops_the_job() -> None:
+    pids: list[int] = []
+
+    def interrupt(line: str) -> None:
+        pids.append(int(line))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    source = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.raises(KeyboardInterrupt):
+        run_child(python(source), {}, 60, interrupt)
+    assert ends(pids[0])

@@ -1,0 +1,35 @@
+from pathlib import Path
+
+from tidegate.ports import Connection
+from tidegate.spark.submit import submit_command
+
+JOB = Path("process_batch.py")
+
+
+def connection(**values: object) -> Connection:
+    known = {"host": None, "port": None, "login": None, "password": None, "extra": {}, **values}
+    return Connection(id="spark_default", type="spark", **known)  # type: ignore[arg-type]
+
+
+def test_host_and_port_make_the_master() -> None:
+    command = submit_command(connection(host="spark://master", port=7077), JOB)
+    assert command == ("spark-submit", "--master", "spark://master:7077", "--name", "tidegate", "process_batch.py")
+
+
+def test_a_local_master_has_no_port() -> None:
+    assert "local[2]" in submit_command(connection(host="local[2]"), JOB)
+
+
+def test_without_a_host_it_is_yarn_as_the_provider_has_it() -> None:
+    assert submit_command(connection(), JOB)[:3] == ("spark-submit", "--master", "yarn")
+
+
+def test_extras_of_the_connection_are_options() -> None:
+    extra = {"deploy-mode": "cluster", "queue": "night", "namespace": "lake", "spark-binary": "spark3-submit"}
+    command = submit_command(connection(host="k8s://cluster", extra=extra), JOB)
+    assert command == (
+        "spark3-submit",
+        *("--master", "k8s://cluster", "--deploy-mode", "cluster", "--queue", "night", "--name", "tidegate"),
+        *("--conf", "spark.kubernetes.namespace=lake"),
+        "process_batch.py",
+    )
