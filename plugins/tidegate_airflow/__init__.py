@@ -1,0 +1,1 @@
+"""Tidegate in Airflow: DAGs made of subscriptions, and operators that call the engine. Thin on purpose."""

@@ -1,0 +1,87 @@
+"""One DAG for each definition: plan, then land once per member, then process, then commit.
+
+Nothing here imports the engine's clients: parsing a DAG file costs a few milliseconds per definition.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from tidegate.check import examine
+from tidegate.definition import SUFFIX, DefinitionError, load_named
+from tidegate.settings import Settings
+from tidegate.subscription import Problem, Subscription
+from tidegate_airflow.assets import inlets, outlet
+from tidegate_airflow.document import document, tags
+from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator
+
+_SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What a folder of definitions gives: DAGs by id, and the problems of those that give none."""
+
+    dags: dict[str, DAG]
+    problems: tuple[Problem, ...]
+
+
+def definitions(settings: Settings) -> Definitions:
+    """Every definition of the folder; one that is wrong takes no other with it."""
+    report = examine([settings.subscriptions], settings.home)
+    dags: dict[str, DAG] = {}
+    problems = list(report.errors)
+    for subscription in report.subscriptions:
+        try:
+            dags[subscription.name] = subscription_dag(subscription, settings)
+        except DefinitionError as error:
+            problems.extend(error.problems)
+    return Definitions(dags, tuple(problems))
+
+
+def definition(name: str, settings: Settings) -> DAG:
+    """The DAG of one definition, as its tasks need it. Raises DefinitionError."""
+    return subscription_dag(load_named(name, settings.subscriptions), settings)
+
+
+def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
+    """The DAG of a subscription. Raises DefinitionError where Airflow refuses it."""
+    path = settings.subscriptions / f"{subscription.name}{SUFFIX}"
+    try:
+        dag = _dag(subscription, path, settings)
+        dag.validate()  # Airflow does it again, but then an error would take the other DAGs along
+    except Exception as error:
+        problem = Problem(f"Airflow refuses this definition: {error}", "airflow", file=str(path))
+        raise DefinitionError([problem]) from error
+    return dag
+
+
+def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
+    dag = DAG(
+        subscription.name,
+        description=subscription.description,
+        schedule=subscription.schedule,
+        start_date=_SINCE,
+        catchup=False,
+        max_active_runs=1,
+        tags=tags(subscription),
+        doc_md=document(subscription, path, settings),
+        default_args={
+            "owner": "tidegate",
+            "retries": subscription.max_retries,
+            "retry_delay": timedelta(milliseconds=subscription.retry_delay_ms),
+        },
+        auto_register=False,
+    )
+    topics = inlets(subscription)
+    where = {"dag": dag, "definition": str(path)}
+    plan = PlanOperator(task_id="plan", inlets=topics, **where)
+    land = LandOperator.partial(
+        task_id="land", inlets=topics, map_index_template="member {{ task.member }}", **where
+    ).expand_kwargs(plan.output)
+    process = ProcessOperator(task_id="process", **where)
+    commit = CommitOperator(task_id="commit", output=outlet(subscription, settings), trigger_rule="all_done", **where)
+    land >> process >> commit
+    return dag

@@ -1,0 +1,171 @@
+"""The four tasks of a subscription's DAG: plan, land, process and commit, each one call of the engine.
+
+Every operator holds the path of its definition and nothing else of it. The engine and its clients are imported
+when a task executes, never when a DAG file is parsed. Between tasks go the batch id and small facts only; what
+decides about a batch is the ledger's, so each task may be cleared and run again at any time.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from tidegate.errors import BatchFailedError, LostDataError, StaleError, TidegateError, WrongDefinitionError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset, Context
+
+    from tidegate.pipeline import Pipeline
+    from tidegate_airflow.processors import Stoppable
+
+BATCH_ID = "batch_id"
+"""XCom key of plan: the id of the batch that this run takes."""
+NOTHING = "nothing"
+"""XCom key of plan: why there is no batch. Neither key is there when plan failed."""
+
+_NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError)
+
+
+class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed
+    """One step of the subscription that `definition`, the path of its file, describes."""
+
+    def __init__(self, *, definition: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.definition = definition
+
+    @contextmanager
+    def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
+        """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own."""
+        from tidegate.definition import load  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.pipeline import open_pipeline  # noqa: PLC0415
+        from tidegate.settings import Settings  # noqa: PLC0415
+        from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
+
+        with self._told():
+            subscription = load(Path(self.definition))
+            settings = Settings.from_environment(os.environ)
+            processor = self._processor(subscription.processing.connection) if processing else None
+            with open_pipeline(subscription, settings, AirflowConnections(), processor) as pipeline:
+                yield pipeline
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except TidegateError as error:
+            self.log.error("%s", error)  # noqa: TRY400 (the one clear line; Airflow adds the trace)
+            if isinstance(error, self._final()):
+                raise AirflowFailException(str(error)) from error
+            raise
+
+    def _final(self) -> tuple[type[TidegateError], ...]:
+        """The errors that a retry of this task can't mend."""
+        return _NO_RETRY_HELPS
+
+    def _processor(self, connection_id: str) -> "Stoppable | None":
+        raise NotImplementedError(connection_id)
+
+
+class PlanOperator(_StepOperator):
+    """Decides which batch this run takes, and returns one landing assignment for each member with work.
+
+    An assignment is `{"batch_id": str, "member": int}`. Nothing to read skips the task, and with it the run.
+    """
+
+    def execute(self, context: "Context") -> list[dict[str, Any]]:
+        """Plan, or find out that there is nothing to read."""
+        with self._pipeline() as pipeline:
+            plan = pipeline.plan()
+        if plan.batch is None:
+            context["ti"].xcom_push(key=NOTHING, value=plan.why)
+            raise AirflowSkipException(f"nothing to read: {plan.why}")
+        context["ti"].xcom_push(key=BATCH_ID, value=plan.batch.id)
+        return [{"batch_id": plan.batch.id, "member": member} for member in plan.members]
+
+
+class LandOperator(_StepOperator):
+    """Lands one member's share of a batch; mapped over what plan returned."""
+
+    def __init__(self, *, batch_id: str, member: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.batch_id = batch_id
+        self.member = member
+
+    def execute(self, context: "Context") -> None:  # noqa: ARG002 (Airflow's signature)
+        """Land, unless this member's landing was reported before."""
+        with self._pipeline() as pipeline:
+            pipeline.land(self.batch_id, self.member)
+
+
+class ProcessOperator(_StepOperator):
+    """Has the Spark job process the batch, by whichever way the type of its Spark connection says."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._running: Stoppable | None = None
+
+    def execute(self, context: "Context") -> None:
+        """Process, unless it is done already; a batch without records skips the task."""
+        batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
+        with self._pipeline(processing=True) as pipeline:
+            batch = pipeline.process(batch_id)
+        if batch is None:
+            raise AirflowSkipException(f"batch {batch_id} has no records: nothing to process")
+
+    def on_kill(self) -> None:
+        """Stop the Spark job as well; the delivery then counts as failed."""
+        if self._running is not None:
+            self._running.stop()
+
+    def _processor(self, connection_id: str) -> "Stoppable":
+        from tidegate_airflow.processors import processor  # noqa: PLC0415 (imports the provider)
+
+        self._running = processor(connection_id)
+        return self._running
+
+
+class CommitOperator(_StepOperator):
+    """Settles the batch, whatever became of the tasks before: its colour is the run's.
+
+    `output` is the asset that a committed batch has changed.
+    """
+
+    def __init__(self, *, output: "Asset", **kwargs: Any) -> None:
+        super().__init__(outlets=[output], **kwargs)
+        self.output_asset = output
+
+    def execute(self, context: "Context") -> dict[str, Any]:
+        """Publish and commit; returns the batch's small facts. Nothing to commit skips the task."""
+        batch_id = self._planned(context)
+        with self._pipeline() as pipeline:
+            batch = pipeline.commit(batch_id)
+        if batch is None:
+            raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
+        facts = {
+            "batch_id": batch.id,
+            "state": str(batch.state),
+            "records": batch.landed_records,
+            "rows": batch.rows,
+            "rejected": batch.rejected,
+        }
+        context["outlet_events"][self.output_asset].extra = facts
+        return facts
+
+    def _planned(self, context: "Context") -> str:
+        """The id of this run's batch; without one the run is skipped, or failed where plan failed."""
+        batch_id: str | None = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
+        if batch_id is not None:
+            return batch_id
+        why = context["ti"].xcom_pull(task_ids="plan", key=NOTHING)
+        if why is not None:
+            raise AirflowSkipException(f"nothing was planned: {why}")
+        text = "plan didn't finish, so there is nothing to commit and no offset moved: see the log of task plan"
+        self.log.error(text)
+        raise AirflowFailException(text)
+
+    def _final(self) -> tuple[type[TidegateError], ...]:
+        return (*_NO_RETRY_HELPS, BatchFailedError)  # committing again doesn't process the batch

@@ -1,0 +1,189 @@
+"""Runs a delivery's Spark job from a task: by spark-submit, or as a child process over Spark Connect.
+
+Both ways go through the Spark provider's own hooks, and the type of the Airflow connection decides which when
+the task executes.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Timer
+from typing import Any, Protocol
+
+from airflow.exceptions import AirflowException
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from tidegate.errors import BatchFailedError, OverrunError, WrongDefinitionError
+from tidegate.ports import Connection, Processor
+from tidegate.settings import PROJECT
+from tidegate.spark.child import run_child
+from tidegate_airflow.connections import AirflowConnections
+
+JOBS = PROJECT / "spark_jobs"
+APPLICATION = JOBS / "process_batch.py"
+
+_TAIL = 25  # lines of a failed job that its error repeats
+_STOPPED = "Airflow stopped this task, and the Spark job with it; clear the task to deliver the batch again"
+_OVERRUN = (
+    "the Spark job wasn't done {:.0f} s after its delivery started and was stopped; raise "
+    "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
+)
+
+
+class Stoppable(Processor, Protocol):
+    """A processor whose job can be stopped while it runs."""
+
+    def stop(self) -> None:
+        """Stop the job, from a signal handler of the thread that runs it."""
+        ...
+
+
+def processor(connection_id: str) -> Stoppable:
+    """The processor for this Spark connection. Raises WrongDefinitionError where it is none."""
+    connection = AirflowConnections().get(connection_id)
+    match connection.type:
+        case "spark":
+            return SubmitProcessor(connection)
+        case "spark_connect":
+            return ConnectProcessor(connection)
+        case other:
+            raise WrongDefinitionError(
+                f"connection {connection_id} has type {other}: `processing.connection` must name one of type "
+                "spark (spark-submit) or spark_connect (Spark Connect)"
+            )
+
+
+class SubmitProcessor:
+    """spark-submit, on the master and in the deploy mode that the connection names."""
+
+    def __init__(self, connection: Connection) -> None:
+        if not connection.host:
+            raise WrongDefinitionError(
+                f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as "
+                'JSON, {"conn_type": "spark", "host": "local[2]"}'
+            )
+        if connection.host.startswith("k8s") and find_spec("airflow.providers.cncf") is None:
+            raise WrongDefinitionError(
+                f"connection {connection.id} names a Kubernetes master: install "
+                "apache-airflow-providers-cncf-kubernetes on this worker"
+            )
+        self._connection = connection
+        self._is_local = connection.host.startswith("local")
+        self._hook: SparkSubmitHook | None = None
+        self._ended_by: BatchFailedError | None = None
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """See `tidegate.ports.Processor`; at the deadline spark-submit and its driver are killed."""
+        _find(str(self._connection.extra.get("spark-binary") or "spark-submit"))
+        with nullcontext(None) if self._is_local else _archive(JOBS) as modules:
+            self._hook = _Hook(
+                said,
+                conn_id=self._connection.id,
+                name="tidegate",
+                py_files=modules,
+                application_args=[manifest_uri],
+                conf=self._python(),
+            )
+            deadline = Timer(timeout, self._end, [OverrunError(_OVERRUN.format(timeout))])
+            deadline.start()
+            try:
+                self._hook.submit(str(APPLICATION))
+            except AirflowException as error:
+                raise self._ended_by or _failure(error) from error
+            finally:
+                deadline.cancel()
+
+    def stop(self) -> None:
+        """Kill spark-submit, and the application where it runs on a cluster."""
+        self._end(BatchFailedError(_STOPPED))
+
+    def _end(self, reason: BatchFailedError) -> None:
+        self._ended_by = reason
+        if self._hook is not None:
+            self._hook.on_kill()
+
+    def _python(self) -> dict[str, str]:
+        """The driver runs in this interpreter, unless the environment says otherwise or it runs elsewhere."""
+        if any(os.environ.get(name) for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")):
+            return {}
+        if self._connection.extra.get("deploy-mode") == "cluster":
+            return {}
+        key = "spark.pyspark.python" if self._is_local else "spark.pyspark.driver.python"
+        return {key: sys.executable}
+
+
+class ConnectProcessor:
+    """The job as a child process of the task, its Spark on a Spark Connect server."""
+
+    def __init__(self, connection: Connection) -> None:
+        if not connection.host:
+            raise WrongDefinitionError(
+                f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
+            )
+        self._id = connection.id
+
+    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+        """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
+        remote = SparkConnectHook(self._id).get_connection_url()
+        command = [sys.executable, str(APPLICATION), manifest_uri]
+        run_child(command, {"SPARK_REMOTE": remote}, timeout, said)  # not in argv: it may hold a token
+
+    def stop(self) -> None:
+        """Leave `run` with an error; the child is stopped on the way out."""
+        raise BatchFailedError(_STOPPED)
+
+
+def _failure(error: AirflowException) -> BatchFailedError:
+    _, _, tail = str(error).partition("Last spark-submit output:\n")
+    lines = (tail or str(error)).splitlines()[-_TAIL:]
+    return BatchFailedError("the Spark job failed; its last lines:\n" + "\n".join(lines))
+
+
+class _Hook(SparkSubmitHook):  # type: ignore[misc]  # Airflow's types aren't followed
+    """The provider's hook; what it logs, spark-submit's lines first of all, goes to `said` and nowhere else."""
+
+    def __init__(self, said: Callable[[str], None], **options: Any) -> None:
+        self._relay = logging.Logger("spark-submit", logging.INFO)  # noqa: LOG001 (each hook's own, shared with nobody)
+        self._relay.addHandler(_Relay(said))
+        super().__init__(**options)
+
+    @property
+    def log(self) -> logging.Logger:
+        """Where the hook logs to."""
+        return self._relay
+
+
+class _Relay(logging.Handler):
+    def __init__(self, said: Callable[[str], None]) -> None:
+        super().__init__()
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said(record.getMessage())
+
+
+@contextmanager
+def _archive(folder: Path) -> Iterator[str]:
+    """The path of a temporary zip with the Python modules below a folder."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as temporary:
+        path = Path(temporary) / "spark_jobs.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for module in sorted(folder.rglob("*.py")):
+                archive.write(module, module.relative_to(folder))
+        yield str(path)
+
+
+def _find(binary: str) -> None:
+    """Let spark-submit be found where pip put it, though nobody activated the environment that Airflow runs in."""
+    if shutil.which(binary) is None:
+        os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    if shutil.which(binary) is None:
+        raise WrongDefinitionError(f"{binary} isn't on PATH: install pyspark, or Spark, on this worker")

@@ -1,0 +1,82 @@
+"""A temporary home for Airflow, before anything imports it, and its database, made once per session."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+DAGS = PROJECT / "dags"
+
+HOME = Path(tempfile.mkdtemp(prefix="tidegate-airflow-"))
+(HOME / "airflow.cfg").write_text(
+    f"""[core]
+dags_folder = {DAGS}
+plugins_folder = {PROJECT / "plugins"}
+load_examples = False
+[database]
+sql_alchemy_conn = sqlite:///{HOME}/airflow.db
+[logging]
+base_log_folder = {HOME}/logs
+"""
+)
+os.environ["AIRFLOW_HOME"] = str(HOME)
+
+DEFINITION = """\
+description: Departures, one row each
+schedule: {schedule}
+connection: kafka_default
+topics: [{topic}]
+members: 2
+consumer: {{group.id: {group}, max.poll.records: 1000, auto.offset.reset: earliest}}
+poll-timeout.ms: {poll_timeout}
+max-retries: {retries}
+processing:
+  connection: {spark}
+  output: data/lake/{group}
+"""
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    from airflow.utils.db import initdb  # noqa: PLC0415 (reads the configuration made above)
+
+    initdb()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A Tidegate home of the test's own: definitions, ledger and landing are below it."""
+    (tmp_path / "include/subscriptions").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    for name in ("TIDEGATE_SUBSCRIPTIONS", "TIDEGATE_LEDGER", "TIDEGATE_LANDING"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def define(home: Path) -> Callable[..., Path]:
+    """Writes a definition: `define("flights", topic=..., group=..., spark=...)`, or its text as it is."""
+
+    def write(name: str, text: str | None = None, **values: object) -> Path:
+        defaults = {
+            "schedule": "null",
+            "topic": "flights",
+            "group": f"{name}-lake",
+            "poll_timeout": 2000,
+            "retries": 0,
+            "spark": "spark_default",
+        }
+        path = home / "include/subscriptions" / f"{name}.yaml"
+        path.write_text(text if text is not None else DEFINITION.format_map({**defaults, **values}))
+        return path
+
+    return write

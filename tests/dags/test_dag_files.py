@@ -1,0 +1,125 @@
+"""The files in dags/: what they give to Airflow, what they cost, and what a wrong definition does to the others."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.dag import DagModel
+from airflow.models.errors import ParseImportError
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from tidegate.settings import PROJECT
+
+pytestmark = pytest.mark.airflow
+
+DAGS = PROJECT / "dags"
+HEAVY = ("confluent_kafka", "pyarrow", "pyspark", "numpy", "pandas", "alembic", "grpc", "sqlalchemy.orm")
+
+Define = Callable[..., Path]
+
+
+def bag() -> DagBag:
+    return DagBag(DAGS, bundle_path=DAGS, bundle_name="dags-folder")
+
+
+def test_the_projects_own_definitions_all_become_dags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_HOME", raising=False)
+    monkeypatch.delenv("TIDEGATE_SUBSCRIPTIONS", raising=False)
+    found = bag()
+    assert found.import_errors == {}
+    assert set(found.dags) == {path.stem for path in (PROJECT / "include/subscriptions").glob("*.yaml")}
+
+
+def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
+    define("flights")
+    define("weather")
+    found = bag()
+    assert found.import_errors == {}
+    assert {name: dag.relative_fileloc for name, dag in found.dags.items()} == {
+        "flights": "subscriptions.py",
+        "weather": "subscriptions.py",
+    }
+
+
+def test_a_wrong_definition_is_an_import_error_of_its_own_and_the_others_stay(define: Define) -> None:
+    define("flights")
+    define("weather", retries=-1)
+    define("broken", "description: [")
+    found = bag()
+    assert set(found.dags) == {"flights"}
+    assert set(found.import_errors) == {"broken_subscriptions.py"}
+    message = found.import_errors["broken_subscriptions.py"]
+    assert "include/subscriptions/weather.yaml:8: error:" in message
+    assert "include/subscriptions/broken.yaml:1: error:" in message
+    assert "flights.yaml" not in message
+
+
+@pytest.mark.usefixtures("airflow_database")
+def test_airflow_goes_on_scheduling_the_others(define: Define) -> None:
+    define("flights")
+    define("broken", "description: [")
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(bag(), "dags-folder", None)
+    with create_session() as session:
+        flights = session.get_one(DagModel, "flights")
+        assert (flights.is_stale, flights.has_import_errors) == (False, False)
+        assert session.get(DagModel, "broken") is None
+        assert session.scalars(select(ParseImportError.filename)).all() == ["broken_subscriptions.py"]
+    define("broken")
+    sync_bag_to_db(bag(), "dags-folder", None)
+    with create_session() as session:
+        assert session.get_one(DagModel, "broken").is_stale is False
+        assert session.scalars(select(ParseImportError.filename)).all() == []
+
+
+def test_a_change_is_found_by_the_next_parse(define: Define) -> None:
+    path = define("flights", retries=1)
+    assert bag().dags["flights"].task_dict["process"].retries == 1
+    define("flights", retries=4)
+    define("weather")
+    assert bag().dags["flights"].task_dict["process"].retries == 4
+    path.unlink()
+    assert set(bag().dags) == {"weather"}
+
+
+def test_a_tasks_parse_makes_its_own_dag_alone(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
+    define("flights")
+    define("weather", "description: [")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "flights")
+    assert set(DagBag(DAGS / "subscriptions.py", safe_mode=False).dags) == {"flights"}
+
+
+def test_a_tasks_parse_of_a_definition_broken_meanwhile_says_where(
+    define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define("weather", "description: [")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "weather")
+    found = DagBag(DAGS / "subscriptions.py", safe_mode=False)
+    assert found.dags == {}
+    assert "weather.yaml:1: error:" in "".join(found.import_errors.values())
+
+
+def test_parsing_imports_nothing_heavy(define: Define) -> None:
+    define("flights")
+    program = f"""
+import json, runpy, sys
+import airflow.sdk
+before = set(sys.modules)
+found = runpy.run_path({str(DAGS / "subscriptions.py")!r})
+assert "flights" in found
+heavy = [name for name in {HEAVY!r} if name in sys.modules and name not in before]
+ours = [name for name in sys.modules if name.startswith("tidegate.")]
+print(json.dumps({{"heavy": heavy, "ours": ours}}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["heavy"] == []
+    assert "tidegate.pipeline" not in said["ours"]
+    assert "tidegate.definition" in said["ours"]

@@ -1,0 +1,203 @@
+"""The colours of a run: what each outcome of the engine makes of the tasks and of the run."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.asset import AssetEvent
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from tidegate.batch import Batch, State
+from tidegate.errors import BatchFailedError, LostDataError, StaleError, UnavailableError, WrongDefinitionError
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+from tidegate.settings import PROJECT
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
+
+AT = TopicPartition("flights", 0)
+BATCH = Batch(
+    id="b1",
+    subscription="flights",
+    group="flights-lake",
+    receipt=Receipt("one"),
+    ranges=(Range("flights", 0, 0, 10),),
+    shares=((AT,), ()),
+    output="file:///lake",
+    records={AT: 10},
+    rows=9,
+    rejected=1,
+)
+COMMITTED = replace(BATCH, state=State.COMMITTED)
+
+Define = Callable[..., Path]
+
+
+@dataclass
+class Planned:
+    batch: Batch | None
+    members: tuple[int, ...]
+    why: str
+
+
+@dataclass
+class Script:
+    """An engine that does as it is told, and notes what it is asked."""
+
+    plan: Any = field(default_factory=lambda: Planned(BATCH, (0, 1), "10 offsets planned"))
+    land: Any = BATCH
+    process: Any = BATCH
+    commit: Any = COMMITTED
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __getitem__(self, step: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            self.calls.append((step, *arguments))
+            outcome = getattr(self, step)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return call
+
+
+class ScriptedPipeline:
+    def __init__(self, script: Script) -> None:
+        self.plan, self.land, self.process, self.commit = (
+            script[step] for step in ("plan", "land", "process", "commit")
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    state: str
+    tasks: dict[str, list[str]]
+
+
+@pytest.fixture
+def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Runs the DAG of a definition once, its engine replaced by a script."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+
+    def go(script: Script, **values: object) -> Run:
+        @contextmanager
+        def open_pipeline(*_: Any) -> Iterator[ScriptedPipeline]:
+            yield ScriptedPipeline(script)
+
+        stand_in = ModuleType("tidegate.pipeline")
+        stand_in.open_pipeline = open_pipeline  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "tidegate.pipeline", stand_in)
+        define("flights", **values)
+        dags = PROJECT / "dags"
+        dag_run = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["flights"].test()
+        tasks: dict[str, list[str]] = {}
+        for instance in dag_run.get_task_instances():
+            tasks.setdefault(instance.task_id, []).append(str(instance.state))
+        return Run(str(dag_run.state), tasks)
+
+    return go
+
+
+def test_a_batch_that_goes_through_is_green(run: Callable[..., Run]) -> None:
+    script = Script()
+    done = run(script)
+    assert done == Run(
+        "success", {"plan": ["success"], "land": ["success"] * 2, "process": ["success"], "commit": ["success"]}
+    )
+    assert sorted(script.calls) == [
+        ("commit", "b1"),
+        ("land", "b1", 0),
+        ("land", "b1", 1),
+        ("plan",),
+        ("process", "b1"),
+    ]
+
+
+def test_each_landing_is_named_after_its_member(run: Callable[..., Run]) -> None:
+    run(Script())
+    with create_session() as session:
+        newest = select(TaskInstance).where(TaskInstance.task_id == "land").order_by(TaskInstance.start_date.desc())
+        names = {each.rendered_map_index for each in session.scalars(newest.limit(2))}
+    assert names == {"member 0", "member 1"}
+
+
+def test_a_commit_tells_whom_the_output_concerns(run: Callable[..., Run]) -> None:
+    run(Script())
+    with create_session() as session:
+        event = session.scalars(select(AssetEvent).order_by(AssetEvent.id.desc())).first()
+        assert event is not None
+        assert event.source_task_id == "commit"
+        assert event.extra == {"batch_id": "b1", "state": "committed", "records": 10, "rows": 9, "rejected": 1}
+
+
+def test_nothing_to_read_skips_everything_and_the_run_is_green(run: Callable[..., Run]) -> None:
+    script = Script(plan=Planned(None, (), "there is nothing to read"))
+    done = run(script)
+    assert done.state == "success"
+    assert all(states == ["skipped"] for states in done.tasks.values())
+    assert script.calls == [("plan",)]
+
+
+def test_a_failed_job_makes_the_run_red_and_commit_says_why_in_one_line(run: Callable[..., Run]) -> None:
+    why = "subscription flights, group flights-lake, batch b1 failed in delivery 1: no such column"
+    with capture_logs() as said:
+        done = run(Script(process=BatchFailedError("no such column"), commit=BatchFailedError(why)))
+    assert done.state == "failed"
+    assert done.tasks["process"] == ["failed"]
+    assert done.tasks["commit"] == ["failed"]
+    errors = [line["event"] for line in said if line["log_level"] == "error"]
+    assert errors.index(why) < len(errors) - 1  # before Airflow's own report, which has the trace
+
+
+def test_a_batch_without_records_is_committed_without_a_job(run: Callable[..., Run]) -> None:
+    done = run(Script(process=None))
+    assert done.state == "success"
+    assert done.tasks["process"] == ["skipped"]
+    assert done.tasks["commit"] == ["success"]
+
+
+def test_an_empty_batch_has_nothing_to_commit(run: Callable[..., Run]) -> None:
+    done = run(Script(process=None, commit=None))
+    assert done.state == "success"
+    assert done.tasks["commit"] == ["skipped"]
+
+
+def test_a_failed_plan_makes_the_run_red_and_commits_nothing(run: Callable[..., Run]) -> None:
+    script = Script(plan=LostDataError("subscription flights, topic flights, partition 0, offset 3: gone"))
+    done = run(script)
+    assert done.state == "failed"
+    assert done.tasks["commit"] == ["failed"]
+    assert script.calls == [("plan",)]
+
+
+def test_a_failed_landing_makes_the_run_red(run: Callable[..., Run]) -> None:
+    script = Script(land=UnavailableError("away"), commit=BatchFailedError("batch b1 is only planned"))
+    done = run(script)
+    assert done.state == "failed"
+    assert done.tasks["process"] == ["upstream_failed"]
+    assert done.tasks["commit"] == ["failed"]
+    assert ("process", "b1") not in script.calls
+
+
+@pytest.mark.parametrize("final", [WrongDefinitionError("w"), LostDataError("l"), StaleError("s")])
+def test_what_no_retry_can_help_is_not_retried(run: Callable[..., Run], final: Exception) -> None:
+    script = Script(process=final, commit=StaleError("abandoned"))
+    run(script, retries="2\nretry-delay.ms: 1")
+    assert script.calls.count(("process", "b1")) == 1
+
+
+def test_anything_else_is_retried_as_the_definition_says(run: Callable[..., Run]) -> None:
+    script = Script(process=BatchFailedError("no"), commit=BatchFailedError("batch b1 failed"))
+    run(script, retries="2\nretry-delay.ms: 1")
+    assert script.calls.count(("process", "b1")) == 3
+    assert script.calls.count(("commit", "b1")) == 1

@@ -1,0 +1,195 @@
+"""How a task runs the Spark job: which way, with what, until when. A stand-in plays spark-submit and the job."""
+
+import json
+import os
+import signal
+import stat
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidegate.errors import BatchFailedError, OverrunError, WrongDefinitionError
+from tidegate.settings import PROJECT
+from tidegate_airflow import processors
+from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor
+
+pytestmark = pytest.mark.airflow
+
+MANIFEST = "file:///landing/manifest.json"
+SHELL = "#!/bin/sh\n"
+WAITS_FOR_SIGTERM = """
+import signal, sys
+def leave(*_):
+    print("took it back", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, leave)
+print("up", flush=True)
+signal.pause()
+"""
+
+Connect = Callable[..., None]
+Program = Callable[[str], Path]
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> Connect:
+    """Sets the Airflow connection `spark_test`."""
+
+    def set_to(conn_type: str, **values: object) -> None:
+        document = json.dumps({"conn_type": conn_type, **values})
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", document)
+
+    return set_to
+
+
+@pytest.fixture
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Puts a program in spark-submit's place."""
+
+    def put(text: str) -> Path:
+        program = tmp_path / "bin" / "spark-submit"
+        program.parent.mkdir()
+        program.write_text(SHELL + text)
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        return program
+
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    return put
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Puts a Python program in the job's place."""
+
+    def put(text: str) -> Path:
+        program = tmp_path / "job.py"
+        program.write_text(text)
+        monkeypatch.setattr(processors, "APPLICATION", program)
+        return program
+
+    return put
+
+
+def test_the_connections_type_decides(connection: Connect) -> None:
+    connection("spark", host="local[2]")
+    assert isinstance(processor("spark_test"), SubmitProcessor)
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    assert isinstance(processor("spark_test"), ConnectProcessor)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "values", "message"),
+    [
+        ("postgres", {"host": "db"}, "has type postgres"),
+        ("spark", {}, "names no master"),
+        ("spark", {"host": "k8s://https://cluster"}, "apache-airflow-providers-cncf-kubernetes"),
+        ("spark_connect", {}, "has no host"),
+    ],
+)
+def test_a_connection_that_is_no_use_is_named(
+    connection: Connect, conn_type: str, values: dict[str, object], message: str
+) -> None:
+    connection(conn_type, **values)
+    with pytest.raises(WrongDefinitionError, match=f"spark_test.*{message}"):
+        processor("spark_test")
+
+
+def test_a_connection_that_is_not_there_is_named() -> None:
+    with pytest.raises(WrongDefinitionError, match="AIRFLOW_CONN_NOWHERE"):
+        processor("nowhere")
+
+
+def test_a_local_master_gets_the_job_the_manifest_and_this_interpreter(
+    connection: Connect, spark_submit: Program
+) -> None:
+    spark_submit('echo "got $*"')
+    connection("spark", host="local[2]")
+    said: list[str] = []
+    processor("spark_test").run(MANIFEST, 30, said.append)
+    (got,) = [line for line in said if line.startswith("got ")]
+    assert "--master local[2]" in got
+    assert f"--conf spark.pyspark.python={sys.executable}" in got
+    assert got.endswith(f"{PROJECT}/spark_jobs/process_batch.py {MANIFEST}")
+    assert "--py-files" not in got
+
+
+def test_a_cluster_gets_the_jobs_modules_too(connection: Connect, spark_submit: Program, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.zip"
+    spark_submit(f'while [ "$1" != --py-files ]; do shift; done; cp "$2" {kept}')
+    connection("spark", host="yarn", extra=json.dumps({"deploy-mode": "cluster"}))
+    processor("spark_test").run(MANIFEST, 30, print)
+    with zipfile.ZipFile(kept) as modules:
+        assert "batch_io.py" in modules.namelist()
+        assert any(name.startswith("transforms/") for name in modules.namelist())
+
+
+def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submit: Program) -> None:
+    spark_submit("echo no such column: delay; exit 3")
+    connection("spark", host="local[2]")
+    with pytest.raises(BatchFailedError, match="no such column: delay"):
+        processor("spark_test").run(MANIFEST, 30, print)
+
+
+def test_a_submit_that_takes_too_long_is_killed(connection: Connect, spark_submit: Program) -> None:
+    spark_submit("exec tail -f /dev/null")
+    connection("spark", host="local[2]")
+    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+        processor("spark_test").run(MANIFEST, 0.5, print)
+
+
+def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) -> None:
+    spark_submit("echo up; exec tail -f /dev/null")
+    connection("spark", host="local[2]")
+    submitting = processor("spark_test")
+
+    def stop_when_up(line: str) -> None:
+        if line == "up":
+            threading.Thread(target=submitting.stop).start()
+
+    with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
+        submitting.run(MANIFEST, 30, stop_when_up)
+
+
+def test_connect_finds_the_server_in_the_environment_and_the_token_not_in_argv(
+    connection: Connect, job: Program
+) -> None:
+    job("import os, sys; print(sys.argv[1:]); print(os.environ['SPARK_REMOTE'])")
+    connection("spark_connect", host="sc://127.0.0.1", port=15002, password="hidden")
+    said: list[str] = []
+    processor("spark_test").run(MANIFEST, 30, said.append)
+    assert said == [f"['{MANIFEST}']", "sc://127.0.0.1:15002/;token=hidden"]
+
+
+def test_a_connect_job_that_takes_too_long_is_asked_to_stop(connection: Connect, job: Program) -> None:
+    job(WAITS_FOR_SIGTERM)
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    said: list[str] = []
+    with pytest.raises(OverrunError):
+        processor("spark_test").run(MANIFEST, 2, said.append)
+    assert said == ["up", "took it back"]
+
+
+def test_a_stopped_connect_job_is_asked_to_stop_too(connection: Connect, job: Program) -> None:
+    job(WAITS_FOR_SIGTERM)
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    connecting = processor("spark_test")
+    said: list[str] = []
+
+    def terminate_when_up(line: str) -> None:
+        said.append(line)
+        if line == "up":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: connecting.stop())  # as Airflow calls on_kill
+    try:
+        with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
+            connecting.run(MANIFEST, 30, terminate_when_up)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert said == ["up", "took it back"]
