@@ -1,0 +1,129 @@
+"""Processes one batch: `process_batch.py MANIFEST_URI` reads it, transforms it and writes its outcome.
+
+Started by spark-submit, or as a plain Python process with SPARK_REMOTE set to a Spark Connect server's
+sc:// URL. Ends 0 when the result is written, 2 when the manifest or the transform is wrong and trying
+again won't help, 143 when it was terminated, 1 otherwise.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType, ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from batch_io import Manifest, ManifestError, read_manifest, read_records, write_outcome
+from transforms.outcome import TransformError
+
+_FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
+
+
+def main(arguments: list[str]) -> int:
+    """Process the batch whose manifest `arguments` name; the exit status says how it went."""
+    if len(arguments) != 1:
+        print("usage: process_batch.py MANIFEST_URI", file=sys.stderr)  # noqa: T201 (a program's own output)
+        return _WRONG
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        _run(arguments[0])
+    except (ManifestError, TransformError) as error:
+        _complain(f"{type(error).__name__}: {error}")
+        return _WRONG
+    except Exception:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)
+        _complain(traceback.format_exc())
+        return _FAILED
+    return 0
+
+
+def load_transform(name: str) -> tuple[Callable[[DataFrame], Any], ModuleType]:
+    """The function that `name` (`module:function`) means, and its module. Raises TransformError."""
+    module_name, colon, function_name = name.partition(":")
+    if not (module_name and colon and function_name):
+        raise TransformError(f"transform {name!r} isn't written as module:function")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise TransformError(f"transform {name}: {module_name} needs {error.name}; install it") from error
+        raise TransformError(
+            f"transform {name}: there is no module {error.name}; put it where Python finds it"
+        ) from None
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise TransformError(f"transform {name}: {module.__file__} has no function {function_name}")
+    return function, module
+
+
+def _run(manifest_uri: str) -> None:
+    started = time.monotonic()
+    spark = SparkSession.builder.getOrCreate()
+    try:
+        with TemporaryDirectory(prefix="tidegate-") as folder:
+            _process(spark, read_manifest(spark, manifest_uri), Path(folder), started)
+    except SystemExit:
+        if _over_connect():
+            spark.interruptAll()
+        raise
+    finally:
+        spark.stop()
+
+
+def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: float) -> None:
+    records = read_records(spark, manifest)
+    outcome: Any = records
+    if manifest.transform is not None:
+        function, module = load_transform(manifest.transform)
+        # Importing the transform's own module fails on a worker, which has no session, if it decorates UDFs.
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # PySpark has no types for it
+        spark.addArtifacts(str(_packed(module, folder)), pyfile=True)
+        outcome = function(records)
+    result = write_outcome(spark, manifest, outcome)
+    print(  # noqa: T201 (a program's own output)
+        f"batch {manifest.batch_id}, delivery {manifest.delivery.number}: read {result.read} records; "
+        f"wrote {len(result.files)} files, {len(result.rejected_files)} of rejected records; "
+        f"filtered {result.filtered}; attempt {result.attempt}; {time.monotonic() - started:.1f} s"
+    )
+
+
+def _packed(module: ModuleType, folder: Path) -> Path:
+    """A zip of the transform's top-level module or package and of what it builds on, for Spark's workers."""
+    packed = folder / "transform.zip"
+    tops = {module.__name__.partition(".")[0], "transforms", "batch_io"}
+    with zipfile.ZipFile(packed, "w") as archive:
+        for top in (sys.modules[name] for name in sorted(tops)):
+            if hasattr(top, "__path__"):
+                for root in map(Path, top.__path__):
+                    for file in sorted(root.rglob("*.py")):
+                        archive.write(file, file.relative_to(root.parent))
+            elif top.__file__ is not None:
+                archive.write(top.__file__, Path(top.__file__).name)
+    return packed
+
+
+def _over_connect() -> bool:
+    return "SPARK_REMOTE" in os.environ
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(_TERMINATED)
+
+
+def _complain(message: str) -> None:
+    """Say what went wrong, without what a Spark Connect URL may hold behind its host: tokens, headers."""
+    for parameter in filter(None, os.environ.get("SPARK_REMOTE", "").split(";")[1:]):
+        message = message.replace(parameter, f"{parameter.partition('=')[0]}=…")
+    print(message, file=sys.stderr)  # noqa: T201 (a program's own output)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""What a transform is given and what it gives back."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+LANDING_SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField(
+            "headers",
+            ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        ),
+    ]
+)
+"""The columns of a landed record: exactly those of Spark's Kafka source with headers.
+
+`headers` is null where the record has none; `timestampType` is 0 for the producer's time, 1 for the broker's.
+"""
+
+REJECTED_SCHEMA = StructType([*LANDING_SCHEMA.fields, StructField("reason", StringType())])
+"""The columns of a rejected record: as it was landed, and why it was rejected."""
+
+
+class TransformError(Exception):
+    """The transform can't be used as it is: change it, or the definition that names it. A retry fails too."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that became of a batch's records.
+
+    `rows` go into the lake. `rejected` has the columns of REJECTED_SCHEMA. `filtered` says how many records
+    were left out on purpose: a number, or a DataFrame of them, which is counted. Under strict row accounting
+    the three add up to the records read.
+
+    `shared` may name the DataFrame that the others are made from: it is kept on the executors while they are
+    written, so that what it costs is paid once.
+    """
+
+    rows: DataFrame
+    rejected: DataFrame | None = None
+    filtered: int | DataFrame = 0
+    shared: DataFrame | None = None
+
+
+def as_outcome(returned: object, transform: str) -> Outcome:
+    """What `transform` returned as an Outcome; a bare DataFrame is one that rejects and filters nothing.
+
+    Raises TransformError, naming the transform, where `returned` can't be written.
+    """
+    outcome = Outcome(rows=returned) if isinstance(returned, DataFrame) else returned
+    if not isinstance(outcome, Outcome):
+        raise TransformError(f"{transform} returned {_kind(returned)}; return a DataFrame or an Outcome")
+    if not isinstance(outcome.rows, DataFrame):
+        raise TransformError(f"{transform} returned {_kind(outcome.rows)} as rows; give a DataFrame")
+    if outcome.rejected is not None:
+        _check_rejected(outcome.rejected, transform)
+    if not isinstance(outcome.filtered, DataFrame):
+        _check_filtered(outcome.filtered, transform)
+    return outcome
+
+
+def _check_rejected(rejected: object, transform: str) -> None:
+    if not isinstance(rejected, DataFrame):
+        raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")
+    found = {field.name: field.dataType.simpleString() for field in rejected.schema}
+    wanted = {field.name: field.dataType.simpleString() for field in REJECTED_SCHEMA}
+    lacking = [f"{name} {kind}" for name, kind in wanted.items() if found.get(name) != kind]
+    if lacking:
+        raise TransformError(
+            f"{transform}: its rejected records lack {', '.join(lacking)}; give the landing columns as they "
+            f"were received and a reason, not {', '.join(f'{name} {kind}' for name, kind in found.items())}"
+        )
+
+
+def _check_filtered(filtered: object, transform: str) -> None:
+    if isinstance(filtered, bool) or not isinstance(filtered, int) or filtered < 0:
+        raise TransformError(
+            f"{transform} returned {filtered!r} as filtered; give the number of records left out on purpose, "
+            "or a DataFrame of them"
+        )
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

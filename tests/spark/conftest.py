@@ -1,0 +1,46 @@
+"""One real Spark Connect server for the Spark tests."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+from running import Job
+
+from tidegate_local.java import Java, find_java
+from tidegate_local.spark_connect import SparkConnect
+
+REMOTE = "SPARK_CONNECT_MODE_ENABLED"
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def connect(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
+    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark"), memory="1g") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def session(connect: SparkConnect) -> Iterator[SparkSession]:
+    session: SparkSession = SparkSession.builder.remote(connect.url).create()
+    # PySpark turns the whole process to Spark Connect, and every spark-submit that it starts.
+    os.environ.pop(REMOTE, None)
+    yield session
+    os.environ[REMOTE] = "1"  # for it to take away
+    session.stop()
+
+
+@pytest.fixture
+def spark(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The session, with PySpark's functions meant for it: as SPARK_REMOTE would, but for one test alone."""
+    monkeypatch.setenv(REMOTE, "1")
+    return session
+
+
+@pytest.fixture(scope="session")
+def job(connect: SparkConnect) -> Job:
+    return Job(connect.url)

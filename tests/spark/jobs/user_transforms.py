@@ -1,0 +1,64 @@
+"""Transforms as users may write them, right and wrong."""
+
+import os
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
+
+from transforms.outcome import Outcome
+
+
+def loud(value: bytes) -> str:
+    """A function that the workers must find by its module's name."""
+    return f"{value.decode().upper()} by {__name__}"
+
+
+@F.udf("string")
+def shout(value: bytes) -> str:
+    return loud(value)
+
+
+@F.udf("string")
+def crawl(folder: str) -> str:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(0.2)
+    return "at last"
+
+
+def shouting(records: DataFrame) -> DataFrame:
+    """Needs this module on Spark's workers."""
+    return records.select("offset", shout("value").alias("loud"))
+
+
+def crawling(records: DataFrame) -> DataFrame:
+    """Takes 0.2 s for each record and notes the process that does it in the folder that the value names."""
+    return records.select("offset", crawl(F.col("value").cast("string")).alias("slow"))
+
+
+def by_value(records: DataFrame) -> DataFrame:
+    """One row for each record, with its value as a column to partition by."""
+    return records.select("offset", F.col("value").cast("string").alias("place"))
+
+
+def half(records: DataFrame) -> Outcome:
+    """Leaves out every record with an offset that four doesn't divide, and says so."""
+    kept = F.col("offset") % 4 == 0
+    return Outcome(rows=records.filter(kept).select("offset"), filtered=records.filter(~kept))
+
+
+def rejecting(records: DataFrame) -> Outcome:
+    """Rejects everything, and gives rows without partitions."""
+    return Outcome(rows=records.filter("false"), rejected=records.select("*", F.lit("no").alias("reason")))
+
+
+def a_list(_: DataFrame) -> list[str]:
+    """Not what a transform may return."""
+    return ["rows"]
+
+
+def without_reason(records: DataFrame) -> Outcome:
+    """Rejects without saying why, and with a value that isn't bytes any more."""
+    rejected = records.select(*(c for c in records.columns if c != "value"), F.lit("v").alias("value"))
+    return Outcome(rows=records, rejected=rejected)

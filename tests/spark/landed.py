@@ -1,0 +1,148 @@
+"""Landed records and manifests, as the engine leaves them, for tests of the Spark job."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+LANDING = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+EVENT_TIME = datetime(2013, 1, 1, 10, 17, tzinfo=UTC)
+
+DEPARTURE: dict[str, Any] = {
+    "year": 2013,
+    "month": 1,
+    "day": 1,
+    "dep_time": 517,
+    "sched_dep_time": 515,
+    "dep_delay": 2,
+    "arr_time": 830,
+    "sched_arr_time": 819,
+    "arr_delay": 11,
+    "carrier": "UA",
+    "flight": 1545,
+    "tailnum": "N14228",
+    "origin": "EWR",
+    "dest": "IAH",
+    "air_time": 227,
+    "distance": 1400,
+    "hour": 5,
+    "minute": 15,
+    "time_hour": "2013-01-01T10:00:00Z",
+}
+
+
+def departure(**fields: object) -> bytes:
+    """The first departure of the data set as a record's value, with some fields changed."""
+    return json.dumps(DEPARTURE | fields).encode()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a producer sent."""
+
+    value: bytes | None
+    key: bytes | None = b"UA"
+    headers: Sequence[tuple[str, bytes | None]] | None = None
+
+    def row(self, offset: int) -> dict[str, Any]:
+        """The landed record."""
+        headers = None if self.headers is None else [{"key": k, "value": v} for k, v in self.headers]
+        return {
+            "key": self.key,
+            "value": self.value,
+            "topic": "flights",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": EVENT_TIME,
+            "timestampType": 0,
+            "headers": headers,
+        }
+
+
+@dataclass
+class Batch:
+    """A landed batch in a folder of its own, and what its job leaves there."""
+
+    folder: Path
+    records: Sequence[Record]
+    transform: str | None = "transforms.flights:departures"
+    partition_by: Sequence[str] = ("carrier",)
+    token: str = "d81c"
+    manifest: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = [record.row(2 * at) for at, record in enumerate(self.records)]  # offsets have gaps
+        landing = self.folder / "landing"
+        landing.mkdir(parents=True, exist_ok=True)
+        half = len(rows) // 2
+        files = []
+        for name, part in (("p0.parquet", rows[:half]), ("p1.parquet", rows[half:])):
+            pq.write_table(pa.Table.from_pylist(part, LANDING), landing / name, compression="zstd")
+            file = landing / name
+            files.append({"uri": file.as_uri(), "records": len(part), "bytes": file.stat().st_size})
+        self.manifest = self.folder / "manifest.json"
+        self.manifest.write_text(json.dumps(self._document(len(rows), files)))
+
+    def _document(self, records: int, files: list[dict[str, Any]]) -> dict[str, Any]:
+        end = 2 * records
+        return {
+            "format": 1,
+            "subscription": "flights",
+            "group": "flights-lake",
+            "batch_id": "b3f0",
+            "receipt": "i1/b2aa/7",
+            "delivery": {"number": 1, "token": self.token},
+            "records": records,
+            "ranges": [{"topic": "flights", "partition": 0, "start": 0, "end": end, "records": records}],
+            "files": files,
+            "transform": self.transform,
+            "output": (self.folder / "lake").as_uri(),
+            "partition_by": list(self.partition_by),
+            "row_accounting": "strict",
+            "staging": self.staging.as_uri(),
+        }
+
+    @property
+    def staging(self) -> Path:
+        """The folder of this delivery."""
+        return self.folder / "lake" / "_staging" / f"b3f0-{self.token}"
+
+    @property
+    def attempts(self) -> list[Path]:
+        """The folders of the attempts that wrote anything."""
+        return sorted(self.staging.glob("*"))
+
+    def result(self) -> dict[str, Any]:
+        """The result of the only attempt, held against the files that are there."""
+        (attempt,) = self.attempts
+        (file,) = (attempt / "_result").glob("part-*")
+        result: dict[str, Any] = json.loads(file.read_text())
+        assert result["attempt"] == attempt.name
+        named = {one["path"]: one["bytes"] for one in result["files"] + result["rejected_files"]}
+        there = {str(f.relative_to(attempt)): f.stat().st_size for f in attempt.rglob("*.parquet")}
+        assert named == there
+        return result
+
+    def rows(self, files: str = "files") -> list[dict[str, Any]]:
+        """The rows in the result's files, by offset where they have one; partition columns aren't in them."""
+        (attempt,) = self.attempts
+        tables = [pq.ParquetFile(attempt / one["path"]).read() for one in self.result()[files]]
+        rows = [row for table in tables for row in table.to_pylist()]
+        return sorted(rows, key=lambda row: row.get("offset", 0))

@@ -1,0 +1,40 @@
+"""The Spark job as a process, for tests."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB = Path(__file__).resolve().parents[2] / "spark_jobs" / "process_batch.py"
+JOBS = Path(__file__).parent / "jobs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs process_batch.py over Spark Connect, with the tests' own transforms within reach."""
+
+    url: str
+
+    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        return os.environ | {"SPARK_REMOTE": self.url, "PYTHONPATH": str(JOBS)} | extra
+
+    def start(self, manifest: Path, **extra: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, str(JOB), manifest.as_uri()],
+            env=self.environment(extra),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, manifest: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
+        with self.start(manifest, **extra) as process:
+            try:
+                out, err = process.communicate(timeout=120)
+            except BaseException:
+                process.send_signal(signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)

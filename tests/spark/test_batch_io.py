@@ -1,0 +1,191 @@
+"""batch_io over a real Spark Connect: what a job of anybody's own can rely on."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from landed import LANDING, Batch, Record, departure
+
+from batch_io import (
+    ManifestError,
+    Result,
+    parse_manifest,
+    read_manifest,
+    read_records,
+    spark_uri,
+    write_outcome,
+)
+from transforms.flights import departures
+from transforms.outcome import Outcome, TransformError
+
+pytestmark = pytest.mark.spark
+
+PLACES = ["a b", "a/b", "50%", "50%25", "k=v", "æ—☃", "a:b", "_hidden", ".dot", "{x}", "[x]", "a\\b", "'\"", ""]
+
+
+def process(spark, batch: Batch, transform=lambda records: records) -> Result:
+    manifest = read_manifest(spark, batch.manifest.as_uri())
+    return write_outcome(spark, manifest, transform(read_records(spark, manifest)))
+
+
+def test_records_without_a_transform_are_written_as_they_were_landed(spark, tmp_path):
+    headers: list[Any] = [None, [], [("a", None)], [("a", b"")], [("a", b"1"), ("a", b"2"), ("b", b"\xff")]]
+    sent = [Record(None, key=None), Record(b""), *(Record(b"\x00\xff", headers=one) for one in headers)]
+    batch = Batch(tmp_path, sent, partition_by=())
+
+    result = process(spark, batch)
+
+    assert batch.rows() == [record.row(2 * at) for at, record in enumerate(sent)]
+    assert (result.read, result.filtered, result.rejected_files) == (len(sent), 0, ())
+
+
+def test_the_landed_columns_are_those_of_sparks_kafka_source(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=())
+    process(spark, batch)
+
+    (attempt,) = batch.attempts
+    schema = pa.parquet.read_schema(next(attempt.glob("*.parquet")))
+    assert schema.names == LANDING.names
+
+
+@pytest.mark.parametrize("folder", ["plain", "with space", "50%25", "ünï"])
+def test_partition_values_and_folders_may_have_any_characters(spark, tmp_path, folder):
+    batch = Batch(tmp_path / folder, [Record(place.encode()) for place in PLACES], partition_by=["place"])
+
+    process(spark, batch, lambda records: records.selectExpr("offset", "string(value) AS place"))
+
+    assert len(batch.result()["files"]) >= len(PLACES) - 1
+    assert [row["offset"] for row in batch.rows()] == [2 * at for at in range(len(PLACES))]
+
+
+def test_a_batch_that_is_all_rejected_has_no_files(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(None), Record(b"junk", key=None)])
+
+    result = process(spark, batch, departures)
+
+    assert (result.read, result.files) == (2, ())
+    assert [row["reason"] for row in batch.rows("rejected_files")] == [
+        "the value is null (a tombstone)",
+        "the value is not one JSON object",
+    ]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("key",)])
+def test_no_rows_leave_no_file_whether_rejected_or_filtered(spark, tmp_path, partition_by):
+    batch = Batch(tmp_path, [Record(b"x")] * 3, partition_by=partition_by)
+
+    result = process(spark, batch, lambda records: Outcome(rows=records.filter("false"), filtered=records))
+
+    assert batch.result()["files"] == []
+    assert (result.read, result.filtered) == (3, 3)
+
+
+def test_nothing_rejected_leaves_no_file_of_rejected_records(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(departure())] * 3)
+
+    process(spark, batch, departures)
+
+    (attempt,) = batch.attempts
+    assert not (attempt / "_rejected").exists()
+    assert batch.result()["rejected_files"] == []
+
+
+def test_rows_and_rejected_records_add_up(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(departure(carrier=c)) for c in ("UA", "ZZ", "AA", None, "UA")])
+
+    result = process(spark, batch, departures)
+
+    assert result.read == 5
+    assert [row["offset"] for row in batch.rows()] == [0, 4, 8]
+    assert [row["offset"] for row in batch.rows("rejected_files")] == [2, 6]
+    assert {path.split("/")[0] for path in (f.path for f in result.files)} == {"carrier=UA", "carrier=AA"}
+
+
+def test_each_attempt_writes_into_a_folder_of_its_own(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(departure())])
+
+    attempts = {process(spark, batch, departures).attempt for _ in range(2)}
+
+    assert {folder.name for folder in batch.attempts} == attempts
+    assert len(attempts) == 2
+
+
+def test_what_was_shared_is_not_kept_afterwards(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(departure())])
+    manifest = read_manifest(spark, batch.manifest.as_uri())
+    outcome = departures(read_records(spark, manifest))
+
+    write_outcome(spark, manifest, outcome)
+
+    assert not outcome.shared.storageLevel.useDisk
+
+
+def test_the_result_names_the_delivery_and_the_application(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(departure())], token="t0k")
+
+    result = process(spark, batch, departures)
+
+    assert json.loads(result.to_json()) == batch.result()
+    assert (batch.result()["format"], result.batch_id, result.delivery) == (1, "b3f0", "t0k")
+    assert result.application == spark.conf.get("spark.app.id")
+
+
+def test_a_partition_column_that_the_rows_lack_is_named(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=["carrier"])
+
+    with pytest.raises(TransformError, match="partition-by names carrier, which its rows lack"):
+        process(spark, batch)
+    assert batch.attempts == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda m: m | {"format": 2}, "format 1"),
+        (lambda m: {k: v for k, v in m.items() if k != "staging"}, "staging"),
+        (lambda m: m | {"files": [{"url": "file:///x"}]}, "url"),
+        (lambda m: m | {"batch_id": "123"}, "begin with b"),
+        (lambda _: [], "format 1"),
+    ],
+)
+def test_a_manifest_that_cannot_be_followed_is_an_error_that_says_why(tmp_path, change, told):
+    document = json.loads(Batch(tmp_path, [Record(b"x")]).manifest.read_text())
+
+    with pytest.raises(ManifestError, match=told):
+        parse_manifest(json.dumps(change(document)), "file:///m.json")
+
+
+def test_a_manifest_that_is_not_json_is_an_error():
+    with pytest.raises(ManifestError, match=r"file:///m\.json is not JSON"):
+        parse_manifest("{", "file:///m.json")
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://bucket/a/b", "s3a://bucket/a/b"),
+        ("s3a://bucket/a", "s3a://bucket/a"),
+        ("gs://bucket/s3://a", "gs://bucket/s3://a"),
+        ("abfs://box@account.dfs.core.windows.net/a", "abfs://box@account.dfs.core.windows.net/a"),
+        ("file:///a%20b/50%25", "file:///a b/50%"),
+        ("/plain/path", "/plain/path"),
+    ],
+)
+def test_spark_uri(uri, expected):
+    assert spark_uri(uri) == expected
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
+def test_spark_uri_undoes_what_a_uri_escapes(name):
+    assert spark_uri(f"file://{quote('/' + name)}") == f"file:///{name}"
+
+
+def test_a_manifest_in_a_folder_with_a_space_is_found(spark, tmp_path: Path):
+    batch = Batch(tmp_path / "a b", [Record(b"x")])
+
+    assert read_manifest(spark, batch.manifest.as_uri()).records == 1

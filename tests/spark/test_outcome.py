@@ -1,0 +1,49 @@
+"""transforms.outcome: what a transform may return, and what it is told otherwise."""
+
+import pytest
+
+from transforms.outcome import LANDING_SCHEMA, Outcome, TransformError, as_outcome
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def records(spark):
+    return spark.createDataFrame([], LANDING_SCHEMA)
+
+
+def test_a_dataframe_is_an_outcome_without_rejected_or_filtered_records(records):
+    assert as_outcome(records, "m:f") == Outcome(rows=records)
+
+
+def test_rejected_records_need_the_landing_columns_and_a_reason(records):
+    outcome = Outcome(rows=records, rejected=records.selectExpr("*", "'no' AS reason"))
+
+    assert as_outcome(outcome, "m:f") is outcome
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (lambda _: None, "m:f returned NoneType; return a DataFrame or an Outcome"),
+        (lambda r: (r, r), "m:f returned tuple"),
+        (lambda _: Outcome(rows=[1]), "m:f returned list as rows"),
+        (lambda r: Outcome(rows=r, rejected=[]), "m:f returned list as rejected"),
+        (lambda r: Outcome(rows=r, rejected=r), "rejected records lack reason string; give the landing columns"),
+        (lambda r: Outcome(rows=r, rejected=r.selectExpr("* EXCEPT (headers)", "1 AS reason")), "lack headers"),
+        (
+            lambda r: Outcome(
+                rows=r,
+                rejected=r.selectExpr("* EXCEPT (value)", "'v' AS value", "'no' AS reason"),
+            ),
+            "lack value binary",
+        ),
+        (lambda r: Outcome(rows=r, filtered=-1), "returned -1 as filtered"),
+        (lambda r: Outcome(rows=r, filtered=True), "returned True as filtered"),
+        (lambda r: Outcome(rows=r, filtered="2"), "returned '2' as filtered"),
+    ],
+)
+def test_anything_else_is_an_error_that_names_the_transform(records, returned, told):
+    with pytest.raises(TransformError, match=told) as error:
+        as_outcome(returned(records), "m:f")
+    assert str(error.value).startswith("m:f")

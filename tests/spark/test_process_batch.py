@@ -1,0 +1,199 @@
+"""process_batch.py as a process, over Spark Connect and by spark-submit."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from threading import Event
+
+import psutil
+import pytest
+from landed import Batch, Record, departure
+from running import JOB, JOBS
+
+from process_batch import load_transform
+from tidegate_local.spark_connect import spark_environment, spark_home
+from transforms.outcome import TransformError
+
+pytestmark = pytest.mark.spark
+
+FLAWED = [Record(departure()), Record(None), Record(departure(carrier="AA"), key=None), Record(b"junk")]
+
+
+_PAUSE = Event()
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        _PAUSE.wait(0.05)
+
+
+def test_a_batch_over_spark_connect(job, tmp_path):
+    batch = Batch(tmp_path, FLAWED)
+
+    done = job.run(batch.manifest)
+
+    assert done.returncode == 0, done.stderr
+    result = batch.result()
+    assert (result["read"], len(batch.rows()), len(batch.rows("rejected_files"))) == (4, 2, 2)
+    (line,) = done.stdout.splitlines()
+    assert "batch b3f0, delivery 1: read 4 records" in line
+    assert result["attempt"] in line
+
+
+def test_no_transform_lands_the_columns_as_they_are(job, tmp_path):
+    batch = Batch(tmp_path, [Record(b"x")], transform=None, partition_by=())
+
+    assert job.run(batch.manifest).returncode == 0
+    assert batch.rows() == [Record(b"x").row(0)]
+
+
+def test_a_batch_by_spark_submit(java, tmp_path):
+    batch = Batch(tmp_path, FLAWED)
+
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert (batch.result()["read"], len(batch.rows()), len(batch.rows("rejected_files"))) == (4, 2, 2)
+    assert "read 4 records" in done.stdout
+
+
+def submit(batch: Batch) -> list[str]:
+    program = str(spark_home() / "bin" / "spark-submit")
+    options = ["--master", "local[2]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"]
+    return [program, *options, str(JOB), batch.manifest.as_uri()]
+
+
+def submitting(java) -> dict[str, str]:
+    return spark_environment(java, os.environ) | {"PYTHONPATH": str(JOBS)}
+
+
+def test_a_users_module_reaches_sparks_workers(job, tmp_path):
+    batch = Batch(tmp_path, [Record(b"hey")], transform="user_transforms:shouting", partition_by=())
+
+    done = job.run(batch.manifest)
+
+    assert done.returncode == 0, done.stderr
+    assert [row["loud"] for row in batch.rows()] == ["HEY by user_transforms"]
+
+
+def test_what_a_module_imports_from_its_package_reaches_sparks_workers(job, tmp_path):
+    deep = tmp_path / "code" / "ours" / "deep"
+    deep.mkdir(parents=True)
+    (deep.parent / "__init__.py").touch()
+    (deep / "__init__.py").touch()
+    (deep / "voice.py").write_text('def loud(value):\n    return f"{value.decode().upper()} by {__name__}"\n')
+    (deep / "words.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "from ours.deep.voice import loud\n"
+        "def shouting(records):\n"
+        "    return records.select('offset', F.udf(loud)('value').alias('loud'))\n"
+    )
+    batch = Batch(tmp_path, [Record(b"hey")], transform="ours.deep.words:shouting", partition_by=())
+
+    done = job.run(batch.manifest, PYTHONPATH=str(deep.parents[1]))
+
+    assert done.returncode == 0, done.stderr
+    assert [row["loud"] for row in batch.rows()] == ["HEY by ours.deep.voice"]
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [
+        ("nowhere.to_be:found", "there is no module nowhere"),
+        ("user_transforms:without_reason", "rejected records lack value binary, reason string"),
+    ],
+)
+def test_a_transform_that_cannot_be_used_ends_the_job_with_status_2(job, tmp_path, transform, told):
+    batch = Batch(tmp_path, FLAWED, transform=transform, partition_by=())
+
+    done = job.run(batch.manifest)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert batch.attempts == []
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [
+        ("transforms.trains:departures", "there is no module transforms.trains"),
+        ("transforms.flights:arrivals", r"flights\.py has no function arrivals"),
+        ("transforms.flights:_ROW", "has no function _ROW"),
+        ("transforms.flights", "isn't written as module:function"),
+        (":departures", "isn't written as module:function"),
+        ("needy:f", "needy needs a_module_that_is_nowhere; install it"),
+    ],
+)
+def test_a_transform_that_is_not_there_is_named(tmp_path, monkeypatch, transform, told):
+    (tmp_path / "needy.py").write_text("import a_module_that_is_nowhere\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(TransformError, match=told):
+        load_transform(transform)
+
+
+def test_a_failing_query_ends_the_job_with_status_1_and_no_result(job, tmp_path):
+    batch = Batch(tmp_path, [Record(b"\xff")], transform="user_transforms:shouting", partition_by=())
+
+    done = job.run(batch.manifest)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "UnicodeDecodeError" in done.stderr
+    assert not list(batch.staging.glob("*/_result"))
+
+
+def test_a_missing_manifest_ends_the_job_with_status_1(job, tmp_path):
+    done = job.run(tmp_path / "none.json")
+
+    assert done.returncode == 1
+    assert "none.json" in done.stderr
+
+
+def test_the_token_of_a_spark_connect_url_is_never_told(job, tmp_path):
+    done = job.run(tmp_path / "none.json", SPARK_REMOTE="sc://127.0.0.1:1/;user_id=u;token=s3cr3t==")
+
+    assert done.returncode == 1
+    assert "token=…" in done.stderr
+    assert "s3cr3t" not in done.stderr + done.stdout
+
+
+def test_terminating_the_job_stops_its_query_on_the_server(job, tmp_path):
+    notes = tmp_path / "workers"
+    notes.mkdir()
+    slow = [Record(str(notes).encode())] * 2000
+    batch = Batch(tmp_path, slow, transform="user_transforms:crawling", partition_by=())
+
+    with job.start(batch.manifest) as process:
+        until(lambda: any(notes.iterdir()), "the query runs")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+    assert process.returncode == 128 + signal.SIGTERM
+    workers = [int(note.name) for note in notes.iterdir()]
+    until(lambda: not any(map(psutil.pid_exists, workers)), "the workers are gone", seconds=20)
+    assert not list(batch.staging.glob("*/_result"))
+
+
+def test_terminating_spark_submit_ends_it_and_leaves_no_result(java, tmp_path):
+    notes = tmp_path / "workers"
+    notes.mkdir()
+    slow = [Record(str(notes).encode())] * 2000
+    batch = Batch(tmp_path, slow, transform="user_transforms:crawling", partition_by=())
+
+    with subprocess.Popen(
+        submit(batch), env=submitting(java), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: any(notes.iterdir()), "the query runs")
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+    assert process.returncode != 0
+    assert family
+    assert not psutil.wait_procs(family, timeout=20)[1]
+    assert not list(batch.staging.glob("*/_result"))
