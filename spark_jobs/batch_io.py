@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import unquote
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -112,12 +111,12 @@ class Result:
 
 
 def spark_uri(uri: str) -> str:
-    """`uri` as Spark's file systems want it: s3:// is s3a://, and percent-escapes are undone.
+    """`uri` as Spark's file systems want it: s3:// is s3a://.
 
-    A URI writes a space as %20; Hadoop's paths take every character as it stands.
+    Nothing is percent-decoded: Tidegate's URIs, like Hadoop's paths, take every character as it stands.
     """
     scheme, colon, rest = uri.partition("://")
-    return unquote(("s3a" if scheme == "s3" else scheme) + colon + rest)
+    return ("s3a" if scheme == "s3" else scheme) + colon + rest
 
 
 def read_manifest(spark: SparkSession, uri: str) -> Manifest:

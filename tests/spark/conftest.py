@@ -30,7 +30,6 @@ def session(connect: SparkConnect) -> Iterator[SparkSession]:
     # PySpark turns the whole process to Spark Connect, and every spark-submit that it starts.
     os.environ.pop(REMOTE, None)
     yield session
-    os.environ[REMOTE] = "1"  # for it to take away
     session.stop()
 
 

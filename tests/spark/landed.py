@@ -96,7 +96,7 @@ class Batch:
         for name, part in (("p0.parquet", rows[:half]), ("p1.parquet", rows[half:])):
             pq.write_table(pa.Table.from_pylist(part, LANDING), landing / name, compression="zstd")
             file = landing / name
-            files.append({"uri": file.as_uri(), "records": len(part), "bytes": file.stat().st_size})
+            files.append({"uri": f"file://{file}", "records": len(part), "bytes": file.stat().st_size})
         self.manifest = self.folder / "manifest.json"
         self.manifest.write_text(json.dumps(self._document(len(rows), files)))
 
@@ -113,10 +113,10 @@ class Batch:
             "ranges": [{"topic": "flights", "partition": 0, "start": 0, "end": end, "records": records}],
             "files": files,
             "transform": self.transform,
-            "output": (self.folder / "lake").as_uri(),
+            "output": f"file://{self.folder}/lake",
             "partition_by": list(self.partition_by),
             "row_accounting": "strict",
-            "staging": self.staging.as_uri(),
+            "staging": f"file://{self.staging}",
         }
 
     @property

@@ -23,7 +23,7 @@ class Job:
 
     def start(self, manifest: Path, **extra: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, str(JOB), manifest.as_uri()],
+            [sys.executable, str(JOB), f"file://{manifest}"],
             env=self.environment(extra),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

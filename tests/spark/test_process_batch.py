@@ -64,7 +64,7 @@ def test_a_batch_by_spark_submit(java, tmp_path):
 def submit(batch: Batch) -> list[str]:
     program = str(spark_home() / "bin" / "spark-submit")
     options = ["--master", "local[2]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"]
-    return [program, *options, str(JOB), batch.manifest.as_uri()]
+    return [program, *options, str(JOB), f"file://{batch.manifest}"]
 
 
 def submitting(java) -> dict[str, str]:

@@ -17,18 +17,18 @@ _GRACE = 20.0  # seconds between asking a job to stop and killing it
 
 
 def run_child(
-    command: Sequence[str], environment: Mapping[str, str], timeout: float, said: Callable[[str], None]
+    command: Sequence[str], environment: Mapping[str, str | None], timeout: float, said: Callable[[str], None]
 ) -> None:
-    """Run a command to its end, in a process group of its own; `environment` is added to ours.
+    """Run a command to its end, in a process group of its own.
 
-    Every line it prints goes to `said`. Raises BatchFailedError with its last lines if it fails, OverrunError
+    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`. Raises BatchFailedError with its last lines if it fails, OverrunError
     after `timeout` seconds. Whatever ends the wait (an interrupt, too), the whole group is stopped: asked
     first, so that the job can take its Spark work back, and killed 20 seconds later.
     """
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(
         command,
-        env={**os.environ, **environment},
+        env={name: value for name, value in {**os.environ, **environment}.items() if value is not None},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

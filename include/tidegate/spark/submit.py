@@ -31,6 +31,10 @@ def submit_command(connection: Connection, job: Path) -> tuple[str, ...]:
     )
 
 
+# With either of the last two, PySpark would take the session for one of Spark Connect.
+_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
+
+
 @dataclass(frozen=True, slots=True)
 class SubmitProcessor:
     """Runs the job by a spark-submit command."""
@@ -39,4 +43,4 @@ class SubmitProcessor:
 
     def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([*self.command, manifest_uri], {"PYSPARK_PYTHON": sys.executable}, timeout, said)
+        run_child([*self.command, manifest_uri], _ENVIRONMENT, timeout, said)
