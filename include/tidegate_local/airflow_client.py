@@ -1,0 +1,165 @@
+"""Airflow's REST API, as far as one who triggers a DAG and watches its run needs it."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from tidegate_local.errors import LocalStackError
+
+POLL_SECONDS = 0.2
+OVER = frozenset({"success", "failed"})
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A DAG run as Airflow tells it: its state, and when it was queued, started and ended (UTC)."""
+
+    run_id: str
+    state: str
+    queued: datetime | None
+    started: datetime | None
+    ended: datetime | None
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """One try of a task in a run; `map_index` is -1 unless the task is mapped."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    started: datetime | None
+    ended: datetime | None
+
+
+class AirflowClient:
+    """A logged-in client. Raises LocalStackError where the API refuses, naming what was asked and the answer."""
+
+    def __init__(self, url: str, *, user: str, password: str) -> None:
+        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)  # loopback: never through a proxy
+        answer = self._http.post("/auth/token", json={"username": user, "password": password})
+        self._http.headers["Authorization"] = f"Bearer {_checked(answer)['access_token']}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def wait_for_dag(self, dag_id: str, *, seconds: float = 60) -> None:
+        """Return when Airflow has parsed the DAG; raises LocalStackError, with the import errors, if it doesn't."""
+        if not _wait(lambda: self._get(f"/dags/{quote(dag_id)}", missing={}).get("dag_id"), seconds):
+            errors = self._get("/importErrors").get("import_errors", [])
+            traces = "\n".join(f"{each['filename']}:\n{each['stack_trace']}" for each in errors)
+            raise LocalStackError(
+                f"Airflow has no DAG {dag_id} after {seconds:g} s. {traces or 'There are no import errors.'}"
+            )
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the DAG's runs start."""
+        _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": False}))
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run as the UI's button would, with these params, and return its run id."""
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        answer = _checked(self._http.post(f"/api/v2/dags/{quote(dag_id)}/dagRuns", json=body))
+        return str(answer["dag_run_id"])
+
+    def run(self, dag_id: str, run_id: str) -> DagRun:
+        """Return where the run stands."""
+        found = self._get(_run_path(dag_id, run_id))
+        return DagRun(
+            run_id=run_id,
+            state=found["state"],
+            queued=_instant(found["queued_at"]),
+            started=_instant(found["start_date"]),
+            ended=_instant(found["end_date"]),
+        )
+
+    def wait_for_run(self, dag_id: str, run_id: str, *, seconds: float) -> DagRun:
+        """Return the run when it's over, whatever its state; raises LocalStackError if that takes too long."""
+        if not _wait(lambda: self.run(dag_id, run_id).state in OVER, seconds):
+            raise LocalStackError(f"Run {run_id} of {dag_id} isn't over after {seconds:g} s: see its page in the UI.")
+        return self.run(dag_id, run_id)
+
+    def task_instances(self, dag_id: str, run_id: str) -> tuple[TaskInstance, ...]:
+        """Return the run's tasks as they stand, those that started first before the others."""
+        found = self._get(f"{_run_path(dag_id, run_id)}/taskInstances?limit=1000")["task_instances"]
+        tasks = [
+            TaskInstance(
+                task_id=each["task_id"],
+                map_index=each["map_index"],
+                state=each["state"],
+                try_number=each["try_number"],
+                started=_instant(each["start_date"]),
+                ended=_instant(each["end_date"]),
+            )
+            for each in found
+        ]
+        return tuple(sorted(tasks, key=lambda task: (task.started is None, task.started, task.task_id)))
+
+    def log(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
+        """Return the log of the task's latest try as plain lines."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{max(task.try_number, 1)}"
+        content = self._get(f"{path}?map_index={task.map_index}&full_content=true").get("content", [])
+        return "\n".join(_line(each) for each in content)
+
+    def _get(self, path: str, missing: Mapping[str, Any] | None = None) -> Any:
+        answer = self._http.get(f"/api/v2{path}")
+        if answer.status_code == httpx.codes.NOT_FOUND and missing is not None:
+            return missing
+        return _checked(answer)
+
+
+def health(url: str) -> Mapping[str, str]:
+    """Return the status by component as Airflow's health endpoint gives it; empty while nobody answers."""
+    try:
+        answer = httpx.get(f"{url}/api/v2/monitor/health", timeout=10, trust_env=False)
+        components: Mapping[str, Mapping[str, str]] = answer.json()
+    except (httpx.HTTPError, ValueError):
+        return {}
+    return {name: each["status"] for name, each in components.items() if each and each.get("status")}
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _checked(answer: httpx.Response) -> Any:
+    if answer.is_error:
+        asked = f"{answer.request.method} {answer.request.url.path}"
+        raise LocalStackError(f"Airflow answered {asked} with {answer.status_code}: {answer.text[:500]}")
+    return answer.json()
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _line(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    details = "".join(f"\n{each.get('exc_type')}: {each.get('exc_value')}" for each in entry.get("error_detail") or ())
+    return f"{entry.get('timestamp') or ''} {entry.get('level') or ''} {entry.get('event', '')}".strip() + details
+
+
+def _wait(holds: Callable[[], object], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True

@@ -1,0 +1,74 @@
+"""The folder and the environment of a private Airflow: nothing of it is shared with any other Airflow."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate_local.loopback import HOST
+
+USER = "admin"
+_PASSWORDS = "passwords.json"
+
+Connection = Mapping[str, str | int | Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class AirflowHome:
+    """Where a private Airflow keeps what it writes, and where it finds DAGs and plugins; all paths absolute."""
+
+    folder: Path
+    dags: Path
+    plugins: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address of the UI and the REST API."""
+        return f"http://{HOST}:{self.port}"
+
+    def password(self) -> str:
+        """Return the password of USER, drawn at first use and kept in a file that only its owner can read."""
+        path = self.folder / _PASSWORDS
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            drawn = path.with_suffix(".new")
+            with os.fdopen(os.open(drawn, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump({USER: secrets.token_urlsafe(12)}, file)
+            drawn.replace(path)
+        return str(json.loads(path.read_text(encoding="utf-8"))[USER])
+
+    def settings(self) -> dict[str, str]:
+        """Return Airflow's settings as environment variables."""
+        return {
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.plugins),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / _PASSWORDS),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW__API__HOST": HOST,
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+            # tasks that a killed scheduler left behind start again soon, not after five minutes
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+
+    def environment(self, around: Mapping[str, str], connections: Mapping[str, Connection]) -> dict[str, str]:
+        """Return the environment of Airflow's processes: the one around, no other Airflow's settings, and ours.
+
+        `connections` are by connection id, each with Airflow's own names: conn_type, host, port, extra. They go in as
+        JSON, because a URI can't say all of them.
+        """
+        kept = {name: value for name, value in around.items() if not name.startswith("AIRFLOW__")}
+        given = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection) for name, connection in connections.items()}
+        return kept | self.settings() | given

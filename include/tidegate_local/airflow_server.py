@@ -1,0 +1,125 @@
+"""A real Airflow on this machine: API server with the UI, scheduler with local tasks, and DAG processor.
+
+These are the parts that a DAG of Tidegate needs; the triggerer, which only deferred tasks need, stays away, and so
+does the log server, which would listen on every address: API server and tasks share the log folder.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidegate_local.airflow_client import AirflowClient, health
+from tidegate_local.airflow_home import USER, AirflowHome, Connection
+from tidegate_local.servers import Server
+
+START_SECONDS = 240
+_STOP_SECONDS = 8  # idle parts need 6; the scheduler of a running task would wait for the task
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "api-server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+}
+_HEALTHY = ("metadatabase", "scheduler", "dag_processor")
+
+
+class AirflowServer:
+    """An Airflow whose database is made ready from the moment of this object, and which runs after `wait`.
+
+    `folder` is the working folder of its tasks. `around` is the environment to start from, by default this process's.
+    As a context manager it waits first and stops last.
+    """
+
+    def __init__(
+        self,
+        home: AirflowHome,
+        *,
+        connections: Mapping[str, Connection],
+        folder: Path,
+        around: Mapping[str, str] | None = None,
+    ) -> None:
+        home.password()
+        self.home = home
+        self._folder = folder
+        self.environment = home.environment(os.environ if around is None else around, connections)
+        self._parts: list[Server] = []
+        self._servers: list[Server] = []
+        self._migration = None if self._is_migrated() else self._begin("migration", ("db", "migrate"))
+
+    def __enter__(self) -> Self:
+        self.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The address of the UI and the REST API."""
+        return self.home.url
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of Airflow's parts."""
+        return tuple(part.pid for part in self._parts)
+
+    def start_parts(self) -> None:
+        """Start Airflow's processes as soon as its database is ready; returns at once if they run already."""
+        if self._parts:
+            return
+        if self._migration is not None:
+            self._migration.wait_until_done(seconds=START_SECONDS)
+            self._migrated.write_text(version("apache-airflow"), encoding="utf-8")
+        self._parts = [self._begin(name, command) for name, command in _PARTS.items()]
+
+    def wait(self) -> None:
+        """Return when Airflow says that it's healthy; raises ServerFailedError if a part ends or it takes too long."""
+        self.start_parts()
+        self._parts[0].wait_until(self._is_healthy, seconds=START_SECONDS)
+
+    def client(self) -> AirflowClient:
+        """Return a logged-in client; the caller closes it."""
+        return AirflowClient(self.url, user=USER, password=self.home.password())
+
+    def stop(self) -> None:
+        """End all of Airflow's processes, tasks that run included."""
+        for server in self._servers:
+            server.ask_to_stop()
+        for server in self._servers:
+            server.stop(seconds=_STOP_SECONDS)
+        self._servers = []
+        self._parts = []
+
+    def _begin(self, name: str, command: tuple[str, ...]) -> Server:
+        server = Server(
+            f"Airflow's {name}",
+            [sys.executable, "-m", "airflow", *command],
+            log=self.home.folder / f"{name}.log",
+            environment=self.environment,
+            folder=self._folder,
+        )
+        self._servers.append(server)
+        return server
+
+    @property
+    def _migrated(self) -> Path:
+        return self.home.folder / "migrated-to"
+
+    def _is_migrated(self) -> bool:
+        database = self.home.folder / "airflow.db"
+        return (
+            database.exists()
+            and self._migrated.exists()
+            and self._migrated.read_text(encoding="utf-8") == version("apache-airflow")
+        )
+
+    def _is_healthy(self) -> bool:
+        for part in self._parts:
+            part.check()
+        status = health(self.url)
+        return all(status.get(component) == "healthy" for component in _HEALTHY)

@@ -1,0 +1,148 @@
+"""A real Kafka broker on this machine: one node, in KRaft mode, that keeps its data between starts."""
+
+import os
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tidegate_local.errors import ServerFailedError
+from tidegate_local.java import Java
+from tidegate_local.loopback import HOST, answers, free_port
+from tidegate_local.servers import Server
+
+START_SECONDS = 90
+_TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
+
+
+class Broker:
+    """A broker that starts when this object is made, and answers at `bootstrap_servers` after `wait`.
+
+    `data` is the folder for all it writes; a broker on the data of an earlier one goes on with it. `properties` are
+    broker properties, under Kafka's names, that overrule those chosen here. As a context manager it waits first
+    and stops last.
+    """
+
+    def __init__(
+        self,
+        *,
+        java: Java,
+        jars: Path,
+        data: Path,
+        port: int | None = None,
+        heap: str = "1g",
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        self.bootstrap_servers = f"{HOST}:{self.port}"
+        self._data = data.resolve()
+        self.log = self._data / "kafka.log"
+        self._java = [
+            str(java.program),
+            f"-Xmx{heap}",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+            "-cp",
+            f"{jars.resolve()}{os.sep}*",
+        ]
+        self._properties = dict(properties or {})
+        self._server = self._start()
+
+    def __enter__(self) -> Self:
+        self.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id."""
+        return self._server.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker's process hasn't ended."""
+        return self._server.running
+
+    def wait(self) -> None:
+        """Return when the broker answers a metadata request; raises ServerFailedError if it doesn't come up."""
+        self._server.wait_until(self._answers, seconds=START_SECONDS)
+
+    def stop(self) -> None:
+        """Shut the broker down in order; its data stays."""
+        self._server.stop()
+
+    def kill(self) -> None:
+        """End the broker by SIGKILL, as a crash would."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Stop the broker if it runs, start it on the same port and data, and wait for it."""
+        self.stop()
+        self._server = self._start()
+        self.wait()
+
+    def _start(self) -> Server:
+        settings = self._write_settings()
+        if not (self._data / "log" / "meta.properties").exists():
+            self._format(settings)
+        return Server("Kafka", [*self._java, "kafka.Kafka", str(settings)], log=self.log, folder=self._data)
+
+    def _write_settings(self) -> Path:
+        self._data.mkdir(parents=True, exist_ok=True)
+        properties = broker_properties(self._data / "log", port=self.port, controller_port=free_port())
+        lines = [f"{name}={value}\n" for name, value in (properties | self._properties).items()]
+        settings = self._data / "server.properties"
+        settings.write_text("".join(lines), encoding="utf-8")
+        return settings
+
+    def _format(self, settings: Path) -> None:
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
+        ended = subprocess.run(command, cwd=self._data, capture_output=True, text=True, check=False, timeout=60)
+        if ended.returncode:
+            raise ServerFailedError(
+                f"Kafka's storage at {self._data} could not be formatted: {ended.stdout}{ended.stderr}"
+            )
+
+    def _answers(self) -> bool:
+        if not answers(self.port):  # spares librdkafka's complaints about a port that isn't open yet
+            return False
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            return bool(admin.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+
+def broker_properties(log: Path, *, port: int, controller_port: int) -> dict[str, str]:
+    """Return the properties of a one-node broker that listens on loopback only and keeps its log in a folder."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "log.dirs": str(log),
+        "num.partitions": "1",
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        # a stack that was stopped for a month goes on where it stopped
+        "offsets.retention.minutes": str(_TEN_YEARS_OF_MINUTES),
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }

@@ -1,0 +1,140 @@
+"""A real Spark Connect server on this machine, from the jars that PySpark ships."""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+
+from tidegate_local.errors import LocalStackError
+from tidegate_local.java import Java
+from tidegate_local.loopback import HOST, answers, free_port
+from tidegate_local.servers import Server
+
+START_SECONDS = 120
+SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+class SparkConnect:
+    """A Spark Connect server that starts when this object is made, and answers at `url` after `wait`.
+
+    `data` is the folder for its log, scratch files and warehouse. `memory` is the heap of the one Java process that
+    is driver and executors alike. As a context manager it waits first and stops last.
+    """
+
+    def __init__(
+        self,
+        *,
+        java: Java,
+        data: Path,
+        port: int | None = None,
+        master: str = "local[2]",
+        memory: str = "2g",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        self.url = f"sc://{HOST}:{self.port}"
+        data = data.resolve()
+        self.log = data / "spark-connect.log"
+        (data / "scratch").mkdir(parents=True, exist_ok=True)
+        every = spark_settings(data, port=self.port) | dict(settings or {})
+        command = [
+            str(spark_home() / "bin" / "spark-submit"),
+            "--master",
+            master,
+            "--driver-memory",
+            memory,
+            "--class",
+            SERVER_CLASS,
+            *(part for name, value in every.items() for part in ("--conf", f"{name}={value}")),
+            "spark-internal",
+        ]
+        environment = spark_environment(java, os.environ)
+        self._sessions: list[SparkSession] = []
+        self._server = Server("Spark Connect", command, log=self.log, environment=environment, folder=data)
+
+    def __enter__(self) -> Self:
+        self.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._server.pid
+
+    def wait(self) -> None:
+        """Return when the server has run a query; raises ServerFailedError if it doesn't come up."""
+        self._server.wait_until(lambda: answers(self.port), seconds=START_SECONDS)
+        self._server.wait_until(self._runs_a_query, seconds=START_SECONDS)
+
+    def session(self) -> SparkSession:
+        """Return a new session on this server, which the caller stops; `stop` does it for whoever forgot."""
+        session: SparkSession = SparkSession.builder.remote(self.url).create()
+        self._sessions.append(session)
+        return session
+
+    def stop(self) -> None:
+        """End the server, its sessions first: one that outlived it would hold up the end of this process."""
+        for session in self._sessions:
+            if self._server.running and not session.is_stopped:
+                session.stop()
+        self._server.stop()
+
+    def kill(self) -> None:
+        """End the server by SIGKILL, as a crash would."""
+        self._server.kill()
+
+    def _runs_a_query(self) -> bool:
+        try:
+            session: SparkSession = SparkSession.builder.remote(self.url).create()
+            try:
+                return session.sql("SELECT 1").first() is not None
+            finally:
+                session.stop()
+        except PySparkException:
+            return False
+
+
+def spark_home() -> Path:
+    """Return the folder of the installed PySpark, which is a whole Spark; raises LocalStackError without one."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise LocalStackError("PySpark is not installed here: run make install.")
+    return Path(spec.origin).parent
+
+
+def spark_environment(java: Java, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which Spark starts from PySpark's own files, whatever other Spark is set up."""
+    kept = {name: value for name, value in environment.items() if name not in {"SPARK_REMOTE", "SPARK_CONF_DIR"}}
+    return kept | {
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def spark_settings(data: Path, *, port: int) -> dict[str, str]:
+    """Return the settings of a server that listens on loopback only and writes below one folder."""
+    return {
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.ui.enabled": "false",
+        "spark.local.dir": str(data / "scratch"),
+        "spark.sql.warehouse.dir": str(data / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",  # the default of 200 is for a cluster
+    }

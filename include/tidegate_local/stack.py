@@ -1,0 +1,92 @@
+"""The three servers of the local stack, started side by side, and how each finds the others."""
+
+import os
+import signal
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidegate_local.airflow_home import AirflowHome, Connection
+from tidegate_local.airflow_server import AirflowServer
+from tidegate_local.broker import Broker
+from tidegate_local.kafka_jars import KAFKA_VERSION, kafka_jars
+from tidegate_local.loopback import HOST
+from tidegate_local.preflight import Preflight
+from tidegate_local.progress import Display
+from tidegate_local.spark_connect import SparkConnect
+
+
+class Stack:
+    """Kafka, Spark Connect and Airflow of a project folder, below whose `data` and `.cache` all is written.
+
+    `start` returns when Kafka answers, while Spark and Airflow may still be starting; `wait` when all of them do.
+    As a context manager it stops whatever was started, however far it came.
+    """
+
+    def __init__(self, project: Path, checked: Preflight, show: Display) -> None:
+        self._project = project
+        self._checked = checked
+        self._show = show
+        self._started: list[Broker | SparkConnect | AirflowServer] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment in which Airflow's tasks and the `tidegate` command find this stack."""
+        return self.airflow.environment
+
+    def start(self) -> None:
+        """Start everything; raises LocalStackError."""
+        data = self._project / "data"
+        home = AirflowHome(
+            folder=data / "airflow",
+            dags=self._project / "dags",
+            plugins=self._project / "plugins",
+            port=self._checked.airflow_port,
+        )
+        around = dict(os.environ) | {"TIDEGATE_HOME": str(self._project)}
+        connections = self._connections()
+        self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
+        self._started.append(self.airflow)
+        java = self._checked.java
+        self.spark = SparkConnect(java=java, data=data / "spark", port=self._checked.spark_port)
+        self._started.append(self.spark)
+        with self._show.step(f"Kafka {KAFKA_VERSION}: jars"):
+            jars = kafka_jars(java, self._project / ".cache")
+        with self._show.step(f"Kafka {KAFKA_VERSION}: broker"):
+            self.broker = Broker(java=java, jars=jars, data=data / "kafka", port=self._checked.kafka_port)
+            self._started.append(self.broker)
+            self.broker.wait()
+        with self._show.step("Airflow: database"):
+            self.airflow.start_parts()
+
+    def wait(self) -> None:
+        """Return when Spark and Airflow are ready too; raises ServerFailedError."""
+        with self._show.step("Spark Connect"):
+            self.spark.wait()
+        with self._show.step("Airflow"):
+            self.airflow.wait()
+
+    def stop(self) -> None:
+        """Stop everything, the readers before what they read from; a second Ctrl-C doesn't cut it short."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for server in sorted(self._started, key=lambda each: isinstance(each, Broker)):
+                server.stop()
+            self._started = []
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _connections(self) -> dict[str, Connection]:
+        bootstrap = f"{HOST}:{self._checked.kafka_port}"
+        return {
+            "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}},
+            "spark_default": {"conn_type": "spark_connect", "host": HOST, "port": self._checked.spark_port},
+        }

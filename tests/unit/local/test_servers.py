@@ -1,0 +1,136 @@
+"""A server is awaited, its failure shows its log, and neither it nor its children outlive whoever started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tidegate_local.errors import ServerFailedError
+from tidegate_local.servers import Server
+
+WAITS = "import time; print('up', flush=True); time.sleep(600)"
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
+HAS_A_CHILD = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {WAITS!r}], process_group=0)
+print(child.pid, flush=True)
+child.wait()
+"""
+STARTS_A_SERVER_AND_WAITS = """
+import sys, time
+from pathlib import Path
+from tidegate_local.servers import Server
+server = Server("child", [sys.executable, "-c", sys.argv[2]], log=Path(sys.argv[1]))
+print(server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def _wait(holds: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def _gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
+    started = []
+
+    def begin(code: str) -> Server:
+        started.append(Server("the server", [sys.executable, "-c", code], log=tmp_path / "server.log"))
+        return started[-1]
+
+    yield begin
+    for server in started:
+        server.kill()
+
+
+def _prints(server: Server) -> Callable[[], str]:
+    return server.log.read_text
+
+
+def test_it_is_ready_when_the_condition_holds(start):
+    server = start(WAITS)
+    server.wait_until(_prints(server), seconds=20)
+    assert server.running
+    server.stop()
+    assert not server.running
+    assert _gone(server.pid)
+
+
+def test_one_that_dies_fails_the_wait_at_once_with_its_last_lines(start):
+    server = start("import sys; print('the disk is full'); sys.exit(3)")
+    with pytest.raises(ServerFailedError, match=r"(?s)the server ended with status 3.*the disk is full"):
+        server.wait_until(lambda: False, seconds=60)
+
+
+def test_one_that_is_never_ready_fails_after_the_deadline(start):
+    server = start(WAITS)
+    with pytest.raises(ServerFailedError, match=r"wasn't ready within 0.2 s"):
+        server.wait_until(lambda: False, seconds=0.2)
+
+
+def test_one_that_ignores_sigterm_is_killed(start):
+    server = start(DEAF)
+    server.wait_until(_prints(server), seconds=20)
+    server.stop(seconds=0.2)
+    assert _gone(server.pid)
+
+
+def test_its_children_end_with_it_even_in_groups_of_their_own(start):
+    server = start(HAS_A_CHILD)
+    server.wait_until(_prints(server), seconds=20)
+    child = int(server.log.read_text().split()[0])
+    server.stop()
+    _wait(lambda: _gone(child))
+
+
+def test_the_log_of_the_start_before_is_kept(start, tmp_path: Path):
+    for word in ("first", "second"):
+        server = start(f"print('{word}')")
+        server.wait_until_done(seconds=20)
+    assert (tmp_path / "server.log").read_text() == "second\n"
+    assert (tmp_path / "server.log.old").read_text() == "first\n"
+
+
+def test_a_program_that_fails_is_told_apart_from_one_that_ends_well(start):
+    with pytest.raises(ServerFailedError, match="ended with status 1"):
+        start("raise SystemExit(1)").wait_until_done(seconds=20)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_dies_with_its_parent_however_that_ends(tmp_path: Path, how: signal.Signals):
+    command = [sys.executable, "-c", STARTS_A_SERVER_AND_WAITS, str(tmp_path / "log"), WAITS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+        server = int(parent.stdout.readline())
+        _wait((tmp_path / "log").read_text)
+        os.kill(parent.pid, how)
+        parent.wait(20)
+    _wait(lambda: _gone(server))
+
+
+def test_a_thread_must_not_start_one(tmp_path: Path):
+    errors = []
+
+    def begin() -> None:
+        try:
+            Server("x", ["true"], log=tmp_path / "log")
+        except RuntimeError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert len(errors) == 1
