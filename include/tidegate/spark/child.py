@@ -21,9 +21,10 @@ def run_child(
 ) -> None:
     """Run a command to its end, in a process group of its own.
 
-    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`. Raises BatchFailedError with its last lines if it fails, OverrunError
-    after `timeout` seconds. Whatever ends the wait (an interrupt, too), the whole group is stopped: asked
-    first, so that the job can take its Spark work back, and killed 20 seconds later.
+    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`. Raises
+    BatchFailedError with its last lines if it fails, OverrunError after `timeout` seconds. Whatever ends the wait
+    (an interrupt, too), the whole group is stopped: asked first, so that the job can take its Spark work back, and
+    killed 20 seconds later.
     """
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(
