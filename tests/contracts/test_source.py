@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tidegate.errors import LostDataError, UnavailableError
+from tidegate.errors import BrokerUnavailableError, LostDataError
 from tidegate.kafka.source import KafkaSource
 from tidegate.ports import RecordSource
 from tidegate.positions import Range, TopicPartition, Watermarks
@@ -303,10 +303,10 @@ def test_records_that_are_gone_are_lost_data(world: World, start: int) -> None:
 
 def test_nobody_answers(world: World) -> None:
     source, at = world.unreachable(), TopicPartition("flights", 0)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(BrokerUnavailableError):
         source.partitions(TopicNames(("flights",)))
-    with pytest.raises(UnavailableError):
+    with pytest.raises(BrokerUnavailableError):
         source.watermarks([at])
-    with pytest.raises(UnavailableError):
+    with pytest.raises(BrokerUnavailableError):
         source.offsets_at([at], datetime.now(UTC))
     assert read(world, source, [Range("flights", 0, 4, 9)], SHORT) == ([], {0: (4, 0)})

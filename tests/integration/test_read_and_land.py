@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tidegate.batch import Landed
-from tidegate.errors import LostDataError
+from tidegate.errors import LostDataError, UnavailableError
 from tidegate.kafka.source import KafkaSource
 from tidegate.parquet.landing import ParquetLanding
 from tidegate.parquet.locations import locate
@@ -173,6 +173,22 @@ def test_an_unreadable_record_batch_is_lost_data_at_its_position(
         file.write(b"D")
     with pytest.raises(LostDataError, match=f"topic {name}, partition 0, offset 1: .*CRC"):
         bench.land([Range(name, 0, 0, 3)])
+
+
+def test_a_broker_that_refuses_the_client_says_why(broker: Broker) -> None:
+    credentials = {"sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": "secret"}
+    client = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"} | credentials
+    with closing(KafkaSource(client, timeout=SECONDS)) as source:
+        with pytest.raises(UnavailableError, match=r"refuses the client .*SASL PLAIN") as asked:
+            source.partitions(TopicNames(("flights",)))
+        began = time.monotonic()
+        with (
+            pytest.raises(UnavailableError, match=r"refuses the client .*SASL PLAIN"),
+            source.read([Range("flights", 0, 0, 1)], began + SECONDS) as reader,
+        ):
+            list(reader)
+    assert time.monotonic() - began < SECONDS / 2
+    assert "secret" not in str(asked.value)
 
 
 def test_a_thousand_partitions_are_looked_up_at_once(bench: Bench, topic: Callable[..., str]) -> None:

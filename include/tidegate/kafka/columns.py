@@ -110,8 +110,9 @@ def headers(messages: Sequence[Message]) -> pa.ListArray:
         found = [each or () for each in found]
     counts = _lengths(found)
     keys, values = zip(*chain.from_iterable(found), strict=True)
+    encoded = {key: key.encode() for key in frozenset(keys)}
     pairs = pa.StructArray.from_arrays(
-        [_bytes([*map(str.encode, keys)], pa.string()), _bytes(values, pa.binary())],
+        [_bytes([*map(encoded.__getitem__, keys)], pa.string()), _bytes(values, pa.binary())],
         fields=list(HEADERS.value_type),
     )
     present, missing = _validity(counts > 0)

@@ -35,14 +35,17 @@ class Complaints:
 
     def __init__(self) -> None:
         self._refusal: str | None = None
+        self._heard: set[str] = set()
         self.last: str | None = None
 
     def hear(self, error: KafkaError) -> None:
-        """Note a report; nothing may be raised here, on the client's behalf."""
+        """Note a report, and log the first of each kind; nothing may be raised here, on the client's behalf."""
         self.last = f"{error.name()}: {error.str()}"
         if error.code() in _REFUSED or error.fatal():
             self._refusal = self.last
-        log.debug("the client reports %s", self.last)
+        if error.name() not in self._heard:
+            self._heard.add(error.name())
+            log.warning("the client reports %s", self.last)
 
     def check(self) -> None:
         """Raise UnavailableError, with the reason, once a broker has refused the client."""

@@ -67,6 +67,11 @@ class Progress:
         """The number of offsets still to be read; at least the number of records."""
         return int((self._ends - self._positions).sum())
 
+    @property
+    def unfinished_count(self) -> int:
+        """The number of partitions that aren't read to their range's end."""
+        return int(np.count_nonzero(self._positions < self._ends))
+
     def unfinished(self) -> tuple[TopicPartition, ...]:
         """The partitions that aren't read to their range's end, in the order of the ranges."""
         return tuple(self._ranges[slot].at for slot in np.flatnonzero(self._positions < self._ends))

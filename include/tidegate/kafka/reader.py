@@ -50,15 +50,18 @@ class RangeReader:
         """
         wanted = _FIRST_MESSAGES
         while self._reading and (left := self._deadline - time.monotonic()) > 0:
-            number = min(wanted, self._progress.left + len(self._reading))
-            messages = self._consumer.consume(number, min(left, _WAIT_SECONDS))
-            self._complaints.check()
-            chunk = self._take(messages) if messages else None
+            chunk = self._next_chunk(wanted, min(left, _WAIT_SECONDS))
             if chunk:
                 yield chunk
                 wanted = _next_number(wanted, chunk)
 
-    def _take(self, messages: list[Message]) -> pa.RecordBatch | None:
+    def _next_chunk(self, wanted: int, seconds: float) -> pa.RecordBatch | None:
+        """The messages die with this call, so that the next ones come to lie in the memory that is still warm."""
+        number = min(wanted, self._progress.left + len(self._reading))
+        messages = self._consumer.consume(number, seconds)
+        self._complaints.check()
+        if not messages:
+            return None
         stamped = columns.stamps(messages)
         events: list[Message] = []
         if not stamped.all_known:
@@ -93,16 +96,15 @@ class RangeReader:
             raise error
 
     def _release_finished(self) -> None:
-        left = frozenset(self._progress.unfinished())
-        finished = self._reading - left
-        if finished:
-            self._consumer.incremental_unassign([KafkaPartition(*at) for at in finished])
+        if self._progress.unfinished_count < len(self._reading):
+            left = frozenset(self._progress.unfinished())
+            self._consumer.incremental_unassign([KafkaPartition(*at) for at in self._reading - left])
             self._reading = left
 
 
 def _next_number(wanted: int, chunk: pa.RecordBatch) -> int:
     """How many messages to ask for next: twice as many, as long as a chunk stays small."""
-    most: int = max(1, _CHUNK_BYTES * chunk.num_rows // max(1, chunk.nbytes))
+    most: int = max(1, _CHUNK_BYTES * chunk.num_rows // max(1, chunk.get_total_buffer_size()))
     return min(2 * wanted, most, _MOST_MESSAGES)
 
 

@@ -31,6 +31,10 @@ _ALWAYS: Mapping[str, Scalar] = {
     "fetch.queue.backoff.ms": 2,
     "queued.max.messages.kbytes": 32_768,
 }
+_UNLESS_GIVEN: Mapping[str, Scalar] = {
+    "group.id": "tidegate",
+    "log_level": 2,  # what a client has to say of its connections comes to Complaints; its log repeats it endlessly
+}
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _SLICE_SECONDS = 5.0  # how long one request may take before the client is asked what is wrong
@@ -53,7 +57,7 @@ class KafkaSource:
         isolation_level: IsolationLevel = "read_committed",
         timeout: float = 60.0,
     ) -> None:
-        own = {"group.id": "tidegate"} | dict(client)
+        own = dict(_UNLESS_GIVEN) | dict(client)
         self._client = own | dict(_ALWAYS) | {"isolation.level": isolation_level}
         self._timeout = timeout
         self._complaints = Complaints()

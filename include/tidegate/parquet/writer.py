@@ -49,7 +49,7 @@ class ParquetWriter:
         """See ports.LandingWriter."""
         self._gathered.append(chunk)
         self._rows += chunk.num_rows
-        self._bytes += chunk.nbytes
+        self._bytes += chunk.get_total_buffer_size()
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
             self._write_group()
 
