@@ -29,7 +29,7 @@ def test_every_departure_is_in_the_lake_once_and_a_second_run_goes_on_from_there
     first = run_once(tmp_path)
 
     assert re.search(r"Rows written +336,776 .*, 0 rejected", first)
-    assert len(re.findall(r"flights\[\d\] +([\d,]+) +\1 +0\n", first)) == 3
+    assert len(re.findall(r"flights\[\d\] +([\d,]+) +\1 +0 *\n", first)) == 3
     lake = pyarrow.dataset.dataset(
         [str(file) for file in (tmp_path / "data/lake/flights").glob("batch_id=*/carrier=*/*.parquet")]
     )

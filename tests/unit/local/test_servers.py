@@ -24,9 +24,10 @@ print(child.pid, flush=True)
 child.wait()
 """
 STARTS_A_SERVER_AND_WAITS = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from tidegate_local.servers import Server
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born deaf to it
 server = Server("child", [sys.executable, "-c", sys.argv[2]], log=Path(sys.argv[1]))
 print(server.pid, flush=True)
 time.sleep(600)

@@ -2,6 +2,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -64,6 +65,15 @@ def test_what_the_job_started_is_stopped_with_it() -> None:
     assert ends(int(pids[0]))
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell's background job is born deaf to SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_the_task_stops_the_job() -> None:
     pids: list[int] = []
 
