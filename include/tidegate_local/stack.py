@@ -1,7 +1,10 @@
 """The three servers of the local stack, started side by side, and how each finds the others."""
 
+import json
 import os
+import shlex
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +17,16 @@ from tidegate_local.loopback import HOST
 from tidegate_local.preflight import Preflight
 from tidegate_local.progress import Display
 from tidegate_local.spark_connect import SparkConnect
+
+
+def write_exports(path: Path, connections: Mapping[str, Connection]) -> None:
+    """Write the connections as a shell script, by which a terminal finds this stack as Airflow's tasks do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (
+        f"export AIRFLOW_CONN_{name.upper()}={shlex.quote(json.dumps(connection))}\n"
+        for name, connection in connections.items()
+    )
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 class Stack:
@@ -53,6 +66,7 @@ class Stack:
         )
         around = dict(os.environ) | {"TIDEGATE_HOME": str(self._project)}
         connections = self._connections()
+        write_exports(data / "connections.sh", connections)
         self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
         self._started.append(self.airflow)
         java = self._checked.java

@@ -21,10 +21,10 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.errors import BatchFailedError, OverrunError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
-from tidegate.spark.child import run_child
+from tidegate.spark.child import overrun, run_child
 from tidegate_airflow.connections import AirflowConnections
 
 JOBS = PROJECT / "spark_jobs"
@@ -32,10 +32,6 @@ APPLICATION = JOBS / "process_batch.py"
 
 _TAIL = 25  # lines of a failed job that its error repeats
 _STOPPED = "Airflow stopped this task, and the Spark job with it; clear the task to deliver the batch again"
-_OVERRUN = (
-    "the Spark job wasn't done {:.0f} s after its delivery started and was stopped; raise "
-    "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
-)
 
 
 class Stoppable(Processor, Protocol):
@@ -92,7 +88,7 @@ class SubmitProcessor:
                 application_args=[manifest_uri],
                 conf=self._python(),
             )
-            deadline = Timer(timeout, self._end, [OverrunError(_OVERRUN.format(timeout))])
+            deadline = Timer(timeout, self._end, [overrun(timeout)])
             deadline.start()
             try:
                 self._hook.submit(str(APPLICATION))

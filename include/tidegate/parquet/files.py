@@ -6,6 +6,7 @@ Other file systems (object stores, HDFS) make an object durable and visible when
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pyarrow import fs
@@ -23,9 +24,10 @@ def make_durable(system: fs.FileSystem, files: Iterable[str]) -> None:
         return
     paths = [Path(file) for file in files]
     for path in paths:
-        _sync(path)
+        sync(path)
     for folder in sorted({folder for path in paths for folder in path.parents}, reverse=True):
-        _sync(folder)
+        with suppress(PermissionError):  # a folder that we may not list isn't one that we made
+            sync(folder)
 
 
 def put(system: fs.FileSystem, path: str, content: bytes) -> None:
@@ -44,7 +46,8 @@ def _is_local(system: fs.FileSystem) -> bool:
     return isinstance(system, fs.LocalFileSystem)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have what this machine holds of a file or folder written to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

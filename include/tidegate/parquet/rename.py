@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from tidegate.parquet.files import sync
+
 _TAKEN = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
 
 
@@ -31,8 +33,8 @@ def sync_folder(system: fs.FileSystem, path: str) -> None:
     if isinstance(system, fs.LocalFileSystem):
         for folder, _, names in os.walk(path):
             for name in names:
-                _sync(Path(folder, name))
-            _sync(Path(folder))
+                sync(Path(folder, name))
+            sync(Path(folder))
 
 
 def _rename_here(source: str, target: str) -> None:
@@ -43,8 +45,8 @@ def _rename_here(source: str, target: str) -> None:
         if error.errno in _TAKEN:
             raise TakenError(target) from error
         raise
-    _sync(Path(target).parent)
-    _sync(Path(source).parent)
+    sync(Path(target).parent)
+    sync(Path(source).parent)
 
 
 def _rename_there(system: fs.FileSystem, source: str, target: str) -> None:
@@ -61,11 +63,3 @@ def _rename_there(system: fs.FileSystem, source: str, target: str) -> None:
 
 def _exists(system: fs.FileSystem, path: str) -> bool:
     return bool(system.get_file_info(path).type != fs.FileType.NotFound)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

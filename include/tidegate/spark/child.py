@@ -43,15 +43,20 @@ def run_child(
         try:
             status = child.wait(timeout)
         except subprocess.TimeoutExpired as late:
-            raise OverrunError(
-                f"the Spark job wasn't done {timeout:.0f} s after its delivery started and was stopped; raise "
-                "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
-            ) from late
+            raise overrun(timeout) from late
         finally:
             _stop(child)
             reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
     if status != 0:
         raise BatchFailedError(f"the Spark job ended with status {status}; its last lines:\n" + "\n".join(tail))
+
+
+def overrun(seconds: float) -> OverrunError:
+    """The error of a job that was stopped because it took longer than that."""
+    return OverrunError(
+        f"the Spark job wasn't done {seconds:.0f} s after its delivery started and was stopped; raise "
+        "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
+    )
 
 
 def _pass_on(lines: IO[str] | None, said: Callable[[str], None], tail: deque[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
 
@@ -12,9 +13,15 @@ from tidegate.spark.child import run_child
 def submit_command(connection: Connection, job: Path) -> tuple[str, ...]:
     """spark-submit with the master, deploy mode and queue of a `spark` connection, as the Spark provider reads it.
 
-    Host and port make the master (`yarn` without one); extras: `deploy-mode`, `queue`, `namespace`, `spark-binary`.
+    Host and port make the master; extras: `deploy-mode`, `queue`, `namespace`, `spark-binary`. Raises
+    WrongDefinitionError without a host, where the provider would go to YARN in silence.
     """
-    host = connection.host or "yarn"
+    host = connection.host
+    if not host:
+        raise WrongDefinitionError(
+            f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as JSON, "
+            '{"conn_type": "spark", "host": "local[2]"}'
+        )
     extra = connection.extra
     options = {
         "--master": f"{host}:{connection.port}" if connection.port else host,

@@ -7,10 +7,9 @@ from typing import assert_never
 from tidegate.batch import Batch, State
 from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
 from tidegate.errors import BatchFailedError, OverrunError, StaleError
-from tidegate.manifest import Manifest
 from tidegate.ports import Clock, Fence, Lake, Ledger, OffsetStore
 from tidegate.positions import ends
-from tidegate.steps.process import staging_of
+from tidegate.steps.process import manifest_of
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -88,19 +87,14 @@ class Committer:
             return self.ledger.move(batch.id, State.PUBLISHED)
         if batch.delivery is None or batch.attempt is None:
             raise AssertionError(f"{batch} is {batch.state} without a delivery")
-        staging = staging_of(batch, batch.delivery)
+        manifest = manifest_of(batch, batch.delivery, self.subscription)
         self._keep_deadline(batch, batch.delivery.token)
-        if not self.lake.has_attempt(staging, batch.attempt):
-            reason = f"{batch}: the staged output of its delivery is gone from {staging}; it is delivered again"
+        if not self.lake.has_attempt(manifest.staging, batch.attempt):
+            reason = (
+                f"{batch}: the staged output of its delivery is gone from {manifest.staging}; it is delivered again"
+            )
             self.ledger.move(batch.id, State.FAILED, reason)
             raise BatchFailedError(reason)
-        manifest = Manifest(
-            batch=batch,
-            delivery=batch.delivery,
-            transform=self.subscription.processing.transform,
-            row_accounting=self.subscription.row_accounting,
-            staging=staging,
-        )
         self.lake.publish(manifest, batch.attempt)
         return self.ledger.move(batch.id, State.PUBLISHED)
 

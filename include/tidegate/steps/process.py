@@ -36,13 +36,7 @@ def process(
         log.info("%s is %s already: nothing to process", batch, batch.state)
         return batch
     delivery = ledger.start_delivery(batch_id, clock.now())
-    manifest = Manifest(
-        batch=batch,
-        delivery=delivery,
-        transform=subscription.processing.transform,
-        row_accounting=subscription.row_accounting,
-        staging=staging_of(batch, delivery),
-    )
+    manifest = manifest_of(batch, delivery, subscription)
     began = clock.monotonic()
     try:
         batch = _deliver(manifest, subscription, landing=landing, lake=lake, ledger=ledger, processor=processor)
@@ -61,9 +55,15 @@ def process(
     return batch
 
 
-def staging_of(batch: Batch, delivery: Delivery) -> str:
-    """The URI of the folder that this delivery alone writes below; the token, not the number, makes it unique."""
-    return f"{batch.output}/_staging/{batch.id}-{delivery.token}"
+def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) -> Manifest:
+    """The manifest of a delivery, which alone writes below its staging folder: its token makes that unique."""
+    return Manifest(
+        batch=batch,
+        delivery=delivery,
+        transform=subscription.processing.transform,
+        row_accounting=subscription.row_accounting,
+        staging=f"{batch.output}/_staging/{batch.id}-{delivery.token}",
+    )
 
 
 def _deliver(

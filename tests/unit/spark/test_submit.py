@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import pytest
+
+from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.submit import submit_command
 
@@ -20,8 +23,9 @@ def test_a_local_master_has_no_port() -> None:
     assert "local[2]" in submit_command(connection(host="local[2]"), JOB)
 
 
-def test_without_a_host_it_is_yarn_as_the_provider_has_it() -> None:
-    assert submit_command(connection(), JOB)[:3] == ("spark-submit", "--master", "yarn")
+def test_without_a_host_it_is_refused_and_not_yarn_in_silence() -> None:
+    with pytest.raises(WrongDefinitionError, match="spark_default names no master"):
+        submit_command(connection(), JOB)
 
 
 def test_extras_of_the_connection_are_options() -> None:
