@@ -191,7 +191,7 @@ TOP: Mapping[str, Key] = {
     "failure-strategy": Key(
         Choice(("fail",), later=("ignore", "dead-letter-queue", "delayed-retry-topic", "ask")), "fail"
     ),
-    "commit-fence": Key(Choice(("none",), later=("transactional",)), "none"),
+    "commit-fence": Key(Choice(("transactional", "none")), "transactional"),
     "on-data-loss": Key(Choice(("fail", "reset")), "fail"),
     "max-retries": Key(Whole(0), 2),
     "retry-delay.ms": Key(Whole(0), 1_000),

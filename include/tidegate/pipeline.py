@@ -1,14 +1,15 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tidegate.batch import Batch
 from tidegate.clock import SystemClock
 from tidegate.connections import kafka_client
-from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.source import KafkaSource
+from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
@@ -28,7 +29,9 @@ from tidegate.steps.commit import Committer
 from tidegate.steps.land import land
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
-from tidegate.subscription import Subscription
+from tidegate.subscription import CommitFence, Subscription
+
+_FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def open_pipeline(
             group=subscription.consumer.group_id,
             poll_timeout=subscription.poll_timeout_ms / 1000,
             commit_timeout=subscription.commit_timeout_ms / 1000,
+            take_fence=_FENCES[subscription.commit_fence],
         )
         stack.callback(source.close)
         stack.callback(offsets.close)

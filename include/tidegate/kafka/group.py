@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
@@ -70,7 +70,9 @@ _ASSIGN_ONLY: Mapping[str, Scalar] = {
     "isolation.level": "read_committed",  # else offsets of a transaction that is under way would count
 }
 
-_Client = TypeVar("_Client", Consumer, AdminClient)
+_SHORTEST_TRANSACTION_MS = 10_000  # a client needs some time between two of its calls
+
+_Client = TypeVar("_Client", Consumer, AdminClient, Producer)
 
 
 class Group:
@@ -93,12 +95,11 @@ class Group:
         """
         if not partitions:
             return {}
-        if self._consumer is None:
-            self._consumer = self._connect(Consumer, {**self._client, **_ASSIGN_ONLY, "group.id": self.id})
+        reader = self._reader()
         try:
-            answers = self._consumer.committed([KafkaPartition(*tp) for tp in partitions], timeout=timeout)
+            answers = reader.committed([KafkaPartition(*tp) for tp in partitions], timeout=timeout)
         except KafkaException as error:
-            self._consumer.poll(0)  # lets the client report what is wrong
+            reader.poll(0)  # lets the client report what is wrong
             raise self._unanswered("its committed offsets", error.args[0]) from None
         for answer in answers:
             if answer.error is not None:
@@ -109,6 +110,18 @@ class Group:
             for answer in answers
             if answer.offset >= 0
         }
+
+    def metadata(self) -> object:
+        """What a transaction needs to know of the group; its consumer joins nothing."""
+        return self._reader().consumer_group_metadata()
+
+    def producer(self, transactional_id: str, timeout: float) -> Producer:
+        """A transactional producer; the broker ends a transaction of it that is left open longer than `timeout`."""
+        own = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": max(_SHORTEST_TRANSACTION_MS, int(timeout * 1000)),
+        }
+        return self._connect(Producer, {**self._client, **own})
 
     def refuse_members(self, timeout: float) -> None:
         """Raises GroupInUseError, naming them, if the group has live members; UnavailableError without an answer."""
@@ -150,6 +163,11 @@ class Group:
         consumer, self._consumer = self._consumer, None
         if consumer is not None and not closed_within(_CLOSE_SECONDS, consumer.close):
             log.warning("%s: closing took longer than %.0f s and was given up", place(group=self.id), _CLOSE_SECONDS)
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = self._connect(Consumer, {**self._client, **_ASSIGN_ONLY, "group.id": self.id})
+        return self._consumer
 
     @contextmanager
     def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
