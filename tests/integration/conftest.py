@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from definitions import subscription
 
+from tidegate import properties
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection
 from tidegate.settings import Settings
@@ -16,6 +17,8 @@ from tidegate.subscription import Processing, TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
+
+CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
 
 OpenSubscription = Callable[..., Pipeline]
 
@@ -45,7 +48,7 @@ def open_subscription(broker: Broker, settings: Settings, processor: CopyingProc
                 topics=values.pop("topics", TopicNames((topic,))),
                 poll_timeout_ms=values.pop("poll_timeout_ms", 5000),
                 processing=Processing(f"lake/{name}", "spark_default", None, ()),
-                consumer={"group_id": f"{name}-lake", **(consumer or {})},
+                consumer={"group_id": f"{name}-lake", "librdkafka": CLIENT, **(consumer or {})},
                 **values,
             )
             extra = {"bootstrap.servers": bootstrap or broker.bootstrap_servers}

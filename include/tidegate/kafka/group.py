@@ -117,9 +117,11 @@ class Group:
 
     def producer(self, transactional_id: str, timeout: float) -> Producer:
         """A transactional producer; the broker ends a transaction of it that is left open longer than `timeout`."""
+        longest = max(_SHORTEST_TRANSACTION_MS, int(timeout * 1000))
         own = {
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": max(_SHORTEST_TRANSACTION_MS, int(timeout * 1000)),
+            "transaction.timeout.ms": longest,
+            "socket.timeout.ms": longest,  # the client refuses a longer one
         }
         return self._connect(Producer, {**self._client, **own})
 
