@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
+from mock_cluster import COORDINATOR_STARTS, OFFSET_FETCH, mock_cluster
 
 from tidegate.errors import (
     CommitFailedError,
@@ -202,6 +203,24 @@ def test_offsets_of_a_transaction_are_waited_for(
     producer.commit_transaction()
     assert make_store().committed([at]) == {at: Committed(5, "pending")}
     reader.close()
+
+
+@pytest.mark.parametrize("code", COORDINATOR_STARTS)
+def test_positions_are_asked_for_again_while_the_coordinator_starts(make_store: MakeStore, code: int) -> None:
+    with mock_cluster() as cluster:
+        store = make_store(cluster.bootstrap_servers)
+        cluster.answer(OFFSET_FETCH, code, code)
+        assert store.committed([TopicPartition("events", 0)]) == {}
+
+
+def test_a_coordinator_that_never_starts_is_unavailable_at_the_poll_timeout(make_store: MakeStore, group: str) -> None:
+    with mock_cluster() as cluster:
+        store = make_store(cluster.bootstrap_servers, seconds=0.5)
+        cluster.answer(OFFSET_FETCH, *[KafkaError.NOT_COORDINATOR] * 500)
+        began = time.monotonic()
+        with pytest.raises(UnavailableError, match=f"group {group}: .*Not coordinator"):
+            store.committed([TopicPartition("events", 0)])
+        assert 0.2 < time.monotonic() - began < 2
 
 
 def test_a_close_that_hangs_is_given_up() -> None:

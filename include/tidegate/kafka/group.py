@@ -95,12 +95,7 @@ class Group:
         """
         if not partitions:
             return {}
-        reader = self._reader()
-        try:
-            answers = reader.committed([KafkaPartition(*tp) for tp in partitions], timeout=timeout)
-        except KafkaException as error:
-            reader.poll(0)  # lets the client report what is wrong
-            raise self._unanswered("its committed offsets", error.args[0]) from None
+        answers = self._positions([KafkaPartition(*tp) for tp in partitions], time.monotonic() + timeout)
         for answer in answers:
             if answer.error is not None:
                 where = place(topic=answer.topic, partition=answer.partition)
@@ -170,6 +165,21 @@ class Group:
         if self._consumer is None:
             self._consumer = self._connect(Consumer, {**self._client, **_ASSIGN_ONLY, "group.id": self.id})
         return self._consumer
+
+    def _positions(self, wanted: list[KafkaPartition], deadline: float) -> list[KafkaPartition]:
+        """Ask, and again while the coordinator starts: the client hands that answer on at once."""
+        reader = self._reader()
+        while True:
+            try:
+                answers: list[KafkaPartition] = reader.committed(wanted, timeout=_left(deadline))
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                reader.poll(0)  # lets the client report what is wrong
+                if reason.code() not in PASSING or time.monotonic() + _PAUSE_SECONDS >= deadline:
+                    raise self._unanswered("its committed offsets", reason) from None
+            else:
+                return answers
+            time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
     def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
