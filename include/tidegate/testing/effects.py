@@ -1,0 +1,95 @@
+"""Every effect of the steps, one by one: a pipeline whose ports tell of each call before and after it happens.
+
+What a step does to the world it does through its ports, so whoever watches them can stop a step between any two
+effects: to let another one run, to end the process, or to lose an answer.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from tidegate.pipeline import Pipeline
+
+_PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock")
+_HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One call of a port, or, for what is held for a while, its `open` and `close`: `fence.open`, `writer.close`."""
+
+    port: str
+    call: str
+
+    def __str__(self) -> str:
+        """`ledger.look`, `fence.commit`, `reader.next`."""
+        return f"{self.port}.{self.call}"
+
+
+class Watcher(Protocol):
+    """Is told of each effect; what it raises, the step sees in place of the answer."""
+
+    def before(self, effect: Effect) -> None:
+        """The effect is about to happen."""
+        ...
+
+    def after(self, effect: Effect) -> None:
+        """It has happened, and the step doesn't know yet; not called when the effect itself raised."""
+        ...
+
+
+def watched(pipeline: Pipeline, watcher: Watcher) -> Pipeline:
+    """The same pipeline, whose every effect `watcher` is told of."""
+    ports: dict[str, Any] = {port: _Watched(port, getattr(pipeline, port), watcher) for port in _PORTS}
+    return replace(pipeline, **ports)
+
+
+class _Watched:
+    """A port, or what one of them holds."""
+
+    def __init__(self, port: str, real: Any, watcher: Watcher) -> None:
+        self._port = port
+        self._real = real
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if not callable(found):
+            return found
+        if (self._port, name) in _HELD:
+            return self._holding(_HELD[self._port, name], found)
+        return self._told(name, found)
+
+    def __iter__(self) -> Iterator[Any]:
+        chunks = iter(self._real)
+        following = self._told("next", lambda: next(chunks, None))
+        while (chunk := following()) is not None:
+            yield chunk
+
+    def _told(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        effect = Effect(self._port, name)
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            self._watcher.before(effect)
+            answer = call(*args, **kwargs)
+            self._watcher.after(effect)
+            return answer
+
+        return told
+
+    def _holding(self, held: str, call: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
+        @contextmanager
+        def holding(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            context = call(*args, **kwargs)
+            enter = _Watched(held, self._real, self._watcher)._told("open", context.__enter__)  # noqa: SLF001 (its own)
+            inner = enter()
+            try:
+                yield _Watched(held, inner, self._watcher)
+            except BaseException as error:
+                if not context.__exit__(type(error), error, error.__traceback__):
+                    raise
+            else:
+                _Watched(held, self._real, self._watcher)._told("close", context.__exit__)(None, None, None)  # noqa: SLF001
+
+        return holding

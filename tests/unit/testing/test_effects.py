@@ -1,0 +1,55 @@
+"""A watched pipeline tells of every effect, and works as if nobody watched."""
+
+import pytest
+from world import World, deliver
+
+from tidegate.batch import State
+from tidegate.testing.effects import Effect, watched
+
+
+class Listener:
+    """Notes what it is told; raises after the effect named `at`."""
+
+    def __init__(self, at: str = "") -> None:
+        self.at = at
+        self.told: list[str] = []
+        self.begun: list[str] = []
+
+    def before(self, effect: Effect) -> None:
+        self.begun.append(str(effect))
+
+    def after(self, effect: Effect) -> None:
+        self.told.append(str(effect))
+        if str(effect) == self.at:
+            raise ConnectionError(self.at)
+
+
+def test_a_batch_goes_through_and_each_of_its_effects_is_told() -> None:
+    world = World()
+    world.produce(3)
+    listener = Listener()
+    batch = deliver(watched(world.pipeline(), listener))
+    assert batch is not None
+    assert batch.state is State.COMMITTED
+    assert listener.begun == listener.told
+    order = ["ledger.look", "offsets.committed", "ledger.open", "reader.open", "reader.next", "writer.close"]
+    order += ["ledger.landed", "processor.run", "fence.open", "lake.publish", "fence.commit", "fence.close"]
+    assert [effect for effect in dict.fromkeys(reversed(listener.told)) if effect in order][::-1] == order
+
+
+def test_a_lost_answer_is_the_steps_problem_though_the_effect_happened() -> None:
+    world = World()
+    world.produce(3)
+    with pytest.raises(ConnectionError):
+        deliver(watched(world.pipeline(), Listener(at="fence.commit")))
+    assert world.committed() is not None
+
+
+def test_what_is_held_is_closed_when_the_step_fails() -> None:
+    world = World()
+    world.produce(3)
+    listener = Listener(at="reader.next")
+    with pytest.raises(ConnectionError):
+        deliver(watched(world.pipeline(), listener))
+    assert "writer.close" not in listener.begun
+    assert world.landing.files == {}
