@@ -30,13 +30,15 @@ class State(StrEnum):
 
 # Kafka's word ends a batch from any open state: it was committed, or somebody moved the group.
 _ENDS = frozenset({State.COMMITTED, State.ABANDONED})
+# So does the lake's, which may know of a batch that the ledger lost: what is published is a fact.
+_FACTS = _ENDS | {State.PUBLISHED}
 
 _FOLLOWS: Mapping[State, frozenset[State]] = {
-    State.PLANNED: _ENDS | {State.LANDED, State.EMPTY},
-    State.LANDED: _ENDS | {State.PROCESSING},
-    State.PROCESSING: _ENDS | {State.PROCESSING, State.PROCESSED, State.FAILED},
-    State.FAILED: _ENDS | {State.PROCESSING, State.PROCESSED},
-    State.PROCESSED: _ENDS | {State.PUBLISHED, State.FAILED},
+    State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
+    State.LANDED: _FACTS | {State.PROCESSING},
+    State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
+    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED},
+    State.PROCESSED: _FACTS | {State.FAILED},
     State.PUBLISHED: _ENDS,
     State.COMMITTED: frozenset(),
     State.EMPTY: frozenset(),

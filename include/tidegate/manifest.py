@@ -13,7 +13,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one delivery of a batch is to process, and where it may write."""
+    """What one delivery of a batch is to process, and where it may write; once published, what it made."""
 
     batch: Batch
     delivery: Delivery
@@ -37,6 +37,8 @@ class Manifest:
             "receipt": str(batch.receipt),
             "delivery": {"number": self.delivery.number, "token": self.delivery.token},
             "records": self.records,
+            "rows": batch.rows,
+            "rejected": batch.rejected,
             "ranges": ranges_to_json(batch),
             "files": [{"uri": f.uri, "records": f.records, "bytes": f.bytes} for f in batch.files],
             "transform": self.transform,
@@ -70,6 +72,8 @@ class Published:
     ranges: tuple[Range, ...]
     records: dict[TopicPartition, int]
     files: tuple[LandedFile, ...]
+    rows: int | None
+    rejected: int | None
 
     @classmethod
     def from_json(cls, text: str) -> "Published":
@@ -82,6 +86,8 @@ class Published:
                 ranges=tuple(Range(r["topic"], r["partition"], r["start"], r["end"]) for r in ranges),
                 records={TopicPartition(r["topic"], r["partition"]): r["records"] for r in ranges},
                 files=tuple(LandedFile(f["uri"], f["records"], f["bytes"]) for f in document["files"]),
+                rows=document.get("rows"),
+                rejected=document.get("rejected"),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no published manifest: {error!r}") from error

@@ -55,6 +55,7 @@ class Pipeline:
             output=self.output,
             source=self.source,
             offsets=self.offsets,
+            landing=self.landing,
             ledger=self.ledger,
             lake=self.lake,
             clock=self.clock,
@@ -90,6 +91,7 @@ class Pipeline:
         committer = Committer(
             subscription=self.subscription,
             offsets=self.offsets,
+            landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
             clock=self.clock,

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Protocol
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
@@ -58,6 +59,13 @@ class RecordSource(Protocol):
         """The first offset with a timestamp at or after the time; the end where there is none."""
         ...
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The id that the cluster gave each topic when it was created; a missing topic, or cluster without, has none.
+
+        A topic that was deleted and created again has another id, and its old offsets mean nothing.
+        """
+        ...
+
     def read(self, ranges: Sequence[Range], deadline: float) -> AbstractContextManager[Reader]:
         """Read exactly these ranges, until `deadline` on the monotonic clock at most."""
         ...
@@ -65,10 +73,11 @@ class RecordSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed position of the group: the next offset, and the metadata that was committed with it."""
+    """A committed position of the group: the next offset, and what was committed with it."""
 
     offset: int
     metadata: str = ""
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 class Fence(Protocol):
@@ -78,8 +87,13 @@ class Fence(Protocol):
         """The group's positions as they are now; a partition without one is left out."""
         ...
 
-    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
-        """Commit all of these offsets with this metadata.
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
+        """Commit all of these offsets with this metadata, and with leader epochs where they are known.
 
         Raises CommitFailedError naming each partition that the broker refused, GroupInUseError while the group
         has live members, StaleError when somebody newer holds the fence, CommitUnknownError without an answer.
@@ -122,6 +136,14 @@ class Landing(Protocol):
         """Store the manifest of a delivery; its URI."""
         ...
 
+    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+        """The URIs of all files of records that attempts at landing the batch have left, finished or not."""
+        ...
+
+    def remove(self, uris: Collection[str]) -> None:
+        """Remove files of records; one that is gone already is fine."""
+        ...
+
 
 class Lake(Protocol):
     """The output folders: what deliveries staged, and what was published."""
@@ -152,22 +174,43 @@ class Lake(Protocol):
         """
         ...
 
+    def staged_batches(self, output: str) -> frozenset[str]:
+        """The ids of the batches of which anything is staged or set aside."""
+        ...
+
     def set_aside(self, output: str, batch_id: str) -> None:
         """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
         ...
 
     def clear_staging(self, output: str, batch_id: str) -> None:
-        """Remove what a committed batch left in staging."""
+        """Remove what a batch that is closed left in staging, and what was set aside of it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What the ledger says of a subscription: its version, the open batch, and topics once found missing."""
+    """What the ledger says of a subscription.
+
+    Its version, the open batch, topics once found missing, the topic ids that positions belong to, and when its
+    positions were last committed.
+    """
 
     version: str
     open: Batch | None
     missing: frozenset[str] = frozenset()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    committed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A position whose records were gone, and what the partition held instead: `[earliest, end)`."""
+
+    topic: str
+    partition: int
+    position: int
+    earliest: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +238,22 @@ class Ledger(Protocol):
 
         Such a topic starts at its earliest record when it appears, whatever `auto.offset.reset` says.
         """
+        ...
+
+    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+        """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier."""
+        ...
+
+    def note_commit(self, subscription: str, at: datetime) -> None:
+        """Remember that positions were committed without a batch: an anchor, or an idle group's."""
+        ...
+
+    def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
+        """Remember lost positions; one that is known already changes nothing."""
+        ...
+
+    def losses(self, subscription: str) -> tuple[Loss, ...]:
+        """The positions of the subscription that were lost, in order of partition and position."""
         ...
 
     def open(self, batch: Batch, version: str) -> Batch:
@@ -229,6 +288,10 @@ class Ledger(Protocol):
         """Enter a delivery's failure; the batch becomes failed unless another delivery is further."""
         ...
 
+    def adopt(self, batch_id: str, published: Published) -> Batch:
+        """Take what the lake says of the batch for a fact: its ranges, records, files and rows; it is published."""
+        ...
+
     def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
         """Advance a batch; a no-op if it is in this state already."""
         ...
@@ -243,6 +306,10 @@ class Ledger(Protocol):
 
     def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
         """The newest batches first."""
+        ...
+
+    def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
+        """The URIs of the landed files of each of the newest closed batches, by batch id."""
         ...
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:

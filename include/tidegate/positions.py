@@ -5,7 +5,7 @@ of a range bounds the number of its records and never tells it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -33,12 +33,18 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:
-    """The offsets `[start, end)` of one partition."""
+    """The offsets `[start, end)` of one partition.
+
+    The leader epochs, where they are known, tell a broker which history of the partition the offsets belong to
+    (KIP-320); they say nothing about which records are meant, so ranges that differ only there are equal.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    start_epoch: int | None = field(default=None, compare=False)
+    end_epoch: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
@@ -67,6 +73,11 @@ def starts(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
 def ends(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
     """The next offset after each range, by partition."""
     return {r.at: r.end for r in ranges}
+
+
+def end_epochs(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
+    """The leader epoch at the end of each range, by partition, as far as it is known."""
+    return {r.at: r.end_epoch for r in ranges if r.end_epoch is not None}
 
 
 def split_cap(cap: int, lags: Mapping[TopicPartition, int], turn: int = 0) -> dict[TopicPartition, int]:

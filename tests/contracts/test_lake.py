@@ -199,6 +199,8 @@ def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake
         manifest.batch.ranges,
         {TopicPartition("t", 0): 9, TopicPartition("t", 1): 0},
         manifest.batch.files,
+        manifest.batch.rows,
+        manifest.batch.rejected,
     )
     assert lake.published(bench.output, "b2") is None
 
@@ -282,6 +284,19 @@ def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: B
     assert [lake.results(manifest.staging) for manifest in mine] == [(), ()]
     assert lake.has_attempt(other.staging, "a1")
     assert [name[:5] for name in sorted(bench.abandoned())] == ["b1-t1", "b1-t2"]
+
+
+def test_what_is_staged_or_set_aside_is_told_by_batch(bench: Bench, lake: Lake) -> None:
+    assert lake.staged_batches(bench.output) == frozenset()
+    for batch_id in ("b1", "b2", "b3", "b4"):
+        bench.stage(manifest_of(bench.output, batch_id), "a1")
+    lake.set_aside(bench.output, "b2")
+    lake.publish(manifest_of(bench.output, "b3"), "a1")
+    lake.clear_staging(bench.output, "b3")
+    lake.clear_staging(bench.output, "b4")
+    assert lake.staged_batches(bench.output) == {"b1", "b2"}
+    lake.clear_staging(bench.output, "b2")
+    assert lake.staged_batches(bench.output) == {"b1"}
 
 
 def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:

@@ -135,3 +135,25 @@ def test_a_manifest_is_stored_under_its_delivery_and_may_be_stored_again(place: 
     (uri,) = uris
     assert uri.endswith("/flights/b1/manifests/token1.json")
     assert json.loads(place.text(uri))["delivery"] == {"number": 1, "token": "token1"}
+
+
+def test_files_are_listed_by_batch_whoever_left_them_and_manifests_are_not(place: Place) -> None:
+    landed = [attempt(place, batch_id, member) for batch_id, member in (("b1", 0), ("b1", 1), ("b12", 0))]
+    place.landing.put_manifest(manifest())
+    assert place.landing.data_files("flights", "b1") == {landed[0].uri, landed[1].uri}
+    assert place.landing.data_files("flights", "b2") == frozenset()
+    assert place.landing.data_files("others", "b1") == frozenset()
+
+
+def test_files_that_nobody_needs_are_removed_and_may_be_gone_already(place: Place) -> None:
+    unneeded, needed = attempt(place, "b1", 0), attempt(place, "b1", 0)
+    place.landing.remove([unneeded.uri])
+    place.landing.remove([unneeded.uri])
+    assert place.landing.data_files("flights", "b1") == {needed.uri}
+    assert place.offsets(needed) == [0, 1, 2]
+
+
+def attempt(place: Place, batch_id: str, member: int) -> LandedFile:
+    with place.landing.writer("flights", batch_id, member) as writer:
+        writer.write(place.chunk(0, 3))
+    return writer.files()[0]

@@ -161,3 +161,11 @@ def test_the_newer_fence_alone_is_enough_to_refuse_the_older(kind: str, two: Two
     with two[0].fence() as older, two[1].fence(), pytest.raises(StaleError, match="newer committer"):
         older.commit({at: 5}, "older")
     assert two[1].committed([at]) == {}
+
+
+def test_leader_epochs_come_back_where_they_are_known(two: Two, topic_name: str) -> None:
+    first, second = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    with two[0].fence() as fence:
+        fence.commit({first: 7, second: 8}, "receipt", {first: 0})
+    found = two[1].committed([first, second])
+    assert [found[at].leader_epoch for at in (first, second)] == [0, None]

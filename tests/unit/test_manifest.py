@@ -72,7 +72,8 @@ def landings(draw: st.DrawFn) -> Manifest:
 @given(landings())
 def test_what_is_published_comes_back_from_its_manifest(some: Manifest) -> None:
     published = Published.from_json(some.to_json())
-    assert published == Published(some.batch.id, some.batch.ranges, dict(some.batch.records), some.batch.files)
+    batch = some.batch
+    assert published == Published(batch.id, batch.ranges, dict(batch.records), batch.files, batch.rows, batch.rejected)
 
 
 def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
@@ -85,6 +86,8 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "receipt": "tidegate1 inc - 0",
         "delivery": {"number": 2, "token": "tok"},
         "records": 8,
+        "rows": None,
+        "rejected": None,
         "ranges": [{"topic": "t", "partition": 0, "start": 0, "end": 10, "records": 8}],
         "files": [{"uri": "file:///landing/0.parquet", "records": 8, "bytes": 100}],
         "transform": "transforms.flights:departures",

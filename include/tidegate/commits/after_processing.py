@@ -36,8 +36,9 @@ class AfterProcessing:
         """What the positions mean for the batch.
 
         All at its ends under the receipt of its own commit: it was committed. All at its starts under the
-        receipt it was planned from, or some of them at their ends (a commit of ours that died half-way): go on.
-        Anything else: the group was moved by somebody.
+        receipt it was planned from, or some of them at their ends (a commit of ours that died half-way), or
+        without any position (a group's offsets expire; that is nobody's move): go on. Anything else: the group
+        was moved by somebody.
         """
         moved = [(r, committed.get(r.at)) for r in batch.ranges]
         if all(_is(position, r.end, batch.next_receipt) for r, position in moved):
@@ -45,7 +46,9 @@ class AfterProcessing:
         foreign = [
             (r, position)
             for r, position in moved
-            if not _is(position, r.start, batch.receipt) and not _is(position, r.end, batch.next_receipt)
+            if position is not None
+            and not _is(position, r.start, batch.receipt)
+            and not _is(position, r.end, batch.next_receipt)
         ]
         return Abandon(_describe(foreign)) if foreign else GoOn()
 
@@ -54,11 +57,10 @@ def _is(position: Committed | None, offset: int, receipt: Receipt) -> bool:
     return position is not None and (position.offset, position.metadata) == (offset, str(receipt))
 
 
-def _describe(foreign: Iterable[tuple[Range, Committed | None]]) -> str:
+def _describe(foreign: Iterable[tuple[Range, Committed]]) -> str:
     said = (
-        f"{r.at} was planned as [{r.start}, {r.end}) and "
-        + ("has no committed offset any more" if position is None else f"stands at {position.offset}")
-        + ("" if position is None or Receipt.parse(position.metadata) else " without a receipt of ours")
+        f"{r.at} was planned as [{r.start}, {r.end}) and stands at {position.offset}"
+        + ("" if Receipt.parse(position.metadata) else " without a receipt of ours")
         for r, position in foreign
     )
     return "the group was moved by somebody else: " + "; ".join(said)

@@ -14,7 +14,9 @@ log = logging.getLogger(__name__)
 
 _WATERMARK_SECONDS = 5.0
 # librdkafka's own codes begin with an underscore; they are public
-_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001 - see above
+_GONE = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001 - see above
+)
 _UNREADABLE = frozenset(
     {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG}  # noqa: SLF001 - see above
 )
@@ -65,8 +67,9 @@ def judge(message: Message, consumer: Consumer, position: int) -> TidegateError 
     match error.code():
         case code if code in _GONE:
             return LostDataError(
-                f"{where}: the records from here on are gone, the partition holds {_available(consumer, at)}; "
-                "they expired or the topic was made anew. Move the group to a position that exists"
+                f"{where}: the records from here on are gone ({error.str()}), the partition holds "
+                f"{_available(consumer, at)}; they expired, the topic was made anew, or a leader that lacked them was "
+                "elected. Move the group to a position that exists"
             )
         case code if code in _UNREADABLE:
             return LostDataError(

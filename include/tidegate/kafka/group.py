@@ -58,6 +58,7 @@ PASSING: Final = frozenset(
 
 _FORBIDDEN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _GROUP_ID_NOT_FOUND = 69
+_UNKNOWN_EPOCH = -1
 _TRY_SECONDS = 3.0
 _CLOSE_SECONDS = 30.0
 _LONGEST_REQUEST_SECONDS = 3600.0
@@ -101,7 +102,9 @@ class Group:
                 where = place(topic=answer.topic, partition=answer.partition)
                 raise self._unanswered(f"the committed offset of {where}", answer.error)
         return {
-            TopicPartition(answer.topic, answer.partition): Committed(answer.offset, answer.metadata or "")
+            TopicPartition(answer.topic, answer.partition): Committed(
+                answer.offset, answer.metadata or "", answer.leader_epoch
+            )
             for answer in answers
             if answer.offset >= 0
         }
@@ -126,18 +129,15 @@ class Group:
             if members:
                 raise _in_use(self.id, members)
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, int], metadata: str, timeout: float
-    ) -> dict[TopicPartition, KafkaError]:
+    def commit(self, wanted: list[KafkaPartition], timeout: float) -> dict[TopicPartition, KafkaError]:
         """Commit once; the partitions for which the broker refused, and why: none if all is committed.
 
         Raises GroupInUseError while there are live members, UnavailableError if the coordinator wasn't reached
         and nothing was sent, CommitUnknownError if its answer didn't come in time.
         """
-        if not offsets:
+        if not wanted:
             return {}
         deadline = time.monotonic() + timeout
-        wanted = [KafkaPartition(tp.topic, tp.partition, offset, metadata) for tp, offset in offsets.items()]
         request = ConsumerGroupTopicPartitions(self.id, wanted)
         with self._coordinator(timeout) as (admin, members):
             if members:
@@ -148,9 +148,9 @@ class Group:
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if reason.code() >= 0:
-                    return dict.fromkeys(offsets, reason)
+                    return {TopicPartition(p.topic, p.partition): reason for p in wanted}
                 raise CommitUnknownError(
-                    f"{place(group=self.id)}: the answer to the commit of {len(offsets)} offsets didn't come "
+                    f"{place(group=self.id)}: the answer to the commit of {len(wanted)} offsets didn't come "
                     f"({self._said(reason)}); the next run finds out whether it was carried out"
                 ) from None
         return {TopicPartition(a.topic, a.partition): a.error for a in answers if a.error is not None}
@@ -233,6 +233,16 @@ class Group:
     def _said(self, reason: KafkaError) -> str:
         """The reason, and what the client last reported of its connections."""
         return "; ".join(part for part in (reason.str(), self._complaints.last) if part)
+
+
+def to_commit(
+    offsets: Mapping[TopicPartition, int], metadata: str, leader_epochs: Mapping[TopicPartition, int]
+) -> list[KafkaPartition]:
+    """The positions as the client commits them."""
+    return [
+        KafkaPartition(tp.topic, tp.partition, offset, metadata, leader_epochs.get(tp, _UNKNOWN_EPOCH))
+        for tp, offset in offsets.items()
+    ]
 
 
 def closed_within(seconds: float, close: Callable[[], None]) -> bool:

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaError
 
 from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, UnavailableError, place
-from tidegate.kafka.group import IN_USE, PASSING, Group
+from tidegate.kafka.group import IN_USE, PASSING, Group, to_commit
 from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Scalar
@@ -42,13 +42,19 @@ class PlainFence:
         """See `tidegate.ports.Fence`."""
         return self._group.committed(partitions, self._timeout)
 
-    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout.
 
         Only refusals that pass by themselves (a coordinator that loads or moves) are tried again, within it.
         """
         deadline = time.monotonic() + self._timeout
-        refused = self._group.commit(offsets, metadata, self._timeout)
+        wanted = to_commit(offsets, metadata, leader_epochs)
+        refused = self._group.commit(wanted, self._timeout)
         while refused:
             codes = {error.code() for error in refused.values()}
             if codes & IN_USE:
@@ -64,7 +70,7 @@ class PlainFence:
                 )
             time.sleep(_PAUSE_SECONDS)
             try:
-                refused = self._group.commit(offsets, metadata, deadline - time.monotonic())
+                refused = self._group.commit(wanted, deadline - time.monotonic())
             except UnavailableError as error:  # the try before this one may still be carried out
                 raise CommitUnknownError(f"{error}; the next run finds out whether it was carried out") from error
 

@@ -1,6 +1,7 @@
 """How far a reading of planned ranges has come: positions and numbers of records, kept in arrays."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ class Progress:
         self._ends = np.array([r.end for r in ranges], np.int64)
         self._positions = np.array([r.start for r in ranges], np.int64)
         self._counts = np.zeros(len(ranges), np.int64)
+        self._epochs: dict[TopicPartition, int] = {}
         self._slots = {r.at: slot for slot, r in enumerate(ranges)}
         self.topics = tuple(sorted({r.topic for r in ranges}))
         self._topic_indexes = {topic: index for index, topic in enumerate(self.topics)}
@@ -58,6 +60,10 @@ class Progress:
         if slot is not None:
             self._positions[slot] = max(self._positions[slot], min(position, self._ends[slot]))
 
+    def under(self, at: TopicPartition, epoch: int) -> None:
+        """Note the leader epoch of the last record that was read in this partition."""
+        self._epochs[at] = epoch
+
     def position(self, at: TopicPartition) -> int:
         """The next offset to read in this partition."""
         return int(self._positions[self._slots[at]])
@@ -77,9 +83,15 @@ class Progress:
         return tuple(self._ranges[slot].at for slot in np.flatnonzero(self._positions < self._ends))
 
     def result(self) -> tuple[tuple[Range, int], ...]:
-        """For each planned range: as far as it was read, and how many records that part held."""
+        """For each planned range: as far as it was read, and how many records that part held.
+
+        Where nothing was read, the end's leader epoch is the start's; where nothing but markers was, it is unknown.
+        """
         positions, counts = self._positions.tolist(), self._counts.tolist()
         return tuple(
-            (Range(r.topic, r.partition, r.start, position), count)
+            (replace(r, end=position, end_epoch=self._end_epoch(r, position)), count)
             for r, position, count in zip(self._ranges, positions, counts, strict=True)
         )
+
+    def _end_epoch(self, planned: Range, position: int) -> int | None:
+        return planned.start_epoch if position == planned.start else self._epochs.get(planned.at)

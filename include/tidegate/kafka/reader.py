@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ class RangeReader:
         self._progress = Progress(ranges)
         self._topics = columns.topic_names(self._progress.topics)
         self._reading: frozenset[TopicPartition] = frozenset(self._progress.unfinished())
-        consumer.assign([KafkaPartition(r.topic, r.partition, r.start) for r in ranges if not r.is_empty])
+        consumer.assign([_start(r) for r in ranges if not r.is_empty])
 
     def progress(self) -> tuple[tuple[Range, int], ...]:
         """See ports.Reader."""
@@ -54,6 +54,7 @@ class RangeReader:
             if chunk:
                 yield chunk
                 wanted = _next_number(wanted, chunk)
+        self._note_epochs(self._reading)
 
     def _next_chunk(self, wanted: int, seconds: float) -> pa.RecordBatch | None:
         """The messages die with this call, so that the next ones come to lie in the memory that is still warm."""
@@ -98,8 +99,21 @@ class RangeReader:
     def _release_finished(self) -> None:
         if self._progress.unfinished_count < len(self._reading):
             left = frozenset(self._progress.unfinished())
+            self._note_epochs(self._reading - left)  # the client forgets them with the assignment
             self._consumer.incremental_unassign([KafkaPartition(*at) for at in self._reading - left])
             self._reading = left
+
+    def _note_epochs(self, partitions: Collection[TopicPartition]) -> None:
+        """Once for each partition: the client knows the leader epoch of the last record that it handed over."""
+        for known in self._consumer.position([KafkaPartition(*at) for at in partitions]):
+            if known.leader_epoch is not None:
+                self._progress.under(TopicPartition(known.topic, known.partition), known.leader_epoch)
+
+
+def _start(planned: Range) -> KafkaPartition:
+    """Where to begin; with the leader epoch the client asks whether the log was cut off before this position."""
+    epoch = {} if planned.start_epoch is None else {"leader_epoch": planned.start_epoch}
+    return KafkaPartition(planned.topic, planned.partition, planned.start, **epoch)
 
 
 def _next_number(wanted: int, chunk: pa.RecordBatch) -> int:

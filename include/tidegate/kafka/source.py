@@ -3,13 +3,15 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, TopicDescription
 
 from tidegate.errors import BrokerUnavailableError
 from tidegate.kafka.events import Complaints
@@ -37,6 +39,7 @@ _UNLESS_GIVEN: Mapping[str, Scalar] = {
 }
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_NO_ID = "A" * 22  # what a broker that is older than topic ids (Kafka 2.8) says: sixteen zero bytes
 _SLICE_SECONDS = 5.0  # how long one request may take before the client is asked what is wrong
 _PAUSE_SECONDS = 0.1
 
@@ -90,6 +93,20 @@ class KafkaSource:
         later = [at for at, offset in found.items() if offset < 0]
         return found | (self._offsets(later, OFFSET_END) if later else {})
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """See ports.RecordSource; one request, whatever the number of topics."""
+
+        def ask(seconds: float) -> dict[str, str]:
+            with AdminClient(self._client | {"error_cb": self._complaints.hear}, logger=_client_log) as admin:
+                answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
+                try:
+                    return _known_ids(answers)
+                except KafkaException:
+                    admin.poll(0)  # serves the callback that fills the complaints
+                    raise
+
+        return self._ask(ask, f"tell the ids of {len(topics)} topics") if topics else {}
+
     @contextmanager
     def read(self, ranges: Sequence[Range], deadline: float) -> Iterator[RangeReader]:
         """See ports.RecordSource. Python's cyclic garbage collector rests until the context is left."""
@@ -139,6 +156,18 @@ class KafkaSource:
 def _consumer(client: Mapping[str, Scalar], complaints: Complaints) -> Consumer:
     configuration: dict[str, Any] = dict(client) | {"error_cb": complaints.hear}
     return Consumer(configuration, logger=_client_log)
+
+
+def _known_ids(answers: Mapping[str, Future[TopicDescription]]) -> dict[str, str]:
+    """The ids of the topics that exist and have one. Raises KafkaException when the broker didn't answer."""
+    ids: dict[str, str] = {}
+    for topic, answer in answers.items():
+        try:
+            ids[topic] = str(answer.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return {topic: topic_id for topic, topic_id in ids.items() if topic_id != _NO_ID}
 
 
 def _prefetch(ranges: Sequence[Range]) -> dict[str, Scalar]:

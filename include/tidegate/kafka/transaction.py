@@ -8,7 +8,7 @@ takes 0.1 s.
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -23,7 +23,7 @@ from tidegate.errors import (
     WrongDefinitionError,
     place,
 )
-from tidegate.kafka.group import Group
+from tidegate.kafka.group import Group, to_commit
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 
@@ -65,7 +65,12 @@ class TransactionalFence:
         """See `tidegate.ports.Fence`."""
         return self._group.committed(partitions, self._timeout)
 
-    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout, all offsets or none."""
         if not offsets:
             return
@@ -73,7 +78,7 @@ class TransactionalFence:
             raise AssertionError(f"{self._group.id}: the fence wasn't taken")
         deadline = time.monotonic() + self._timeout
         self._group.refuse_members(self._timeout)
-        wanted = [KafkaPartition(tp.topic, tp.partition, offset, metadata) for tp, offset in offsets.items()]
+        wanted = to_commit(offsets, metadata, leader_epochs)
         self._producer.begin_transaction()
         self._send(self._producer, wanted, deadline)
         try:

@@ -6,13 +6,36 @@ from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 
-_BUSY_SECONDS = 30.0
+_DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
+_BUSY_SECONDS = 30
 _SQLITE_BEGIN = "tidegate_sqlite_begin"
+_OF_LIBPQ = {
+    "application_name": "tidegate",
+    "connect_timeout": 10,  # seconds; without it a server that vanished is awaited for minutes
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+# For this transaction only, since a pooler may hand the session to others. The row that a machine held when it
+# vanished, or a process when it was stopped, is free again after the second of these.
+_POSTGRES_BEGIN = (
+    f"SELECT set_config('lock_timeout', '{_BUSY_SECONDS}s', true), "
+    f"set_config('idle_in_transaction_session_timeout', '{2 * _BUSY_SECONDS}s', true)"
+)
 
 
 class Database:
@@ -31,50 +54,99 @@ class Database:
             self._reading = self._writing.execution_options(isolation_level="REPEATABLE READ")
 
     def write(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads and writes; it ends with the context. Raises UnavailableError."""
-        return _transaction(self._writing, self.name)
+        """A transaction that reads and writes; it ends with the context.
+
+        Whoever waits for a row sees what the one before wrote. Raises UnavailableError, saying so where the
+        transaction's end is unknown; StaleError where somebody else has written the same row; WrongDefinitionError
+        where trying again can't help.
+        """
+        return _transaction(self._writing, self.name, writes=True)
 
     def read(self) -> AbstractContextManager[Connection]:
-        """A transaction that sees one state of the database throughout. Raises UnavailableError."""
-        return _transaction(self._reading, self.name)
+        """A transaction that sees one state of the database throughout. Raises as `write` does."""
+        return _transaction(self._reading, self.name, writes=False)
 
 
 @contextmanager
-def _transaction(engine: Engine, name: str) -> Iterator[Connection]:
+def _transaction(engine: Engine, name: str, *, writes: bool) -> Iterator[Connection]:
+    is_ending = False
     try:
         with engine.begin() as connection:
             yield connection
-    except (OperationalError, InterfaceError) as error:
-        said = " ".join(str(error.orig).split())
-        raise UnavailableError(
-            f"the ledger {name} can't be used ({said}): see that the database runs and answers, then run again"
-        ) from error
+            is_ending = writes
+    except DBAPIError as error:
+        raise _explained(error, name, is_ending=is_ending) from error
+
+
+def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateError:
+    """What went wrong, grouped by what the caller should do; the driver's words hold no password."""
+    said = " ".join(str(error.orig).split())
+    if isinstance(error, IntegrityError):
+        return StaleError(
+            f"the ledger {name}: somebody else wrote the same at the same time ({said}); nothing was written, the next "
+            "run finds out where things stand"
+        )
+    if is_ending:
+        return UnavailableError(
+            f"the ledger {name} didn't answer when the change was to be made final ({said}): it was made whole or not "
+            "at all; see that the database runs and answers, then run again, which finds out"
+        )
+    if isinstance(error, OperationalError | InterfaceError | InternalError) or error.connection_invalidated:
+        return UnavailableError(
+            f"the ledger {name} can't be used ({said}): nothing was written; see that the database runs and answers, "
+            "then run again"
+        )
+    return WrongDefinitionError(
+        f"the ledger {name} can't be used as it is ({said}): see that TIDEGATE_LEDGER names the database, "
+        "that it is of the kind that the URL says, and that its user may make and change tables in it"
+    )
 
 
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # whose text may hold a part of the password
         raise WrongDefinitionError(
             "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:////folder/ledger.db or "
-            "postgresql+psycopg2://user:password@host/database"
+            "postgresql+psycopg2://user:password@host/database, with %40 for @, %2F for / and so on in the password"
         ) from None
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise WrongDefinitionError(f"the ledger can't be kept in {parsed.get_backend_name()}: use sqlite or postgresql")
-    return parsed
+    return parsed.set(drivername=_DRIVER) if parsed.drivername == "postgresql" else parsed
 
 
 def _engine(url: URL, name: str) -> Engine:
     is_sqlite = url.get_backend_name() == "sqlite"
-    waits: dict[str, float] = {"timeout": _BUSY_SECONDS} if is_sqlite else {}
     try:
-        engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=waits)
+        engine = create_engine(
+            url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"timeout": _BUSY_SECONDS} if is_sqlite else _libpq_arguments(url),
+            isolation_level=None if is_sqlite else "READ COMMITTED",
+        )
     except (NoSuchModuleError, ImportError) as error:
         raise WrongDefinitionError(f"the ledger {name} needs a driver that isn't installed: {error}") from error
+    if engine.dialect.is_async:
+        raise WrongDefinitionError(
+            f"the ledger {name} can't be used with an asynchronous driver: use sqlite or {_DRIVER}"
+        )
     if is_sqlite:
         _make_folder(url)
         _lock_before_reading(engine)
+    else:
+        event.listen(engine, "begin", _limit_waiting)
     return engine
+
+
+def _libpq_arguments(url: URL) -> dict[str, object]:
+    """How long a server may be silent, as far as the URL doesn't say so itself."""
+    is_libpq = url.drivername in (_DRIVER, "postgresql+psycopg")
+    return {name: value for name, value in _OF_LIBPQ.items() if is_libpq and name not in url.query}
+
+
+def _limit_waiting(connection: Connection) -> None:
+    connection.exec_driver_sql(_POSTGRES_BEGIN)
 
 
 def _make_folder(url: URL) -> None:

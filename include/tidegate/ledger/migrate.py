@@ -3,43 +3,47 @@
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
-from sqlalchemy.exc import DBAPIError
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ledger.database import Database
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 VERSION_TABLE = "tidegate_schema"
 
+_TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, which all users of a database share
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 def migrate(database: Database) -> None:
     """Make the tables, or bring them to the newest revision; does nothing if they are there.
 
-    Several processes may do so at once: SQLite lets them in one by one, PostgreSQL rolls back all but one, and then
-    the others find it done. Raises WrongDefinitionError for a database of a newer Tidegate, UnavailableError for
-    one that can't be reached.
+    Several processes may do so at once: they are let in one by one, and all but the first find it done. A migration
+    that fails leaves nothing behind. Raises WrongDefinitionError for a database of a newer Tidegate, UnavailableError
+    for one that can't be reached.
     """
-    if not _is_due(database):
-        return
-    try:
-        with database.write() as connection:
-            _upgrade(connection)
-    except DBAPIError:
-        if _is_due(database):
-            raise
-
-
-def _is_due(database: Database) -> bool:
     with database.read() as connection:
-        revision = _revision(connection)
+        if not _is_due(connection, database.name):
+            return
+    with database.write() as connection:
+        _wait_for_turn(connection)
+        if _is_due(connection, database.name):
+            _upgrade(connection)
+
+
+def _is_due(connection: Connection, name: str) -> bool:
+    revision = _revision(connection)
     if revision is not None and revision not in REVISIONS:
         raise WrongDefinitionError(
-            f"the ledger {database.name} has schema {revision} and this Tidegate knows {REVISIONS[-1]} at most: "
+            f"the ledger {name} has schema {revision} and this Tidegate knows {REVISIONS[-1]} at most: "
             "use the newer Tidegate that made it, or name another database in TIDEGATE_LEDGER"
         )
     return revision != REVISIONS[-1]
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    """Keep other migrations of this database waiting until the transaction ends, as SQLite does by itself."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN})
 
 
 def _revision(connection: Connection) -> str | None:

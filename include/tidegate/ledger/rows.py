@@ -65,9 +65,23 @@ def save_report(connection: Connection, batch: Batch, member: int, landed: Lande
             ranges.c.topic == reached.topic,
             ranges.c.partition == reached.partition,
         )
-        values = {"end_offset": reached.end, "records": landed.records.get(reached.at, 0)}
+        values = {
+            "end_offset": reached.end,
+            "end_epoch": reached.end_epoch,
+            "records": landed.records.get(reached.at, 0),
+        }
         connection.execute(update(ranges).where(*of_range).values(values))
     _insert_files(connection, batch.id, member, landed.files)
+
+
+def save_adopted(connection: Connection, batch: Batch, now: datetime) -> None:
+    """Write a batch's ranges and files anew, as they are in the lake."""
+    for table in (ranges, files):
+        connection.execute(delete(table).where(table.c.batch_id == batch.id))
+    written = [row | {"records": batch.records.get(_place_of(row), 0)} for row in _range_rows(batch)]
+    connection.execute(insert(ranges), written)
+    _insert_files(connection, batch.id, 0, batch.files)
+    save_landed(connection, batch.id, now)
 
 
 def reports(connection: Connection, batch_id: str) -> dict[int, Landed]:
@@ -171,8 +185,12 @@ def _at(row: Row[Any]) -> TopicPartition:
     return TopicPartition(row.topic, row.partition)
 
 
+def _place_of(row: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(row["topic"], row["partition"])
+
+
 def _range(row: Row[Any], end: int) -> Range:
-    return Range(row.topic, row.partition, row.start_offset, end)
+    return Range(row.topic, row.partition, row.start_offset, end, row.start_epoch, row.end_epoch)
 
 
 def _file(row: Row[Any]) -> LandedFile:
@@ -206,7 +224,7 @@ def _progress(batch: Batch) -> dict[str, object]:
     }
 
 
-def _range_rows(batch: Batch) -> list[dict[str, object]]:
+def _range_rows(batch: Batch) -> list[dict[str, Any]]:
     member_of = {at: member for member, share in enumerate(batch.shares) for at in share}
     return [
         {
@@ -218,6 +236,8 @@ def _range_rows(batch: Batch) -> list[dict[str, object]]:
             "start_offset": r.start,
             "planned_end": r.end,
             "end_offset": r.end,
+            "start_epoch": r.start_epoch,
+            "end_epoch": r.end_epoch,
         }
         for place, r in enumerate(batch.ranges)
     ]

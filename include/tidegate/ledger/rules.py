@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tidegate.batch import Batch, Delivery, Landed, State, advance
 from tidegate.errors import StaleError
-from tidegate.manifest import Counts, Result
+from tidegate.manifest import Counts, Published, Result
 from tidegate.positions import Range, TopicPartition, ends, starts
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
@@ -71,8 +71,8 @@ def land(batch: Batch, reports: Mapping[int, Landed]) -> Batch:
     advance(batch.id, batch.state, State.LANDED)
     if not reports.keys() >= set(batch.members_with_work()):
         return batch
-    reached = {at: end for report in reports.values() for at, end in ends(report.ranges).items()}
-    ranges = tuple(replace(r, end=reached.get(r.at, r.end)) for r in batch.ranges)
+    reached = {r.at: r for report in reports.values() for r in report.ranges}
+    ranges = tuple(reached.get(r.at, r) for r in batch.ranges)
     return replace(
         batch,
         ranges=ranges,
@@ -98,6 +98,26 @@ def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts) -> Bat
         attempt=result.attempt,
         rows=counts.written,
         rejected=counts.rejected,
+        reason=None,
+    )
+
+
+def adopt(batch: Batch, published: Published) -> Batch:
+    """The batch as the lake holds it: a delivery that this ledger may never have heard of has published it."""
+    known = {r.at: r for r in batch.ranges}
+    ranges = tuple(known[r.at] if known.get(r.at) == r else r for r in published.ranges)
+    planned = frozenset(ends(ranges))
+    shares = tuple(tuple(at for at in share if at in planned) for share in batch.shares)
+    unshared = planned - {at for share in shares for at in share}
+    return replace(
+        batch,
+        state=advance(batch.id, batch.state, State.PUBLISHED),
+        ranges=ranges,
+        shares=((*shares[0], *sorted(unshared)), *shares[1:]),
+        records=published.records,
+        files=published.files,
+        rows=published.rows,
+        rejected=published.rejected,
         reason=None,
     )
 

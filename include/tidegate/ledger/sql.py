@@ -1,11 +1,12 @@
 """The ledger in a SQL database: SQLite or PostgreSQL, by SQLAlchemy URL."""
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.batch import Batch, Delivery, Landed, State
@@ -13,9 +14,20 @@ from tidegate.errors import StaleError
 from tidegate.ledger import rows, rules
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
-from tidegate.ledger.tables import batches, deliveries, landings, ledger, missing, subscriptions
-from tidegate.manifest import Counts, Result
-from tidegate.ports import Glance, Outcome
+from tidegate.ledger.tables import (
+    batches,
+    deliveries,
+    files,
+    landings,
+    ledger,
+    missing,
+    recommits,
+    subscriptions,
+    topics,
+)
+from tidegate.ledger.tables import losses as lost
+from tidegate.manifest import Counts, Published, Result
+from tidegate.ports import Glance, Loss, Outcome
 from tidegate.positions import TopicPartition, ends
 
 
@@ -41,10 +53,13 @@ class SqlLedger:
             number = connection.scalar(select(subscriptions.c.version).where(subscriptions.c.name == subscription))
             found = rows.read(connection, _open_batch(subscription))
             noted = select(missing.c.topic).where(missing.c.subscription == subscription)
+            known = select(topics.c.topic, topics.c.topic_id).where(topics.c.subscription == subscription)
             return Glance(
                 version=_version(connection, number),
                 open=found[0].batch if found else None,
                 missing=frozenset(connection.scalars(noted)),
+                topic_ids={row.topic: row.topic_id for row in connection.execute(known)},
+                committed_at=_committed_at(connection, subscription),
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -54,6 +69,40 @@ class SqlLedger:
                 row = {"subscription": subscription, "topic": topic, "noted_at": self._now()}
                 with suppress(IntegrityError), connection.begin_nested():
                     connection.execute(insert(missing).values(row))
+
+    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._database.write() as connection:
+            for topic, topic_id in sorted(ids.items()):
+                key = {"subscription": subscription, "topic": topic}
+                _put(connection, topics, key, {"topic_id": topic_id})
+
+    def note_commit(self, subscription: str, at: datetime) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._database.write() as connection:
+            _put(connection, recommits, {"subscription": subscription}, {"committed_at": at})
+
+    def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._database.write() as connection:
+            for loss in losses:
+                key = {
+                    "subscription": subscription,
+                    "topic": loss.topic,
+                    "partition": loss.partition,
+                    "position": loss.position,
+                }
+                values = {"earliest": loss.earliest, "end_offset": loss.end, "noted_at": self._now()}
+                with suppress(IntegrityError), connection.begin_nested():
+                    connection.execute(insert(lost).values(key | values))
+
+    def losses(self, subscription: str) -> tuple[Loss, ...]:
+        """See `tidegate.ports.Ledger`."""
+        query = select(lost).where(lost.c.subscription == subscription)
+        ordered = query.order_by(lost.c.topic, lost.c.partition, lost.c.position)
+        with self._database.read() as connection:
+            found = connection.execute(ordered)
+            return tuple(Loss(row.topic, row.partition, row.position, row.earliest, row.end_offset) for row in found)
 
     def open(self, batch: Batch, version: str) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
@@ -125,6 +174,13 @@ class SqlLedger:
             lost = rules.fail(batch, known, reason)
             return batch if lost == batch else self._changed(connection, lost)
 
+    def adopt(self, batch_id: str, published: Published) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            adopted = rules.adopt(_held(connection, batch_id).batch, published)
+            rows.save_adopted(connection, adopted, self._now())
+            return self._changed(connection, adopted)
+
     def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
@@ -154,6 +210,16 @@ class SqlLedger:
         with self._database.read() as connection:
             return rows.read(connection, newest)
 
+    def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
+        """See `tidegate.ports.Ledger`."""
+        closed = _newest_first(batches.c.subscription == subscription, batches.c.closed_at.is_not(None)).limit(newest)
+        with self._database.read() as connection:
+            found: dict[str, set[str]] = {batch_id: set() for batch_id in connection.scalars(closed).all()}
+            query = select(files.c.batch_id, files.c.uri).where(files.c.batch_id.in_(list(found)))
+            for row in connection.execute(query):
+                found[row.batch_id].add(row.uri)
+        return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
+
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
         is_committed = batches.c.state == State.COMMITTED.value
@@ -170,7 +236,7 @@ class SqlLedger:
         return _outcome(connection, batch.id).batch
 
 
-def _newest_first(*conditions: ColumnElement[bool]) -> Select[tuple[str]]:
+def _newest_first(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(batches.c.id).where(*conditions).order_by(batches.c.number.desc())
 
 
@@ -203,6 +269,26 @@ def _states(connection: Connection, batch: Batch) -> dict[str, State]:
     ids = or_(batches.c.id == batch.id, batches.c.id.in_(_open_batch(batch.subscription)))
     found = connection.execute(select(batches.c.id, batches.c.state).where(ids))
     return {row.id: State(row.state) for row in found}
+
+
+def _committed_at(connection: Connection, subscription: str) -> datetime | None:
+    """When positions were last committed: with a batch, or without."""
+    is_committed = (batches.c.subscription == subscription, batches.c.state == State.COMMITTED.value)
+    with_batch: datetime | None = connection.scalar(select(func.max(batches.c.closed_at)).where(*is_committed))
+    without = connection.scalar(select(recommits.c.committed_at).where(recommits.c.subscription == subscription))
+    return max((at for at in (with_batch, without) if at is not None), default=None)
+
+
+def _put(connection: Connection, table: Table, key: Mapping[str, object], values: Mapping[str, object]) -> None:
+    """Write the row of this key, whether it is there or not."""
+    of_key = [table.c[column] == value for column, value in key.items()]
+    if connection.execute(update(table).where(*of_key).values(values)).rowcount:
+        return
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(table).values({**key, **values}))
+    except IntegrityError:  # somebody else has just written it
+        connection.execute(update(table).where(*of_key).values(values))
 
 
 def _count_write(connection: Connection, subscription: str) -> None:

@@ -68,6 +68,33 @@ missing = Table(
     Column("noted_at", Instant, nullable=False),
 )
 
+topics = Table(
+    "tidegate_topics",  # which topic of a name the positions belong to: a recreated one has another id
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("topic_id", String(64), nullable=False),
+)
+
+recommits = Table(
+    "tidegate_recommits",  # when positions were last committed without a batch
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("committed_at", Instant, nullable=False),
+)
+
+losses = Table(
+    "tidegate_losses",  # positions whose records were gone
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("position", BigInteger, primary_key=True),
+    Column("earliest", BigInteger, nullable=False),
+    Column("end_offset", BigInteger, nullable=False),
+    Column("noted_at", Instant, nullable=False),
+)
+
 batches = Table(
     "tidegate_batches",
     metadata,
@@ -113,6 +140,8 @@ ranges = Table(
     Column("planned_end", BigInteger, nullable=False),
     Column("end_offset", BigInteger, nullable=False),  # as far as it was landed
     Column("records", BigInteger),
+    Column("start_epoch", Integer),  # leader epochs, where they are known
+    Column("end_epoch", Integer),
 )
 
 landings = Table(

@@ -98,6 +98,12 @@ class ParquetLake:
         except FileNotFoundError:
             raise _gone(manifest, staged) from None
 
+    def staged_batches(self, output: str) -> frozenset[str]:
+        """See `tidegate.ports.Lake`."""
+        system, path = _place(output)
+        folders = [folder for below in (_STAGING, _ABANDONED) for folder in _folders(system, f"{path}/{below}")]
+        return frozenset(folder.rpartition("/")[2].partition("-")[0] for folder in folders)
+
     def set_aside(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`; done before, or by somebody else meanwhile, is fine."""
         system, path = _place(output)

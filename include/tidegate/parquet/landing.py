@@ -1,7 +1,8 @@
 """The landing: a batch as received, in Parquet files that are durable once written, and its manifests."""
 
+import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -12,6 +13,10 @@ from tidegate.manifest import Manifest
 from tidegate.parquet.files import put
 from tidegate.parquet.locations import locate
 from tidegate.parquet.writer import ParquetWriter
+
+log = logging.getLogger(__name__)
+
+_MEMBER = "member-"
 
 
 class ParquetLanding:
@@ -31,7 +36,7 @@ class ParquetLanding:
         Raises UnavailableError if the file system refuses.
         """
         system, root = self._place
-        below = f"{subscription}/{batch_id}/member-{member}/{uuid.uuid4().hex}"
+        below = f"{subscription}/{batch_id}/{_MEMBER}{member}/{uuid.uuid4().hex}"
         attempt = ParquetWriter(system, f"{root}/{below}", f"{self._uri}/{below}")
         try:
             yield attempt
@@ -52,6 +57,29 @@ class ParquetLanding:
         except OSError as error:
             raise UnavailableError(f"the manifest {self._uri}/{name} can't be written: {error}") from error
         return f"{self._uri}/{name}"
+
+    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+        """See ports.Landing; whatever lies below the members' folders."""
+        system, root = self._place
+        below = f"{subscription}/{batch_id}"
+        selector = fs.FileSelector(f"{root}/{below}", allow_not_found=True, recursive=True)
+        try:
+            paths = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
+        except OSError as error:
+            raise UnavailableError(f"the landing {self._uri}/{below} can't be listed: {error}") from error
+        names = (path.removeprefix(f"{root}/") for path in paths)
+        return frozenset(f"{self._uri}/{name}" for name in names if name.startswith(f"{below}/{_MEMBER}"))
+
+    def remove(self, uris: Collection[str]) -> None:
+        """See ports.Landing; what can't be removed stays, with a warning: it harms nobody."""
+        system, root = self._place
+        for uri in uris:
+            try:
+                system.delete_file(f"{root}/{uri.removeprefix(f'{self._uri}/')}")
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.warning("%s: left behind, remove it by hand: %s", uri, error)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:

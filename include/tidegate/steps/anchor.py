@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.errors import LostDataError, place
+from tidegate.manifest import Published
 from tidegate.ports import Committed, RecordSource
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
@@ -50,43 +51,98 @@ Start = At | Earliest | Latest | AtTime
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the positions of a subscription's partitions.
+
+    `committed` are the group's positions; `published` what the lake holds of the batch that each of their receipts
+    gives; `last_ends` what the ledger knows of the last commit; `missing` topics (or the pattern) that an earlier
+    plan looked for in vain.
+    """
+
+    committed: Mapping[TopicPartition, Committed]
+    published: Mapping[Receipt, Published]
+    last_ends: Mapping[TopicPartition, int]
+    missing: Collection[str]
+
+    def settled(self, at: TopicPartition) -> int | None:
+        """Where a partition that nobody moved goes on, None if it was never read.
+
+        The committed position, or the ledger's where that vanished; and if a batch that begins there was published
+        and not committed, the end of that batch, whose records would come twice otherwise.
+        """
+        position = self.committed.get(at)
+        if position is None:
+            start, candidates = self.last_ends.get(at), list(self.published.values())
+        else:
+            receipt = _receipt(position)
+            batch = self.published.get(receipt) if receipt else None
+            start, candidates = position.offset, [batch] if batch else []
+        ends = (r.end for published in candidates for r in published.ranges if r.at == at and r.start == start)
+        return next(ends, start)
+
+
+@dataclass(frozen=True, slots=True)
 class Anchorage:
     """The receipt in force, and a start for each partition that still needs a commit of ours."""
 
     receipt: Receipt
     unanchored: Mapping[TopicPartition, Start]
     why: str
+    begins_incarnation: bool = False
 
 
-def anchorage(
-    subscription: Subscription,
-    partitions: Sequence[TopicPartition],
-    committed: Mapping[TopicPartition, Committed],
-    *,
-    missing: Collection[str],
-    last_ends: Mapping[TopicPartition, int],
-) -> Anchorage:
+def anchorage(subscription: Subscription, partitions: Sequence[TopicPartition], known: Known) -> Anchorage:
     """Which partitions need an anchor.
 
-    `missing` are topics (or the pattern) that an earlier plan looked for in vain; `last_ends` is what the ledger
-    knows of the last commit. Raises LostDataError with `auto.offset.reset: none` on first contact.
+    Within one incarnation the newest receipt is in force; a partition that stands under an older one (a commit
+    that came to some partitions only, an anchor that a lost ledger's planner made) is anchored under it anew. A
+    partition that was moved by somebody else is honoured where it stands, and begins a new incarnation for all.
+    Raises LostDataError with `auto.offset.reset: none` on first contact.
     """
-    receipts = {Receipt.parse(position.metadata) for position in committed.values()}
-    seen = {tp.topic for tp in committed}
-    match list(receipts):
-        case []:
-            known = {tp: At(last_ends[tp]) for tp in partitions if tp in last_ends}
-            fresh = {tp: _first(subscription, tp, missing) for tp in partitions if tp not in known}
-            why = "the group's offsets vanished: on from the ledger" if known else "first contact"
-            return Anchorage(Receipt.first(), {**known, **fresh}, why)
-        case [Receipt() as in_force]:
-            new = [tp for tp in partitions if tp not in committed]
-            starts = {tp: Earliest() if tp.topic in seen else _late(subscription, tp, missing) for tp in new}
-            return Anchorage(in_force, starts, "new partitions")
-        case _:
-            kept = {tp: At(committed[tp].offset) for tp in partitions if tp in committed}
-            fresh = {tp: Earliest() for tp in partitions if tp not in committed}
-            return Anchorage(Receipt.first(), {**kept, **fresh}, "the group was moved by somebody else")
+    receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
+    ours = [receipt for receipt in receipts if receipt is not None]
+    if not known.committed:
+        why = "the group's offsets vanished: on from the ledger" if known.last_ends else "first contact"
+        return Anchorage(Receipt.first(), _starts(subscription, partitions, known), why, begins_incarnation=True)
+    if len(ours) < len(receipts) or len({receipt.incarnation for receipt in ours}) > 1:
+        return reincarnation(subscription, partitions, known, "the group was moved by somebody else")
+    in_force = max(ours, key=lambda receipt: receipt.number)
+    late = [tp for tp in partitions if tp not in known.committed or _receipt(known.committed[tp]) != in_force]
+    return Anchorage(in_force, _starts(subscription, late, known), "new partitions, or a commit that was cut short")
+
+
+def reincarnation(
+    subscription: Subscription,
+    partitions: Sequence[TopicPartition],
+    known: Known,
+    why: str,
+    lost: Collection[TopicPartition] = (),
+) -> Anchorage:
+    """A new incarnation: all partitions go on where they stand, those whose position is lost at their earliest."""
+    kept = _starts(subscription, [tp for tp in partitions if tp not in lost], known)
+    return Anchorage(Receipt.first(), {**kept, **{tp: Earliest() for tp in lost}}, why, begins_incarnation=True)
+
+
+def _starts(
+    subscription: Subscription, partitions: Collection[TopicPartition], known: Known
+) -> dict[TopicPartition, Start]:
+    seen = {tp.topic for tp in known.committed} | {tp.topic for tp in known.last_ends}
+    starts: dict[TopicPartition, Start] = {}
+    for tp in partitions:
+        settled = known.settled(tp)
+        if settled is not None:
+            starts[tp] = At(settled)
+        elif tp.topic in seen:
+            starts[tp] = Earliest()
+        elif known.committed:
+            starts[tp] = _late(subscription, tp, known.missing)
+        else:
+            starts[tp] = _first(subscription, tp, known.missing)
+    return starts
+
+
+def _receipt(position: Committed) -> Receipt | None:
+    return Receipt.parse(position.metadata)
 
 
 def missing_topics(topics: TopicSelection, existing: Collection[str]) -> frozenset[str]:

@@ -6,13 +6,18 @@ from typing import assert_never
 
 from tidegate.batch import Batch, State
 from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
-from tidegate.errors import BatchFailedError, OverrunError, StaleError
-from tidegate.ports import Clock, Fence, Lake, Ledger, OffsetStore
-from tidegate.positions import ends
+from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError
+from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
+from tidegate.positions import end_epochs, ends
 from tidegate.steps.process import manifest_of
+from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
+
+
+_SWEPT_AFTER_A_COMMIT = 20
+_SETTLED = frozenset({State.EMPTY, State.COMMITTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class Committer:
 
     subscription: Subscription
     offsets: OffsetStore
+    landing: Landing
     lake: Lake
     ledger: Ledger
     clock: Clock
@@ -31,18 +37,24 @@ class Committer:
         Raises BatchFailedError if it isn't processed, OverrunError if its delivery took too long to be
         published, StaleError if somebody else moved the group. Nothing is committed then.
         """
+        batch = self._ready(batch_id)
+        if batch.state not in _SETTLED:
+            with self.offsets.fence() as fence:
+                batch = self._settle(batch, fence)
+        if batch.state is State.EMPTY:
+            log.info("%s was empty: nothing to commit", batch)
+            return None
+        log.info("%s is committed: %s", batch, ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items()))
+        return batch
+
+    def _ready(self, batch_id: str) -> Batch:
+        """The batch as the ledger has it, if it is settled or can be."""
         batch = self.ledger.batch(batch_id)
         match batch.state:
-            case State.EMPTY:
-                log.info("%s was empty: nothing to commit", batch)
-                return None
-            case State.COMMITTED:
-                log.info("%s is committed already", batch)
+            case State.EMPTY | State.COMMITTED | State.PROCESSED | State.PUBLISHED:
                 return batch
-            case State.PROCESSED | State.PUBLISHED:
-                return self._settle(batch)
             case State.LANDED if not batch.landed_records:
-                return self._settle(batch)
+                return batch
             case State.FAILED:
                 raise BatchFailedError(f"{batch} failed in delivery {self.ledger.deliveries(batch.id)}: {batch.reason}")
             case State.ABANDONED:
@@ -55,18 +67,22 @@ class Committer:
             case _:
                 assert_never(batch.state)
 
-    def _settle(self, batch: Batch) -> Batch:
-        with self.offsets.fence() as fence:
-            if self._is_committed(batch, fence):
-                return self._note(batch)
-            if batch.landed_records:
-                batch = self._publish(self.ledger.batch(batch.id))
-                if self._is_committed(batch, fence):
-                    return self._note(batch)
-            fence.commit(ends(batch.ranges), str(batch.next_receipt))
-        batch = self._note(batch)
-        log.info("%s: committed %s", batch, ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items()))
-        return batch
+    def _settle(self, batch: Batch, fence: Fence) -> Batch:
+        """Compare, publish, compare again, commit; whoever finds it done before only notes it."""
+        if self._is_committed(batch, fence):
+            return self._note(batch)
+        batch = self._ready(batch.id)
+        if batch.state in _SETTLED:
+            return batch
+        batch = self._publish(batch)
+        if self._is_committed(batch, fence):
+            return self._note(batch)
+        try:
+            fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges))
+        except StaleError:
+            if not self._is_committed(batch, fence):
+                raise
+        return self._note(batch)
 
     def _is_committed(self, batch: Batch, fence: Fence) -> bool:
         """Compare before set: whether it was done before; StaleError if somebody else moved the group."""
@@ -79,12 +95,18 @@ class Committer:
                 raise StaleError(f"{batch}: {reason}; nothing is committed, the next run abandons the batch")
 
     def _publish(self, batch: Batch) -> Batch:
+        """The batch as it is in the lake: by this call, or by an earlier one, whose ranges are the fact then."""
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
-            if published.ranges != batch.ranges:
-                self._give_way(batch)
             log.info("%s is in the lake already", batch)
-            return self.ledger.move(batch.id, State.PUBLISHED)
+            return batch if batch.state is State.PUBLISHED else self.ledger.adopt(batch.id, published)
+        if batch.state is State.PUBLISHED:
+            raise LostDataError(
+                f"{batch} was published, and {batch.output}/batch_id={batch.id} isn't there any more: put it back, or "
+                "reset the group to where this batch starts, to read it again"
+            )
+        if not batch.landed_records:
+            return batch
         if batch.delivery is None or batch.attempt is None:
             raise AssertionError(f"{batch} is {batch.state} without a delivery")
         manifest = manifest_of(batch, batch.delivery, self.subscription)
@@ -110,14 +132,14 @@ class Committer:
             self.ledger.move(batch.id, State.FAILED, reason)
             raise OverrunError(reason)
 
-    def _give_way(self, batch: Batch) -> None:
-        """The lake holds this batch with other ranges: what is published is the fact, so the plan gives way."""
-        reason = "the lake holds this batch with other ranges, which the next plan takes"
-        self.lake.set_aside(batch.output, batch.id)
-        self.ledger.move(batch.id, State.ABANDONED, reason)
-        raise StaleError(f"{batch}: {reason}; nothing is committed, run again")
-
     def _note(self, batch: Batch) -> Batch:
         batch = self.ledger.move(batch.id, State.COMMITTED)
-        self.lake.clear_staging(batch.output, batch.id)
+        sweep(
+            batch.subscription,
+            batch.output,
+            _SWEPT_AFTER_A_COMMIT,
+            landing=self.landing,
+            lake=self.lake,
+            ledger=self.ledger,
+        )
         return batch

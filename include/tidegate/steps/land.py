@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.batch import Batch, Landed, State
-from tidegate.errors import BrokerUnavailableError, UnavailableError
+from tidegate.errors import BrokerUnavailableError, StaleError, TransitionError, UnavailableError
 from tidegate.ports import Clock, Landing, Ledger, RecordSource
 from tidegate.positions import Range, TopicPartition
 
@@ -45,8 +45,21 @@ def land(
         records={read.at: records for read, records in progress},
         files=writer.files(),
     )
-    batch = ledger.landed(batch_id, member, landed)
+    batch = _report(batch_id, member, landed, landing=landing, ledger=ledger)
     _say(batch, member, landed, dict(zip((r.at for r in share), share, strict=True)), clock.monotonic() - began)
+    return batch
+
+
+def _report(batch_id: str, member: int, landed: Landed, *, landing: Landing, ledger: Ledger) -> Batch:
+    """Report a landing; the files of one that came too late to count are removed again."""
+    mine = {file.uri for file in landed.files}
+    try:
+        batch = ledger.landed(batch_id, member, landed)
+    except (StaleError, TransitionError):
+        landing.remove(mine)
+        raise
+    if batch.state is not State.PLANNED:
+        landing.remove(mine - {file.uri for file in batch.files})
     return batch
 
 

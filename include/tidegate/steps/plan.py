@@ -1,21 +1,25 @@
 """Plan: find out where things stand, wait for records, and freeze what the batch takes."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from tidegate.batch import Batch, State
-from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
-from tidegate.errors import BrokerUnavailableError, LostDataError, StaleError, place
-from tidegate.ports import Clock, Committed, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import Range, TopicPartition, Watermarks, assign, split_cap
-from tidegate.receipt import Receipt
-from tidegate.steps.anchor import Anchorage, anchorage, missing_topics, offsets_of
+from tidegate.batch import Batch
+from tidegate.errors import BrokerUnavailableError, place
+from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.positions import TopicPartition
+from tidegate.steps.anchor import missing_topics
+from tidegate.steps.freeze import batch_of, freeze
+from tidegate.steps.reconcile import Reconciler
+from tidegate.steps.standing import Stander, Standing, Unfinished
+from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.25
+_RECOMMIT_AFTER = timedelta(days=1)  # brokers forget an idle group's offsets after seven days, unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Planner:
     output: str
     source: RecordSource
     offsets: OffsetStore
+    landing: Landing
     ledger: Ledger
     lake: Lake
     clock: Clock
@@ -65,40 +70,33 @@ class Planner:
         self._note_missing(partitions, glance.missing)
         if not partitions:
             return self._wait_or_nothing(deadline, "none of the topics exists yet")
-        committed = self.offsets.committed(partitions)
-        at = anchorage(
-            self.subscription,
-            partitions,
-            committed,
-            missing=glance.missing,
-            last_ends=self.ledger.last_ends(self.subscription.name, self.subscription.consumer.group_id),
-        )
-        if at.unanchored:
-            self._anchor(at, partitions, committed)
-            return None
-        marks = self.source.watermarks(partitions)
-        starts = self._inside({tp: committed[tp].offset for tp in partitions}, marks, at.receipt)
-        if starts is None:
-            return None
-        if not any(marks[tp].end > starts[tp] for tp in partitions):
-            return self._wait_or_nothing(deadline, "there is nothing to read")
-        return self._open(self._freeze(at.receipt, starts, marks), glance.version)
+        match self._stander.stand(partitions, glance):
+            case None:
+                return None
+            case Unfinished() as unfinished:
+                self._take(unfinished, glance)
+                return None
+            case Standing(has_records=True) as standing:
+                return self._open(freeze(self.subscription, self.output, standing), glance)
+            case standing:
+                planned = self._wait_or_nothing(deadline, "there is nothing to read")
+                if planned is not None:
+                    self._look_after(standing, glance)
+                return planned
 
     def _reconcile(self, batch: Batch) -> Plan | None:
-        committed = self.offsets.committed([r.at for r in batch.ranges])
-        match AfterProcessing().reconcile(batch, committed):
-            case GoOn():
-                log.info("%s is open (%s): it is delivered again", batch, batch.state)
-                return Plan(batch, batch.members_with_work() or (0,), f"{batch.state} batch goes on")
-            case Note():
-                log.info("%s was committed, which the ledger didn't know: it is noted", batch)
-                self.ledger.move(batch.id, State.COMMITTED)
-                return None
-            case Abandon(reason):
-                log.warning("%s is abandoned: %s", batch, reason)
-                self.lake.set_aside(batch.output, batch.id)
-                self.ledger.move(batch.id, State.ABANDONED, reason)
-                return None
+        reconciler = Reconciler(self.subscription, self.source, self.offsets, self.ledger, self.lake)
+        again = reconciler.reconcile(batch)
+        if again is None:
+            return None
+        return Plan(again, again.members_with_work() or (0,), f"{again.state} batch goes on")
+
+    def _take(self, unfinished: Unfinished, glance: Glance) -> None:
+        """The ledger lost a batch after it was published: it is opened as the lake has it, to be committed."""
+        batch = batch_of(self.subscription, self.output, unfinished.receipt, unfinished.published.ranges)
+        log.warning("%s is in the lake and the ledger doesn't know it: its commit is finished", batch)
+        self.ledger.open(batch, glance.version)
+        self.ledger.adopt(batch.id, unfinished.published)
 
     def _note_missing(self, partitions: Sequence[TopicPartition], known: frozenset[str]) -> None:
         missing = missing_topics(self.subscription.topics, {tp.topic for tp in partitions}) - known
@@ -110,83 +108,18 @@ class Planner:
             )
             self.ledger.note_missing(self.subscription.name, missing)
 
-    def _anchor(
-        self,
-        at: Anchorage,
-        partitions: Sequence[TopicPartition],
-        seen: Mapping[TopicPartition, Committed],
-    ) -> None:
-        """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll."""
-        positions = offsets_of(at.unanchored, self.source)
-        with self.offsets.fence() as fence:
-            if fence.committed(partitions) != seen:
-                raise StaleError(f"{self._place}: somebody moved the group while its start was determined; run again")
-            fence.commit(positions, str(at.receipt))
-        said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
-        log.info("%s: anchored %s (%s)", self._place, said, at.why)
-
-    def _inside(
-        self, starts: dict[TopicPartition, int], marks: Mapping[TopicPartition, Watermarks], receipt: Receipt
-    ) -> dict[TopicPartition, int] | None:
-        """The starts, if each lies in what its partition holds; None after moving those that don't.
-
-        With `on-data-loss: fail` the first one that doesn't raises LostDataError.
-        """
-        outside = {tp: marks[tp] for tp, at in starts.items() if not marks[tp].earliest <= at <= marks[tp].end}
-        if not outside:
-            return starts
-        for tp, held in outside.items():
-            message = (
-                f"{place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)}, "
-                f"{place(topic=tp.topic, partition=tp.partition, offset=starts[tp])}: the committed position is "
-                f"outside of what the partition holds, [{held.earliest}, {held.end})"
-            )
-            if self.subscription.on_data_loss == "fail":
-                raise LostDataError(
-                    f"{message}; records are lost. Set on-data-loss: reset to go on at the earliest record, "
-                    "or reset the group"
-                )
-            log.error("%s; it goes on at %d (on-data-loss: reset)", message, held.earliest)
-        with self.offsets.fence() as fence:
-            fence.commit({tp: held.earliest for tp, held in outside.items()}, str(receipt))
-        return None
-
-    def _freeze(
-        self,
-        receipt: Receipt,
-        starts: Mapping[TopicPartition, int],
-        marks: Mapping[TopicPartition, Watermarks],
-    ) -> Batch:
-        """The batch that begins at these starts: what the lake holds of it, or as much as the cap lets it take."""
-        subscription = self.subscription
-        group = subscription.consumer.group_id
-        batch_id = receipt.batch_after(subscription.name, group)
-        published = self.lake.published(self.output, batch_id)
-        if published is not None:
-            log.warning("batch %s is in the lake already: its published ranges are taken", batch_id)
-            ranges = published.ranges
-        else:
-            lags = {tp: marks[tp].end - start for tp, start in starts.items()}
-            shares = split_cap(subscription.consumer.max_poll_records, lags, turn=receipt.number)
-            ranges = tuple(
-                Range(tp.topic, tp.partition, start, start + shares.get(tp, 0)) for tp, start in sorted(starts.items())
-            )
-        return Batch(
-            id=batch_id,
-            subscription=subscription.name,
-            group=group,
-            receipt=receipt,
-            ranges=ranges,
-            shares=assign([r.at for r in ranges], subscription.members),
-            output=self.output,
-            partition_by=subscription.processing.partition_by,
-        )
-
-    def _open(self, batch: Batch, version: str) -> Plan:
-        batch = self.ledger.open(batch, version)
+    def _open(self, batch: Batch, glance: Glance) -> Plan:
+        batch = self.ledger.open(batch, glance.version)
         taken = [r for r in batch.ranges if not r.is_empty]
         log.info("%s: planned %s", batch, ", ".join(map(str, taken)))
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
+
+    def _look_after(self, standing: Standing, glance: Glance) -> None:
+        """What a run without records is good for: committing what would expire, sweeping behind a crash."""
+        if glance.committed_at is None or self.clock.now() - glance.committed_at >= _RECOMMIT_AFTER:
+            self._stander.recommit(standing)
+        name = self.subscription.name
+        sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)
 
     def _wait_or_nothing(self, deadline: float, why: str) -> Plan | None:
         if self.clock.monotonic() >= deadline:
@@ -197,6 +130,10 @@ class Planner:
     def _nothing(self, why: str) -> Plan:
         log.info("%s: no batch: %s", self._place, why)
         return Plan(None, (), why)
+
+    @property
+    def _stander(self) -> Stander:
+        return Stander(self.subscription, self.output, self.source, self.offsets, self.ledger, self.lake, self.clock)
 
     @property
     def _place(self) -> str:

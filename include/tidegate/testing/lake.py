@@ -77,6 +77,12 @@ class MemoryLake:
             staged = self.staged[manifest.staging].pop(attempt)
             self.published_attempts[at] = PublishedAttempt(manifest, staged)
 
+    def staged_batches(self, output: str) -> frozenset[str]:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            folders = [uri.rpartition("/")[2] for uri in self.staged if uri.startswith(f"{output}/_staging/")]
+            return frozenset(name.partition("-")[0] for name in (*folders, *self.abandoned))
+
     def set_aside(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:

@@ -1,7 +1,7 @@
 """A landing in memory."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -43,6 +43,15 @@ class MemoryLanding:
         self.manifests[uri] = manifest.to_json()
         self._handed[uri] = manifest
         return uri
+
+    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+        """See `tidegate.ports.Landing`."""
+        return frozenset(uri for uri in self.files if uri.startswith(f"{self._uri}/{subscription}/{batch_id}/"))
+
+    def remove(self, uris: Collection[str]) -> None:
+        """See `tidegate.ports.Landing`."""
+        for uri in uris:
+            self.files.pop(uri, None)
 
     def manifest(self, uri: str) -> Manifest:
         """The manifest that was put there, for a job in this process."""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.ledger import rules
-from tidegate.manifest import Counts, Result
-from tidegate.ports import Glance, Outcome
+from tidegate.manifest import Counts, Published, Result
+from tidegate.ports import Glance, Loss, Outcome
 from tidegate.positions import TopicPartition, ends
 
 
@@ -39,19 +39,47 @@ class MemoryLedger:
         self._writes: dict[str, int] = defaultdict(int)
         self._entries: dict[str, _Entry] = {}  # in the order in which they were opened
         self._missing: dict[str, set[str]] = defaultdict(set)
+        self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
+        self._committed_at: dict[str, datetime] = {}
+        self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._lock = threading.RLock()
 
     def look(self, subscription: str) -> Glance:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
-            missing = frozenset(self._missing[subscription])
-            return Glance(self._version(subscription), found[0] if found else None, missing)
+            return Glance(
+                version=self._version(subscription),
+                open=found[0] if found else None,
+                missing=frozenset(self._missing[subscription]),
+                topic_ids=dict(self._topic_ids[subscription]),
+                committed_at=self._last_commit(subscription),
+            )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
         with self._lock:
             self._missing[subscription].update(topics)
+
+    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._lock:
+            self._topic_ids[subscription].update(ids)
+
+    def note_commit(self, subscription: str, at: datetime) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._lock:
+            self._committed_at[subscription] = at
+
+    def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        with self._lock:
+            for loss in losses:
+                self._losses[subscription].setdefault((loss.topic, loss.partition, loss.position), loss)
+
+    def losses(self, subscription: str) -> tuple[Loss, ...]:
+        """See `tidegate.ports.Ledger`."""
+        return tuple(loss for _, loss in sorted(self._losses[subscription].items()))
 
     def open(self, batch: Batch, version: str) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
@@ -110,6 +138,12 @@ class MemoryLedger:
             lost = rules.fail(entry.batch, _known(entry, delivery), reason)
             return entry.batch if lost == entry.batch else self._changed(entry, lost)
 
+    def adopt(self, batch_id: str, published: Published) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            return self._changed(entry, rules.adopt(entry.batch, published))
+
     def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
@@ -137,6 +171,12 @@ class MemoryLedger:
             newest = self._of(subscription)[:limit]
             return tuple(Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at) for e in newest)
 
+    def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            closed = [e.batch for e in self._of(subscription) if e.closed_at is not None][:newest]
+            return {batch.id: frozenset(file.uri for file in batch.files) for batch in closed}
+
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
@@ -146,6 +186,11 @@ class MemoryLedger:
 
     def _of(self, subscription: str) -> list[_Entry]:
         return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
+
+    def _last_commit(self, subscription: str) -> datetime | None:
+        committed = [e.closed_at for e in self._of(subscription) if e.batch.state is State.COMMITTED]
+        noted = self._committed_at.get(subscription)
+        return max((at for at in (*committed, noted) if at is not None), default=None)
 
     def _version(self, subscription: str) -> str:
         return f"{self._identity}:{self._writes[subscription]}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from tidegate.errors import (
     BrokerUnavailableError,
@@ -86,7 +87,7 @@ class MemoryOffsets:
         if self._members:
             raise GroupInUseError(f"{place(group=self.group)} has live members: {', '.join(self._members)}; stop them")
 
-    def _commit(self, fence: int, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+    def _commit(self, fence: int, positions: Mapping[TopicPartition, Committed], metadata: str) -> None:
         if self._away:
             raise CommitUnknownError(f"{place(group=self.group)}: the broker is away")
         if self._fencing and fence != self._newest:
@@ -94,14 +95,14 @@ class MemoryOffsets:
         self._refuse_members()
         lost, self._lost_answer = self._lost_answer, None
         if lost is not False:
-            taken = {tp: offset for tp, offset in offsets.items() if tp not in self._refusals}
-            self.positions |= {tp: Committed(offset, metadata) for tp, offset in taken.items()}
-            self.commits.append((taken, metadata))
+            taken = {tp: position for tp, position in positions.items() if tp not in self._refusals}
+            self.positions |= taken
+            self.commits.append(({tp: position.offset for tp, position in taken.items()}, metadata))
         if lost is not None:
             raise CommitUnknownError(f"{place(group=self.group)}: the answer never came")
         refused = [
-            f"{place(topic=tp.topic, partition=tp.partition, offset=offset)}: {self._refusals[tp]}"
-            for tp, offset in offsets.items()
+            f"{place(topic=tp.topic, partition=tp.partition, offset=position.offset)}: {self._refusals[tp]}"
+            for tp, position in positions.items()
             if tp in self._refusals
         ]
         if refused:
@@ -119,6 +120,12 @@ class _MemoryFence:
         """See `tidegate.ports.Fence`."""
         return self._store.committed(partitions)
 
-    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
         """See `tidegate.ports.Fence`."""
-        self._store._commit(self._number, offsets, metadata)  # noqa: SLF001 (two halves of one double)
+        positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
+        self._store._commit(self._number, positions, metadata)  # noqa: SLF001 (two halves of one double)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate.errors import BrokerUnavailableError, LostDataError, UnavailableError, place
@@ -14,6 +14,7 @@ from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 
 _CHUNK_RECORDS = 100
 _INTERNAL = "__"
+_LEADER_EPOCH = 0  # topics in memory never change their leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ class MemorySource:
         """See `tidegate.ports.RecordSource`."""
         self._check_reachable()
         return {at: self._offset_at(at, time.timestamp() * 1000) for at in partitions}
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return {topic: topic_id for topic, topic_id in self._topics.ids.items() if topic in topics}
 
     @contextmanager
     def read(self, ranges: Sequence[Range], deadline: float) -> Iterator["MemoryReader"]:
@@ -111,7 +117,7 @@ class MemoryReader:
     def progress(self) -> tuple[tuple[Range, int], ...]:
         """See `tidegate.ports.Reader`."""
         return tuple(
-            (Range(r.topic, r.partition, r.start, self._positions[r.at]), self._counts[r.at]) for r in self._ranges
+            (replace(r, end=self._positions[r.at], end_epoch=_LEADER_EPOCH), self._counts[r.at]) for r in self._ranges
         )
 
     def _read(self, planned: Range) -> Iterator[tuple[ReadRecord, ...]]:

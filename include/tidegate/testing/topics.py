@@ -1,5 +1,6 @@
 """Topics in memory: records, gaps, transactions and their markers, as a broker keeps them."""
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -78,11 +79,13 @@ class MemoryTopics:
     def __init__(self) -> None:
         self.reachable = True
         self.logs: dict[TopicPartition, MemoryPartition] = {}
+        self.ids: dict[str, str] = {}
 
     def create(self, topic: str, partitions: int = 1) -> None:
         """Make a topic; ValueError if it is there."""
         if any(at.topic == topic for at in self.logs):
             raise ValueError(f"topic {topic} exists")
+        self.ids[topic] = uuid.uuid4().hex
         self.add_partitions(topic, partitions)
 
     def add_partitions(self, topic: str, more: int) -> None:
@@ -94,6 +97,7 @@ class MemoryTopics:
     def delete(self, topic: str) -> None:
         """Delete a topic and what it holds."""
         self.logs = {at: log for at, log in self.logs.items() if at.topic != topic}
+        self.ids.pop(topic, None)
 
     def produce(self, topic: str, *records: Record, partition: int = 0) -> int:
         """Append records outside any transaction; the partition's end afterwards."""

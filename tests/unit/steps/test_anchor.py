@@ -4,15 +4,26 @@ import pytest
 from definitions import subscription
 
 from tidegate.errors import LostDataError
+from tidegate.manifest import Published
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
+from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
-from tidegate.steps.anchor import At, AtTime, Earliest, Latest, Start, anchorage, missing_topics
+from tidegate.steps.anchor import At, AtTime, Earliest, Known, Latest, Start, anchorage, missing_topics, reincarnation
 from tidegate.subscription import Cursor, Subscription, TopicNames, TopicPartitions, TopicPattern
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OTHER = TopicPartition("returns", 0)
 RECEIPT = Receipt("incarnation", "b1", 3)
+
+
+def known(
+    committed: dict[TopicPartition, Committed] | None = None,
+    *,
+    published: dict[Receipt, Published] | None = None,
+    last_ends: dict[TopicPartition, int] | None = None,
+    missing: frozenset[str] = frozenset(),
+) -> Known:
+    return Known(committed or {}, published or {}, last_ends or {}, missing)
 
 
 def starts(
@@ -22,8 +33,12 @@ def starts(
     missing: frozenset[str] = frozenset(),
     last_ends: dict[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, Start]:
-    found = anchorage(definition, partitions, committed or {}, missing=missing, last_ends=last_ends or {})
+    found = anchorage(definition, partitions, known(committed, missing=missing, last_ends=last_ends))
     return dict(found.unanchored)
+
+
+def in_lake(*ranges: Range) -> Published:
+    return Published("b", ranges, {}, (), None, None)
 
 
 @pytest.mark.parametrize(("reset", "start"), [("earliest", Earliest()), ("latest", Latest())])
@@ -51,13 +66,13 @@ def test_a_cursor_beats_auto_offset_reset_on_first_contact(cursor: Cursor, start
 
 
 def test_committed_positions_of_ours_need_no_anchor_and_keep_their_receipt() -> None:
-    found = anchorage(subscription(), [P0], {P0: Committed(4, str(RECEIPT))}, missing=(), last_ends={})
+    found = anchorage(subscription(), [P0], known({P0: Committed(4, str(RECEIPT))}))
     assert (found.receipt, found.unanchored) == (RECEIPT, {})
 
 
 def test_a_new_partition_starts_at_its_earliest_record_under_the_receipt_in_force() -> None:
     definition = subscription(consumer={"auto_offset_reset": "latest"})
-    found = anchorage(definition, [P0, P1], {P0: Committed(4, str(RECEIPT))}, missing=(), last_ends={})
+    found = anchorage(definition, [P0, P1], known({P0: Committed(4, str(RECEIPT))}))
     assert (found.receipt, found.unanchored) == (RECEIPT, {P1: Earliest()})
 
 
@@ -83,7 +98,7 @@ def test_a_topic_matched_later_by_a_pattern_starts_at_its_earliest_record() -> N
 
 def test_a_foreign_move_is_honoured_under_a_new_incarnation() -> None:
     committed = {P0: Committed(4), P1: Committed(9, str(RECEIPT))}
-    found = anchorage(subscription(), [P0, P1], committed, missing=(), last_ends={})
+    found = anchorage(subscription(), [P0, P1], known(committed))
     assert found.receipt.incarnation != RECEIPT.incarnation
     assert found.unanchored == {P0: At(4), P1: At(9)}
 
@@ -93,8 +108,48 @@ def test_offsets_that_vanished_go_on_from_the_ledger() -> None:
     assert starts(definition, P0, last_ends={P0: 70}) == {P0: At(70)}
 
 
+def test_a_single_offset_that_vanished_goes_on_from_the_ledger_under_the_receipt_in_force() -> None:
+    found = anchorage(subscription(), [P0, P1], known({P0: Committed(4, str(RECEIPT))}, last_ends={P0: 4, P1: 30}))
+    assert (found.receipt, found.unanchored) == (RECEIPT, {P1: At(30)})
+
+
+def test_a_new_partition_of_a_topic_whose_offsets_vanished_starts_at_its_earliest_record() -> None:
+    definition = subscription(consumer={"auto_offset_reset": "latest"})
+    assert starts(definition, P0, P1, last_ends={P0: 70}) == {P0: At(70), P1: Earliest()}
+
+
+def test_within_an_incarnation_the_newest_receipt_is_in_force_and_the_others_are_anchored_under_it() -> None:
+    older = Receipt("incarnation", "b0", 2)
+    committed = {P0: Committed(4, str(RECEIPT)), P1: Committed(9, str(older))}
+    found = anchorage(subscription(), [P0, P1], known(committed))
+    assert (found.receipt, found.unanchored, found.begins_incarnation) == (RECEIPT, {P1: At(9)}, False)
+
+
+def test_a_commit_that_came_to_some_partitions_only_is_finished_from_the_lake() -> None:
+    older = Receipt("incarnation", "b0", 2)
+    committed = {P0: Committed(4, str(RECEIPT)), P1: Committed(9, str(older))}
+    published = {older: in_lake(Range("orders", 0, 0, 4), Range("orders", 1, 9, 12))}
+    assert anchorage(subscription(), [P0, P1], known(committed, published=published)).unanchored == {P1: At(12)}
+
+
+@pytest.mark.parametrize("at", [9, 8])
+def test_a_partition_that_nobody_moved_goes_on_behind_what_was_published(at: int) -> None:
+    committed = {P0: Committed(1), P1: Committed(at, str(RECEIPT))}
+    published = {RECEIPT: in_lake(Range("orders", 0, 5, 7), Range("orders", 1, 9, 12))}
+    found = anchorage(subscription(), [P0, P1], known(committed, published=published))
+    assert found.unanchored == {P0: At(1), P1: At(12 if at == 9 else at)}
+    assert found.begins_incarnation
+
+
+def test_a_lost_position_starts_at_its_earliest_record_and_the_others_stay() -> None:
+    committed = {P0: Committed(4, str(RECEIPT)), P1: Committed(9, str(RECEIPT))}
+    found = reincarnation(subscription(), [P0, P1], known(committed), "lost", lost=[P1])
+    assert found.unanchored == {P0: At(4), P1: Earliest()}
+    assert found.receipt.incarnation != RECEIPT.incarnation
+
+
 def test_two_first_contacts_never_share_an_incarnation() -> None:
-    drawn = {anchorage(subscription(), [P0], {}, missing=(), last_ends={}).receipt.incarnation for _ in range(100)}
+    drawn = {anchorage(subscription(), [P0], known()).receipt.incarnation for _ in range(100)}
     assert len(drawn) == 100
 
 

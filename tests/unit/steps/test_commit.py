@@ -7,10 +7,12 @@ from tidegate.errors import (
     CommitFailedError,
     CommitUnknownError,
     GroupInUseError,
+    LostDataError,
     OverrunError,
     StaleError,
 )
 from tidegate.positions import TopicPartition
+from tidegate.testing.effects import Effect, watched
 
 P0 = TopicPartition("orders", 0)
 
@@ -147,3 +149,46 @@ def test_a_second_ledger_with_the_same_group_cannot_commit_twice() -> None:
     assert settled.state is State.COMMITTED
     assert world.published() == [(0, 5)]
     assert len(world.offsets.commits) == 2
+
+
+def test_whoever_loses_the_fence_to_one_that_finished_the_commit_finds_it_done() -> None:
+    world = World()
+    batch_id = processed(world)
+    other = world.pipeline()
+
+    class Interrupted(Quiet):
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "fence.commit":
+                other.commit(batch_id)
+
+    batch = watched(world.pipeline(), Interrupted()).commit(batch_id)
+    assert batch is not None
+    assert (batch.state, world.committed(), len(world.offsets.commits)) == (State.COMMITTED, 5, 2)
+
+
+def test_a_published_batch_that_somebody_took_out_of_the_lake_is_not_committed() -> None:
+    world = World()
+    batch_id = processed(world)
+    world.offsets.lose_answer(carried_out=False)
+    with pytest.raises(CommitUnknownError):
+        world.pipeline().commit(batch_id)
+    world.lake.published_attempts.clear()
+    with pytest.raises(LostDataError, match="put it back"):
+        world.pipeline().commit(batch_id)
+    assert world.committed() == 0
+
+
+def test_a_commit_carries_the_leader_epochs_that_were_read() -> None:
+    world = World()
+    world.pipeline().commit(processed(world))
+    assert world.offsets.positions[P0].leader_epoch == 0
+
+
+class Quiet:
+    """A watcher that does nothing."""
+
+    def before(self, effect: Effect) -> None:
+        """Nothing."""
+
+    def after(self, effect: Effect) -> None:
+        """Nothing."""

@@ -3,11 +3,15 @@ import logging
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import LostDataError, StaleError, UnavailableError
+from tidegate.batch import Batch, State
+from tidegate.errors import CommitUnknownError, LostDataError, StaleError, UnavailableError
+from tidegate.manifest import Counts
+from tidegate.ports import Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import TopicNames
+from tidegate.testing.lake import StagedAttempt
+from tidegate.testing.ledger import MemoryLedger
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -123,7 +127,7 @@ def test_a_group_that_somebody_moved_abandons_the_batch_and_honours_the_move() -
     assert batch is not None
     pipeline.process(batch.id)
     world.offsets.reset({P0: 2})
-    following = deliver(pipeline)
+    following = planned(pipeline)
     assert following is not None
     abandoned = world.ledger.batch(batch.id)
     assert abandoned.state is State.ABANDONED
@@ -246,3 +250,160 @@ def test_more_members_than_partitions_are_fine() -> None:
     pipeline = world.pipeline(members=4)
     assert pipeline.plan().members == (0,)
     assert deliver(pipeline) is not None
+
+
+def test_an_open_batch_whose_offsets_vanished_goes_on() -> None:
+    world = World()
+    world.produce(5)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.offsets.expire()
+    world.produce(5)
+    again = deliver(world.pipeline())
+    assert again is not None
+    assert (again.id, again.ranges, world.committed()) == (batch.id, batch.ranges, 5)
+
+
+def test_the_lake_knows_of_a_batch_that_was_published_and_its_ledger_lost_so_nothing_is_delivered_again() -> None:
+    world = World()
+    batch = unfinished(world)
+    world.ledger = MemoryLedger(world.clock.now)
+    world.produce(3)
+    again = deliver(world.pipeline())
+    assert again is not None
+    assert (again.id, again.ranges, again.rows) == (batch.id, batch.ranges, 5)
+    assert (len(world.processor.delivered), world.published()) == (1, [(0, 5)])
+
+
+def test_a_published_batch_is_committed_as_the_lake_has_it_whatever_another_ledger_planned() -> None:
+    world = World()
+    published = unfinished(world)
+    world.ledger = MemoryLedger(world.clock.now)
+    hidden = world.lake.published_attempts.copy()
+    world.lake.published_attempts.clear()
+    world.produce(3)
+    world.topics.add_partitions("orders", 1)
+    world.produce(2, partition=1)
+    planned_anew = planned(world.pipeline())
+    assert planned_anew is not None
+    world.pipeline().process(planned_anew.id)
+    world.lake.published_attempts.update(hidden)
+    batch = world.pipeline().commit(planned_anew.id)
+    assert batch is not None
+    assert (batch.id, batch.ranges, world.committed()) == (published.id, published.ranges, 5)
+    deliver(world.pipeline())
+    assert world.published() == [(0, 5), (5, 8)]
+    assert (world.committed(0), world.committed(1)) == (8, 2)
+
+
+def test_partitions_that_nobody_moved_go_on_behind_what_was_published() -> None:
+    world = World(partitions=2)
+    world.produce(2, partition=1)
+    unfinished(world)
+    world.offsets.reset({P0: 1})
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 1, 5), Range("orders", 1, 2, 2))
+
+
+def test_a_topic_that_was_created_again_fails_naming_its_positions() -> None:
+    world = World()
+    world.produce(5)
+    deliver(world.pipeline())
+    world.topics.delete("orders")
+    world.topics.create("orders")
+    world.produce(9)
+    with pytest.raises(LostDataError, match=r"partition 0, offset 5: .*created again.* \[0, 9\)"):
+        world.pipeline().plan()
+    batch = deliver(world.pipeline(on_data_loss="reset"))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 0, 9),)
+    assert world.ledger.losses("orders") == (Loss("orders", 0, 5, 0, 9),)
+    world.produce(1)
+    assert deliver(world.pipeline()) is not None
+
+
+def test_a_group_that_was_reset_belongs_to_the_topic_that_is_there_now() -> None:
+    world = World()
+    world.produce(5)
+    deliver(world.pipeline())
+    world.topics.delete("orders")
+    world.topics.create("orders")
+    world.produce(9)
+    world.offsets.reset({P0: 2})
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 2, 9),)
+
+
+@pytest.mark.parametrize("trouble", ["expired", "deleted"])
+def test_a_batch_whose_records_went_before_they_landed_is_abandoned_only_if_that_is_allowed(trouble: str) -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    plan = world.pipeline().plan()
+    assert plan.batch is not None
+    if trouble == "expired":
+        world.topics.expire("orders", before=3)
+    else:
+        world.topics.delete("orders")
+    with pytest.raises(LostDataError, match="partition 0, offset 0"):
+        world.pipeline().plan()
+    assert world.ledger.batch(plan.batch.id).state is State.PLANNED
+    following = planned(world.pipeline(on_data_loss="reset"))
+    assert world.ledger.batch(plan.batch.id).state is State.ABANDONED
+    assert (following is None) == (trouble == "deleted")
+    if following is not None:
+        assert following.ranges[0] == Range("orders", 0, 3, 5)
+
+
+def test_records_that_landed_may_expire() -> None:
+    world = World()
+    world.produce(5)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.topics.expire("orders", before=5)
+    assert deliver(world.pipeline()) is not None
+    assert world.published() == [(0, 5)]
+
+
+def test_an_idle_group_is_committed_anew_once_a_day_under_the_receipt_in_force() -> None:
+    world = World()
+    world.produce(5)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    pipeline = world.pipeline(poll_timeout_ms=1000)
+    pipeline.plan()
+    commits = len(world.offsets.commits)
+    for _ in range(3):
+        world.clock.wait(86_400)
+        pipeline.plan()
+        pipeline.plan()
+        commits += 1
+        assert len(world.offsets.commits) == commits
+        assert world.offsets.commits[-1] == ({P0: 5}, str(batch.next_receipt))
+
+
+def test_a_run_without_records_sweeps_behind_a_crash() -> None:
+    world = World()
+    world.produce(5)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    with world.landing.writer("orders", batch.id, 0) as writer:
+        writer.write(())
+    world.landing.files["memory:///landing/orders/" + batch.id + "/member-0/late.parquet"] = ()
+    world.lake.stage(f"{batch.output}/_staging/{batch.id}-late", "a", StagedAttempt(None, Counts(0, 0)))
+    world.pipeline(poll_timeout_ms=1000).plan()
+    assert world.landing.data_files("orders", batch.id) == {file.uri for file in batch.files}
+    assert world.lake.staged_batches(batch.output) == frozenset()
+
+
+def unfinished(world: World) -> Batch:
+    """A batch of five records of partition 0 that was published, and not committed."""
+    world.produce(5)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.pipeline().process(batch.id)
+    world.offsets.lose_answer(carried_out=False)
+    with pytest.raises(CommitUnknownError):
+        world.pipeline().commit(batch.id)
+    return world.ledger.batch(batch.id)

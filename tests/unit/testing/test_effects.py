@@ -32,7 +32,7 @@ def test_a_batch_goes_through_and_each_of_its_effects_is_told() -> None:
     assert batch is not None
     assert batch.state is State.COMMITTED
     assert listener.begun == listener.told
-    order = ["ledger.look", "offsets.committed", "ledger.open", "reader.open", "reader.next", "writer.close"]
+    order = ["offsets.committed", "ledger.open", "reader.open", "reader.next", "writer.close"]
     order += ["ledger.landed", "processor.run", "fence.open", "lake.publish", "fence.commit", "fence.close"]
     assert [effect for effect in dict.fromkeys(reversed(listener.told)) if effect in order][::-1] == order
 

@@ -1,0 +1,40 @@
+"""Freeze: what a batch takes of each partition, decided once."""
+
+from tidegate.batch import Batch
+from tidegate.positions import Range, assign, split_cap
+from tidegate.receipt import Receipt
+from tidegate.steps.standing import Standing
+from tidegate.subscription import Subscription
+
+
+def freeze(subscription: Subscription, output: str, standing: Standing) -> Batch:
+    """The batch that begins where the group stands, and takes as much as `consumer.max.poll.records` lets it."""
+    lags = {tp: standing.marks[tp].end - position.offset for tp, position in standing.committed.items()}
+    shares = split_cap(subscription.consumer.max_poll_records, lags, turn=standing.receipt.number)
+    ranges = tuple(
+        Range(
+            tp.topic,
+            tp.partition,
+            start.offset,
+            start.offset + shares.get(tp, 0),
+            start_epoch=start.leader_epoch,
+            end_epoch=start.leader_epoch,
+        )
+        for tp, start in sorted(standing.committed.items())
+    )
+    return batch_of(subscription, output, standing.receipt, ranges)
+
+
+def batch_of(subscription: Subscription, output: str, receipt: Receipt, ranges: tuple[Range, ...]) -> Batch:
+    """The batch of these ranges that is planned while this receipt is in force, shared out among the members."""
+    group = subscription.consumer.group_id
+    return Batch(
+        id=receipt.batch_after(subscription.name, group),
+        subscription=subscription.name,
+        group=group,
+        receipt=receipt,
+        ranges=ranges,
+        shares=assign([r.at for r in ranges], subscription.members),
+        output=output,
+        partition_by=subscription.processing.partition_by,
+    )

@@ -1,0 +1,76 @@
+"""Reconcile: what became of the open batch, as Kafka, the lake and the ledger tell it."""
+
+import logging
+from dataclasses import dataclass
+
+from tidegate.batch import Batch, State
+from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
+from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
+from tidegate.positions import Range
+from tidegate.steps.loss import Lost, lost_positions
+from tidegate.steps.standing import refuse_loss
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """Reconciles the open batches of one subscription."""
+
+    subscription: Subscription
+    source: RecordSource
+    offsets: OffsetStore
+    ledger: Ledger
+    lake: Lake
+
+    def reconcile(self, batch: Batch) -> Batch | None:
+        """The batch, if it is to be delivered again or its commit finished; None when it takes another look.
+
+        Raises LostDataError if its records are gone before they landed, unless `on-data-loss: reset`.
+        """
+        committed = self.offsets.committed([r.at for r in batch.ranges])
+        match AfterProcessing().reconcile(batch, committed):
+            case GoOn():
+                if not committed:
+                    log.warning("%s: the group's offsets vanished; the ledger knows where it stands", batch)
+                return self._go_on(batch)
+            case Note():
+                log.info("%s was committed, which the ledger didn't know: it is noted", batch)
+                self.ledger.move(batch.id, State.COMMITTED)
+            case Abandon(reason):
+                self._abandon(batch, reason)
+        return None
+
+    def _go_on(self, batch: Batch) -> Batch | None:
+        if batch.state is State.PUBLISHED:
+            return batch
+        published = self.lake.published(batch.output, batch.id)
+        if published is not None:
+            log.warning("%s is in the lake, which the ledger didn't know: it is taken as published", batch)
+            self.ledger.adopt(batch.id, published)
+            return None
+        if batch.state is State.PLANNED and (lost := self._lost(batch)):
+            refuse_loss(self.subscription, lost)
+            self._abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
+            return None
+        log.info("%s is open (%s): it is delivered again", batch, batch.state)
+        return batch
+
+    def _abandon(self, batch: Batch, reason: str) -> None:
+        """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""
+        log.warning("%s is abandoned: %s", batch, reason)
+        self.lake.set_aside(batch.output, batch.id)
+        self.ledger.move(batch.id, State.ABANDONED, reason)
+
+    def _lost(self, batch: Batch) -> list[Lost]:
+        """What of a planned batch can't be read any more."""
+        unread = self._unread(batch)
+        exist = set(self.source.partitions(self.subscription.topics))
+        marks = self.source.watermarks([r.at for r in unread if r.at in exist])
+        gone = {r.topic: "isn't there any more" for r in unread if r.at not in exist}
+        return lost_positions({r.at: Committed(r.start) for r in unread}, marks, gone)
+
+    def _unread(self, batch: Batch) -> list[Range]:
+        members = [member for member in batch.members_with_work() if not self.ledger.reported(batch.id, member)]
+        return [r for member in members for r in batch.share(member)]

@@ -1,0 +1,140 @@
+"""Standing: where a group stands, every partition committed under the receipt in force and within what it holds."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.errors import LostDataError, place
+from tidegate.manifest import Published
+from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
+from tidegate.positions import TopicPartition, Watermarks
+from tidegate.receipt import Receipt
+from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
+from tidegate.steps.loss import Lost, lost_positions, recreated
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The receipt in force, the position of each partition, and what each partition holds."""
+
+    receipt: Receipt
+    committed: Mapping[TopicPartition, Committed]
+    marks: Mapping[TopicPartition, Watermarks]
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there is anything to read."""
+        return any(self.marks[tp].end > position.offset for tp, position in self.committed.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A batch that is in the lake and that nobody but the lake knows of; its offsets are still to be committed."""
+
+    receipt: Receipt
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class Stander:
+    """Finds out where the group of one subscription stands while no batch is open, and sees to it that it may."""
+
+    subscription: Subscription
+    output: str
+    source: RecordSource
+    offsets: OffsetStore
+    ledger: Ledger
+    lake: Lake
+    clock: Clock
+
+    def stand(self, partitions: Sequence[TopicPartition], glance: Glance) -> Standing | Unfinished | None:
+        """Where the group stands, or a batch to finish first; None after a commit, when it takes another look.
+
+        Raises LostDataError for a position whose records are gone, unless `on-data-loss: reset`.
+        """
+        known = self._known(partitions, glance)
+        topic_ids = self.source.topic_ids({tp.topic for tp in partitions})
+        at = anchorage(self.subscription, partitions, known)
+        if at.unanchored:
+            self._anchor(at, partitions, known, topic_ids)
+            return None
+        if at.receipt in known.published:
+            return Unfinished(at.receipt, known.published[at.receipt])
+        standing = Standing(at.receipt, known.committed, self.source.watermarks(partitions))
+        lost = lost_positions(standing.committed, standing.marks, recreated(topic_ids, glance.topic_ids))
+        if lost:
+            self._lose(lost, partitions, known, topic_ids)
+            return None
+        self._note_topics({topic: i for topic, i in topic_ids.items() if topic not in glance.topic_ids})
+        return standing
+
+    def recommit(self, standing: Standing) -> None:
+        """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
+        with self.offsets.fence() as fence:
+            if fence.committed(standing.committed.keys()) != standing.committed:
+                log.info("%s: somebody moved the group, which is idle no more", self._place)
+                return
+            offsets = {tp: position.offset for tp, position in standing.committed.items()}
+            epochs = {tp: p.leader_epoch for tp, p in standing.committed.items() if p.leader_epoch is not None}
+            fence.commit(offsets, str(standing.receipt), epochs)
+        self.ledger.note_commit(self.subscription.name, self.clock.now())
+        log.info("%s: idle: its %d positions were committed anew, so that they don't expire", self._place, len(offsets))
+
+    def _known(self, partitions: Sequence[TopicPartition], glance: Glance) -> Known:
+        name, group = self.subscription.name, self.subscription.consumer.group_id
+        committed = self.offsets.committed(partitions)
+        published: dict[Receipt, Published] = {}
+        for receipt in {Receipt.parse(position.metadata) for position in committed.values()}:
+            found = receipt and self.lake.published(self.output, receipt.batch_after(name, group))
+            if receipt and found:
+                published[receipt] = found
+        return Known(committed, published, self.ledger.last_ends(name, group), glance.missing)
+
+    def _anchor(
+        self, at: Anchorage, partitions: Sequence[TopicPartition], known: Known, topic_ids: Mapping[str, str]
+    ) -> None:
+        """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll."""
+        positions = offsets_of(at.unanchored, self.source)
+        with self.offsets.fence() as fence:
+            if fence.committed(partitions) != known.committed:
+                log.info("%s: somebody moved the group while its start was determined", self._place)
+                return
+            fence.commit(positions, str(at.receipt))
+        self.ledger.note_commit(self.subscription.name, self.clock.now())
+        if at.begins_incarnation:
+            self._note_topics(topic_ids)
+        said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
+        log.info("%s: anchored %s (%s)", self._place, said, at.why)
+
+    def _lose(
+        self, lost: Sequence[Lost], partitions: Sequence[TopicPartition], known: Known, topic_ids: Mapping[str, str]
+    ) -> None:
+        """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""
+        refuse_loss(self.subscription, lost)
+        for one in lost:
+            log.error("%s: %s; it goes on at its earliest record (on-data-loss: reset)", self._place, one)
+        self.ledger.note_losses(self.subscription.name, [one.loss for one in lost])
+        moved: Collection[TopicPartition] = [one.at for one in lost]
+        at = reincarnation(self.subscription, partitions, known, "on-data-loss: reset", lost=moved)
+        self._anchor(at, partitions, known, topic_ids)
+
+    def _note_topics(self, ids: Mapping[str, str]) -> None:
+        if ids:
+            self.ledger.note_topics(self.subscription.name, ids)
+
+    @property
+    def _place(self) -> str:
+        return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+
+
+def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
+    """Raises LostDataError, naming the positions, unless the subscription has `on-data-loss: reset`."""
+    if subscription.on_data_loss == "fail":
+        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
+        raise LostDataError(
+            f"{where}: {'; '.join(map(str, lost))}. Records are lost: set on-data-loss: reset to go on at the earliest "
+            "record of each of these partitions, or reset the group"
+        )
