@@ -2,8 +2,9 @@
 
 A transactional producer with the id `tidegate-<group.id>` commits the offsets; nobody joins the group. Its
 `init_transactions` raises the epoch of that id, so that an older committer's next word is refused, and ends what
-an older one left pending. Measured on Kafka 4.1: 1 s for the first one on a fresh cluster, then 0.06 s; a commit
-takes 0.1 s.
+an older one left pending. Measured on Kafka 4.1: 1 s for the first one on a fresh cluster, then 0.01 s, and half a
+second whenever the client isn't connected when it begins (it tries again after that long), so it is asked for
+something else first; a commit takes 0.05 s.
 """
 
 import time
@@ -30,6 +31,7 @@ from tidegate.positions import TopicPartition
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001 (the client's own codes)
 _FORBIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _SHORTEST_SECONDS = 0.05
+_ANY_TOPIC = "__consumer_offsets"  # each broker knows it; a question for all topics would bring all of them
 
 
 class TransactionalFence:
@@ -50,6 +52,7 @@ class TransactionalFence:
         self._group.refuse_members(self._timeout)
         self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout)
         try:
+            self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
             _until(deadline, self._producer.init_transactions)
         except KafkaException as error:
             raise self._refused(error.args[0], "the fence can't be taken") from None
