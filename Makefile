@@ -38,8 +38,9 @@ static: install
 test: static ## everything: what CI runs
 	@$(BIN)/pytest -q tests
 
-bench: install ## measure landing against plain consume; writes docs/performance.md
+bench: install ## measure landing against plain consume, plan and commit; writes docs/performance.md
 	@$(BIN)/python benchmarks/landing.py --write
+	@$(BIN)/python benchmarks/steps.py --write
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock

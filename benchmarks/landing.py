@@ -6,31 +6,23 @@ fresh process; they take turns, so that whatever else the machine does meets the
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import confluent_kafka
-from rich.console import Console
-from rich.table import Table
-
+from page import Table, show, write
 from records import PARTITIONS, Topic, publish
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
-from tidegate_local.kafka_jars import KAFKA_VERSION, kafka_jars
+from tidegate_local.kafka_jars import kafka_jars
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- figures: written by the benchmark -->", "<!-- end of the figures -->"
 CONSUME_BATCHES = (20_000, 2_000)
 CODECS = ("lz4", "zstd", "snappy")
 
@@ -65,9 +57,10 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(figures.raw, indent=1))
     else:
-        _show(figures)
+        show(_tables(figures))
     if arguments.write:
-        _write(figures, arguments.records, arguments.rounds)
+        command = f"python benchmarks/landing.py --records {arguments.records} --rounds {arguments.rounds}"
+        write("landing", command, _tables(figures))
 
 
 def _figures(bootstrap: str, records: int, rounds: int) -> Figures:
@@ -151,58 +144,13 @@ def _memory(topic: Topic, measure: Measure) -> list[str]:
     ]
 
 
-def _tables(figures: Figures) -> list[tuple[str, list[str], list[list[str]]]]:
+def _tables(figures: Figures) -> list[Table]:
     both = " / ".join(f"consume({batch:,})" for batch in CONSUME_BATCHES)
     return [
-        (f"Records per CPU second; plain consume as {both}", SPEED, figures.speed),
-        ("Codecs, values of 190 bytes without headers, records per CPU second", CODEC, figures.codecs),
-        ("Memory", MEMORY, figures.memory),
+        Table(f"Records per CPU second; plain consume as {both}", SPEED, figures.speed),
+        Table("Codecs, values of 190 bytes without headers, records per CPU second", CODEC, figures.codecs),
+        Table("Memory", MEMORY, figures.memory),
     ]
-
-
-def _show(figures: Figures) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    for title, headings, rows in _tables(figures):
-        table = Table(title=title, title_justify="left")
-        for number, heading in enumerate(headings):
-            table.add_column(heading, justify="right" if number else "left")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
-
-
-def _write(figures: Figures, records: int, rounds: int) -> None:
-    """Replace the figures between the two marks of docs/performance.md."""
-    lines = [
-        BEGIN,
-        "",
-        f"Measured on {_machine()}.",
-        f"`python benchmarks/landing.py --records {records} --rounds {rounds}`",
-    ]
-    for title, headings, rows in _tables(figures):
-        lines += ["", f"{title}:", "", f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
-        lines += [f"| {' | '.join(row)} |" for row in rows]
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + "\n".join([*lines, "", END]) + after, "utf-8")
-
-
-def _machine() -> str:
-    names = (
-        [
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-            if line.startswith("model name")
-        ]
-        if Path("/proc/cpuinfo").exists()
-        else []
-    )
-    processor = names[0] if names else platform.processor() or platform.machine()
-    return (
-        f"{os.cpu_count()} cores of {processor}, {platform.system()}, Python {platform.python_version()}, "
-        f"Kafka {KAFKA_VERSION}, confluent-kafka {version('confluent-kafka')} "
-        f"(librdkafka {confluent_kafka.libversion()[0]}), pyarrow {version('pyarrow')}"
-    )
 
 
 @contextmanager

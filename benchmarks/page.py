@@ -1,0 +1,62 @@
+"""Tables of figures: shown on the terminal, and written into docs/performance.md between marks of their own."""
+
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import confluent_kafka
+from rich import table
+from rich.console import Console
+
+from tidegate_local.kafka_jars import KAFKA_VERSION
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts below their headings; the first column names the row."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+
+
+def show(tables: list[Table]) -> None:
+    """Print the tables."""
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    for one in tables:
+        shown = table.Table(title=one.title, title_justify="left")
+        for number, heading in enumerate(one.headings):
+            shown.add_column(heading, justify="right" if number else "left")
+        for row in one.rows:
+            shown.add_row(*row)
+        console.print(shown)
+
+
+def write(section: str, command: str, tables: list[Table]) -> None:
+    """Replace the figures between the two marks of a section of docs/performance.md."""
+    begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
+    lines = [begin, "", f"Measured on {_machine()}.", f"`{command}`"]
+    for one in tables:
+        lines += ["", f"{one.title}:", "", f"| {' | '.join(one.headings)} |", f"|{'---|' * len(one.headings)}"]
+        lines += [f"| {' | '.join(row)} |" for row in one.rows]
+    before, mark, rest = PAGE.read_text("utf-8").partition(begin)
+    if not mark:
+        raise RuntimeError(f"{PAGE} has no figures of {section}")
+    PAGE.write_text(before + "\n".join([*lines, "", end]) + rest.partition(end)[2], "utf-8")
+
+
+def _machine() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return (
+        f"{os.cpu_count()} cores of {processor}, {platform.system()}, Python {platform.python_version()}, "
+        f"Kafka {KAFKA_VERSION}, confluent-kafka {version('confluent-kafka')} "
+        f"(librdkafka {confluent_kafka.libversion()[0]}), pyarrow {version('pyarrow')}"
+    )
