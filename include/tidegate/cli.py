@@ -174,6 +174,9 @@ def _print_status(status: dict[str, Any]) -> None:
         out.print(f"  {status['unavailable']}", style="red", markup=False)
     if status["positions"]:
         out.print(_table(status["positions"], "topic", "partition", "committed", "end", "lag"))
+    for loss in status["losses"]:
+        said = "  lost: {topic}-{partition} stood at {position} while it held [{earliest}, {end})".format(**loss)
+        out.print(said, style="red", markup=False)
     if status["open"]:
         reason = status["open"]["reason"]
         said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}"

@@ -1,17 +1,17 @@
 """Where a subscription stands: its committed positions and lag, its open batch, its last outcomes."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import BrokerUnavailableError
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Outcome
+from tidegate.ports import Loss, Outcome
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionStatus:
     """One partition: the group's committed offset (None without one) and the end that it could read to now."""
 
     at: TopicPartition
@@ -30,14 +30,15 @@ class Status:
     """A subscription as Kafka and the ledger tell it; `unavailable` says why Kafka told nothing."""
 
     subscription: Subscription
-    standings: tuple[Standing, ...]
+    positions: tuple[PartitionStatus, ...]
     history: tuple[Outcome, ...]
+    losses: tuple[Loss, ...]
     unavailable: str | None = None
 
     @property
     def lag(self) -> int | None:
         """The lag of all partitions together; None where Kafka couldn't be asked."""
-        return None if self.unavailable else sum(s.lag for s in self.standings)
+        return None if self.unavailable else sum(s.lag for s in self.positions)
 
     @property
     def open(self) -> Outcome | None:
@@ -52,10 +53,11 @@ class Status:
             "lag": self.lag,
             "positions": [
                 {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
-                for s in self.standings
+                for s in self.positions
             ],
             "open": outcome_to_json(self.open) if self.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
+            "losses": [asdict(loss) for loss in self.losses],
             "unavailable": self.unavailable,
         }
 
@@ -81,14 +83,15 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     """Ask Kafka and the ledger; without Kafka, what the ledger knows."""
     subscription = pipeline.subscription
     history = pipeline.ledger.history(subscription.name, limit)
+    losses = pipeline.ledger.losses(subscription.name)
     try:
         partitions = pipeline.source.partitions(subscription.topics)
         marks = pipeline.source.watermarks(partitions)
         committed = pipeline.offsets.committed(partitions)
     except BrokerUnavailableError as away:
-        return Status(subscription, (), history, str(away))
-    standings = tuple(
-        Standing(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
+        return Status(subscription, (), history, losses, str(away))
+    positions = tuple(
+        PartitionStatus(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
         for tp in partitions
     )
-    return Status(subscription, standings, history)
+    return Status(subscription, positions, history, losses)

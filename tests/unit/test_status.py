@@ -1,0 +1,49 @@
+import json
+
+from world import World, deliver, planned
+
+from tidegate.positions import TopicPartition
+from tidegate.status import status_of
+
+
+def test_it_says_where_each_partition_stands_and_what_became_of_the_last_batches() -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    deliver(world.pipeline())
+    world.produce(3, partition=1)
+    status = status_of(world.pipeline(), 10)
+    assert [(p.at, p.committed, p.end, p.lag) for p in status.positions] == [
+        (TopicPartition("orders", 0), 5, 5, 0),
+        (TopicPartition("orders", 1), 0, 3, 3),
+    ]
+    assert (status.lag, status.open, [o.batch.state for o in status.history]) == (3, None, ["committed"])
+    assert json.loads(json.dumps(status.to_json()))["batches"][0]["records"] == 5
+
+
+def test_it_names_the_open_batch() -> None:
+    world = World()
+    world.produce(5)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    assert status_of(world.pipeline(), 10).to_json()["open"]["batch_id"] == batch.id
+
+
+def test_it_names_lost_positions() -> None:
+    world = World()
+    world.pipeline().plan()
+    world.produce(9)
+    world.topics.expire("orders", before=4)
+    deliver(world.pipeline(on_data_loss="reset"))
+    lost = {"topic": "orders", "partition": 0, "position": 0, "earliest": 4, "end": 9}
+    assert status_of(world.pipeline(), 10).to_json()["losses"] == [lost]
+
+
+def test_without_kafka_it_says_what_the_ledger_knows() -> None:
+    world = World()
+    world.produce(5)
+    deliver(world.pipeline())
+    world.topics.reachable = False
+    status = status_of(world.pipeline(), 10)
+    assert status.lag is None
+    assert "unreachable" in (status.unavailable or "")
+    assert len(status.history) == 1
