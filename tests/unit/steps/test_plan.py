@@ -4,7 +4,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.batch import Batch, State
-from tidegate.errors import CommitUnknownError, LostDataError, StaleError, UnavailableError
+from tidegate.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
 from tidegate.manifest import Counts
 from tidegate.ports import Loss
 from tidegate.positions import Range, TopicPartition
@@ -306,6 +306,56 @@ def test_partitions_that_nobody_moved_go_on_behind_what_was_published() -> None:
     assert batch.ranges == (Range("orders", 0, 1, 5), Range("orders", 1, 2, 2))
 
 
+@pytest.mark.parametrize("lose_ledger", [False, True])
+def test_a_commit_that_came_to_some_partitions_only_is_finished(lose_ledger: bool) -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    world.produce(2, partition=1)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.pipeline().process(batch.id)
+    world.offsets.refuse(P1, "broken")
+    with pytest.raises(CommitFailedError):
+        world.pipeline().commit(batch.id)
+    assert (world.committed(0), world.committed(1)) == (5, 0)
+    world.offsets._refusals.clear()
+    if lose_ledger:
+        world.ledger = MemoryLedger(world.clock.now)
+    world.produce(1)
+    world.produce(1, partition=1)
+    deliver(world.pipeline())
+    deliver(world.pipeline())
+    assert (world.committed(0), world.committed(1)) == (6, 3)
+    assert in_lake(world) == [(0, n) for n in range(6)] + [(1, n) for n in range(3)]
+
+
+@pytest.mark.parametrize("lose_ledger", [False, True])
+def test_a_partial_reset_repeats_that_partition_alone(lose_ledger: bool) -> None:
+    world = World(partitions=2)
+    world.produce(2, partition=1)
+    unfinished(world)
+    world.offsets.reset({P0: 3})
+    if lose_ledger:
+        world.ledger = MemoryLedger(world.clock.now)
+    deliver(world.pipeline())
+    assert (world.committed(0), world.committed(1)) == (5, 2)
+    assert in_lake(world) == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 3), (0, 4), (0, 4), (1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("lose_ledger", [False, True])
+def test_a_partition_that_appears_before_a_redelivery_waits_for_the_next_batch(lose_ledger: bool) -> None:
+    world = World()
+    unfinished(world)
+    world.topics.add_partitions("orders", 1)
+    world.produce(3, partition=1)
+    if lose_ledger:
+        world.ledger = MemoryLedger(world.clock.now)
+    for _ in range(2):
+        deliver(world.pipeline())
+    assert (world.committed(0), world.committed(1)) == (5, 3)
+    assert in_lake(world) == [(0, n) for n in range(5)] + [(1, n) for n in range(3)]
+
+
 def test_a_topic_that_was_created_again_fails_naming_its_positions() -> None:
     world = World()
     world.produce(5)
@@ -395,6 +445,13 @@ def test_a_run_without_records_sweeps_behind_a_crash() -> None:
     world.pipeline(poll_timeout_ms=1000).plan()
     assert world.landing.data_files("orders", batch.id) == {file.uri for file in batch.files}
     assert world.lake.staged_batches(batch.output) == frozenset()
+
+
+def in_lake(world: World) -> list[tuple[int, int]]:
+    """(partition, offset) of every record in the lake, in order."""
+    batches = [published.manifest.batch for published in world.lake.published_attempts.values()]
+    records = [record for batch in batches for file in batch.files for record in world.landing.files[file.uri]]
+    return sorted((record.partition, record.offset) for record in records)
 
 
 def unfinished(world: World) -> Batch:
