@@ -4,10 +4,11 @@ import os
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,12 +22,22 @@ START_SECONDS = 90
 _TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
 
 
+@dataclass(frozen=True)
+class Listener:
+    """One more port of a broker, under a name in capital letters; clients are told to come to `advertised_port`."""
+
+    name: str
+    port: int
+    advertised_port: int
+    security: Literal["PLAINTEXT", "SASL_PLAINTEXT"] = "PLAINTEXT"
+
+
 class Broker:
     """A broker that starts when this object is made, and answers at `bootstrap_servers` after `wait`.
 
-    `data` is the folder for all it writes; a broker on the data of an earlier one goes on with it. `properties` are
-    broker properties, under Kafka's names, that overrule those chosen here. As a context manager it waits first
-    and stops last.
+    `data` is the folder for all it writes; a broker on the data of an earlier one goes on with it. `listeners` are
+    ports beside its own. `properties` are broker properties, under Kafka's names, that overrule those chosen here.
+    `cluster_id` is drawn unless it is given. As a context manager it waits first and stops last.
     """
 
     def __init__(
@@ -37,7 +48,9 @@ class Broker:
         data: Path,
         port: int | None = None,
         heap: str = "1g",
+        listeners: Sequence[Listener] = (),
         properties: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self.port = port or free_port()
         self.bootstrap_servers = f"{HOST}:{self.port}"
@@ -51,7 +64,9 @@ class Broker:
             "-cp",
             f"{jars.resolve()}{os.sep}*",
         ]
+        self._listeners = tuple(listeners)
         self._properties = dict(properties or {})
+        self._cluster_id = cluster_id or new_cluster_id()
         self._server = self._start()
 
     def __enter__(self) -> Self:
@@ -100,14 +115,14 @@ class Broker:
     def _write_settings(self) -> Path:
         self._data.mkdir(parents=True, exist_ok=True)
         properties = broker_properties(self._data / "log", port=self.port, controller_port=free_port())
-        lines = [f"{name}={value}\n" for name, value in (properties | self._properties).items()]
+        properties |= listener_properties(properties["listeners"], self.port, self._listeners) | self._properties
+        lines = [f"{name}={value}\n" for name, value in properties.items()]
         settings = self._data / "server.properties"
         settings.write_text("".join(lines), encoding="utf-8")
         return settings
 
     def _format(self, settings: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(settings)]
         ended = subprocess.run(command, cwd=self._data, capture_output=True, text=True, check=False, timeout=60)
         if ended.returncode:
             raise ServerFailedError(
@@ -122,6 +137,25 @@ class Broker:
             return bool(admin.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
+
+
+def new_cluster_id() -> str:
+    """Return an id that no other cluster has, as Kafka's own tool draws it."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+
+
+def listener_properties(own: str, port: int, more: Sequence[Listener]) -> dict[str, str]:
+    """Return what adds listeners to a broker's own ones, whose clients come to `port`; nothing to add is nothing."""
+    if not more:
+        return {}
+    clients = (Listener("PLAINTEXT", port, port), *more)
+    protocols = {"CONTROLLER": "PLAINTEXT"} | {each.name: each.security for each in clients}
+    return {
+        "listeners": ",".join([own, *(f"{each.name}://{HOST}:{each.port}" for each in more)]),
+        "advertised.listeners": ",".join(f"{each.name}://{HOST}:{each.advertised_port}" for each in clients),
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
 
 
 def broker_properties(log: Path, *, port: int, controller_port: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from tidegate.errors import BrokerUnavailableError, LostDataError
 from tidegate.kafka.source import KafkaSource
@@ -30,6 +30,7 @@ class World(Protocol):
 
     def topic(self, partitions: int = 1) -> str: ...
     def add_partition(self, topic: str, total: int) -> None: ...
+    def make_anew(self, topic: str) -> None: ...
     def produce(self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1) -> None: ...
     def transaction(self, topic: str, *values: bytes, end: str) -> None: ...
     def expire(self, topic: str, before: int) -> None: ...
@@ -50,6 +51,10 @@ class MemoryWorld:
     def add_partition(self, topic: str, total: int) -> None:
         self.topics.add_partitions(topic, 1)
         assert sum(at.topic == topic for at in self.topics.logs) == total
+
+    def make_anew(self, topic: str) -> None:
+        self.topics.delete(topic)
+        self.topics.create(topic)
 
     def produce(self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1) -> None:
         self.topics.produce(topic, *(Record(v, timestamp=timestamp) for v in values), partition=partition)
@@ -79,11 +84,40 @@ class KafkaWorld:
     def __init__(self, bootstrap: str, admin: AdminClient, topic: Callable[..., str], stack: ExitStack) -> None:
         self._bootstrap = bootstrap
         self._admin = admin
-        self.topic = topic
+        self._make = topic
         self._stack = stack
+
+    def topic(self, partitions: int = 1) -> str:
+        name = self._make(partitions)
+        self._wait_for(name, partitions)
+        return name
 
     def add_partition(self, topic: str, total: int) -> None:
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(SECONDS)
+        self._wait_for(topic, total)
+
+    def make_anew(self, topic: str) -> None:
+        self._admin.delete_topics([topic])[topic].result(SECONDS)
+        self._wait_for(topic, 0)
+        self._make(name=topic)
+        self._wait_for(topic, 1)
+
+    def _wait_for(self, topic: str, partitions: int) -> None:
+        """A broker hears a moment after the controller what was created or deleted."""
+        self._wait(lambda: self._partitions(topic) == partitions)
+
+    def _partitions(self, topic: str) -> int:
+        found = self._admin.list_topics(timeout=SECONDS).topics.get(topic)
+        return len(found.partitions) if found else 0
+
+    def _end(self, topic: str) -> int:
+        (found,) = self._admin.list_offsets({KafkaPartition(topic, 0): OffsetSpec.latest()}).values()
+        return int(found.result(SECONDS).offset)
+
+    def _wait(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, "waited in vain"
 
     def produce(self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1) -> None:
         producer = Producer({"bootstrap.servers": self._bootstrap})
@@ -101,7 +135,9 @@ class KafkaWorld:
         if end == "open":
             self._stack.callback(producer.abort_transaction, SECONDS)
         else:
+            before = self._end(topic)
             {"commit": producer.commit_transaction, "abort": producer.abort_transaction}[end](SECONDS)
+            self._wait(lambda: self._end(topic) > before)  # a marker is written a moment later
 
     def expire(self, topic: str, before: int) -> None:
         partition = KafkaPartition(topic, 0, before)
@@ -217,6 +253,38 @@ def test_offsets_at_a_time_are_the_first_at_or_after_it(world: World) -> None:
     assert offset(31) == {at: 3, other: 0}
 
 
+def test_each_topic_has_an_id_and_a_missing_one_has_none(world: World) -> None:
+    one, two, source = world.topic(), world.topic(2), world.source()
+    ids = source.topic_ids([one, "nowhere", two])
+    assert set(ids) == {one, two}
+    assert ids[one] != ids[two]
+    world.produce(one, b"r")
+    assert source.topic_ids([one]) == {one: ids[one]}
+    assert source.topic_ids([]) == source.topic_ids(["nowhere"]) == {}
+
+
+def test_a_topic_that_was_made_anew_has_another_id(world: World) -> None:
+    topic, source = world.topic(), world.source()
+    before = source.topic_ids([topic])
+    world.make_anew(topic)
+    after = source.topic_ids([topic])
+    assert set(before) == set(after) == {topic}
+    assert before != after
+
+
+def test_a_range_keeps_the_leader_epoch_of_its_start_and_ends_under_no_older_one(world: World) -> None:
+    topic = world.topic(3)
+    for partition in range(3):
+        world.produce(topic, *numbers(0, 5), partition=partition)
+    planned = [Range(topic, 0, 1, 5, start_epoch=0), Range(topic, 1, 2, 9), Range(topic, 2, 3, 3, start_epoch=0)]
+    with world.source().read(planned, world.now() + SHORT) as reader:
+        for _ in reader:
+            pass
+    read_to = [r for r, _ in reader.progress()]
+    assert [(r.end, r.start_epoch) for r in read_to] == [(5, 0), (5, None), (3, 0)]
+    assert all(r.end_epoch in {0, None} for r in read_to)
+
+
 def test_exactly_the_ranges_are_read(world: World) -> None:
     topic = world.topic(3)
     for partition in range(3):
@@ -309,4 +377,6 @@ def test_nobody_answers(world: World) -> None:
         source.watermarks([at])
     with pytest.raises(BrokerUnavailableError):
         source.offsets_at([at], datetime.now(UTC))
+    with pytest.raises(BrokerUnavailableError):
+        source.topic_ids(["flights"])
     assert read(world, source, [Range("flights", 0, 4, 9)], SHORT) == ([], {0: (4, 0)})

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from tidegate.batch import Landed
 from tidegate.errors import LostDataError, UnavailableError
@@ -158,6 +158,36 @@ def test_compacted_records_leave_gaps_and_the_position_still_reaches_the_end(
         records = landed.records[TopicPartition(name, 0)]
     assert 0 < records < end
     assert len(bench.rows(landed)) == records
+
+
+class Forgetful(Consumer):
+    """A client that loses its first end-of-partition event."""
+
+    forgot = False
+
+    def consume(self, *args: Any) -> list[Message]:
+        messages: list[Message] = super().consume(*args)
+        kept = [message for message in messages if self.forgot or not message.error()]
+        self.forgot = self.forgot or len(kept) < len(messages)
+        return kept
+
+
+def test_a_partition_that_stands_still_is_fetched_anew(
+    bench: Bench, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    producer = Producer({"bootstrap.servers": bench.servers, "transactional.id": name})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(name, b"v", partition=0)
+    producer.commit_transaction(SECONDS)
+    monkeypatch.setattr("tidegate.kafka.source.Consumer", Forgetful)
+    monkeypatch.setattr("tidegate.kafka.reader._PATIENCE_SECONDS", 1.0)
+    began = time.monotonic()
+    landed = bench.land([Range(name, 0, 0, 2)])
+    assert landed.records == {TopicPartition(name, 0): 1}
+    assert landed.ranges == (Range(name, 0, 0, 2),)
+    assert 1 < time.monotonic() - began < SECONDS / 2
 
 
 def test_an_unreadable_record_batch_is_lost_data_at_its_position(

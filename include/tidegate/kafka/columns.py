@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
+from tidegate.errors import LostDataError, place
+
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
@@ -102,8 +104,20 @@ def only(batch: pa.RecordBatch, wanted: Bools) -> pa.RecordBatch:
 
 
 def headers(messages: Sequence[Message]) -> pa.ListArray:
-    """The headers of n messages, repeated keys kept, in their order."""
-    found = list(map(Message.headers, messages))
+    """The headers of n messages, repeated keys kept, in their order.
+
+    Raises LostDataError, naming the position, for a header whose name isn't UTF-8: Kafka's protocol demands it, and
+    the client can't hand over any header of such a record.
+    """
+    found: list[Sequence[tuple[str, bytes | None]]] = []
+    try:
+        found.extend(map(Message.headers, messages))
+    except (SystemError, UnicodeDecodeError) as error:
+        culprit = messages[len(found)]  # not to be asked again: it would hand out a list with a hole
+        where = place(topic=culprit.topic(), partition=culprit.partition(), offset=culprit.offset())
+        raise LostDataError(
+            f"{where}: the name of a header isn't UTF-8, so the record can't be read; move the group past it"
+        ) from error
     if not any(found):
         return pa.nulls(len(found), HEADERS)
     if not all(found):

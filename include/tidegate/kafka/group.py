@@ -119,7 +119,7 @@ class Group:
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": longest,
-            "socket.timeout.ms": longest,  # the client refuses a longer one
+            "socket.timeout.ms": max(10, int(timeout * 1000)),  # else a call outlasts its own timeout
         }
         return self._connect(Producer, {**self._client, **own})
 
@@ -184,21 +184,23 @@ class Group:
     @contextmanager
     def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
         """An admin client that the group's coordinator has just answered, and the live members that it named."""
+        seconds = _TRY_SECONDS
         deadline = time.monotonic() + timeout
         while True:
             with self._connect(AdminClient, self._client) as admin:
-                members = self._members(admin, deadline)
+                members = self._members(admin, deadline, seconds)
                 if members is not None:
                     yield admin, members
                     return
             time.sleep(_PAUSE_SECONDS)
+            seconds *= 2  # a slow network answers nothing within a short time, however often it is asked
 
-    def _members(self, admin: AdminClient, deadline: float) -> tuple[str, ...] | None:
+    def _members(self, admin: AdminClient, deadline: float, seconds: float) -> tuple[str, ...] | None:
         """The live members, as a person would look for them; None if it is worth asking once more.
 
         A lookup of the coordinator can get lost while a client comes up, so no request gets all the time.
         """
-        seconds = min(_left(deadline), _TRY_SECONDS)
+        seconds = min(_left(deadline), seconds)
         try:
             futures = admin.describe_consumer_groups([self.id], request_timeout=seconds)
             members = next(iter(futures.values())).result().members

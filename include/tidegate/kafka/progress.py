@@ -78,9 +78,15 @@ class Progress:
         """The number of partitions that aren't read to their range's end."""
         return int(np.count_nonzero(self._positions < self._ends))
 
-    def unfinished(self) -> tuple[TopicPartition, ...]:
-        """The partitions that aren't read to their range's end, in the order of the ranges."""
-        return tuple(self._ranges[slot].at for slot in np.flatnonzero(self._positions < self._ends))
+    @property
+    def positions(self) -> Int64s:
+        """The next offset to read, by slot; as it is now."""
+        return self._positions.copy()
+
+    def unfinished(self, among: Bools | None = None) -> tuple[TopicPartition, ...]:
+        """The partitions (among these slots) that aren't read to their range's end, in the order of the ranges."""
+        wanted = self._positions < self._ends
+        return tuple(self._ranges[slot].at for slot in np.flatnonzero(wanted if among is None else wanted & among))
 
     def result(self) -> tuple[tuple[Range, int], ...]:
         """For each planned range: as far as it was read, and how many records that part held.
@@ -95,3 +101,29 @@ class Progress:
 
     def _end_epoch(self, planned: Range, position: int) -> int | None:
         return planned.start_epoch if position == planned.start else self._epochs.get(planned.at)
+
+
+class Standstill:
+    """Which unfinished partitions haven't moved for `patience` seconds; each is named again after twice the time.
+
+    A client can lose an end-of-partition event, or fetch the same thing for ever: the position tells, no error does.
+    """
+
+    def __init__(self, progress: Progress, now: float, patience: float) -> None:
+        self._progress = progress
+        self._patience = patience
+        self._seen = progress.positions
+        self._pauses = np.full(len(self._seen), patience)
+        self._due = now + self._pauses
+
+    def overdue(self, now: float) -> tuple[TopicPartition, ...]:
+        """Those to be woken now, on the same clock as before."""
+        positions = self._progress.positions
+        moved = positions != self._seen
+        self._seen = positions
+        self._pauses[moved] = self._patience
+        self._due[moved] = now + self._patience
+        late = self._due <= now
+        self._pauses[late] *= 2
+        self._due[late] = now + self._pauses[late]
+        return self._progress.unfinished(late)

@@ -1,22 +1,27 @@
 """Read exactly the planned ranges, until each is at its end or the deadline has passed."""
 
 import gc
+import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from tidegate.errors import place
 from tidegate.kafka import columns
 from tidegate.kafka.events import END_OF_PARTITION, Complaints, judge
-from tidegate.kafka.progress import Progress
+from tidegate.kafka.progress import Progress, Standstill
 from tidegate.positions import Range, TopicPartition
+
+log = logging.getLogger(__name__)
 
 _FIRST_MESSAGES = 16
 _MOST_MESSAGES = 2_000  # up to 4,000 cost the same; more leave the processor's cache
 _CHUNK_BYTES = 4 << 20
+_PATIENCE_SECONDS = 10.0  # a partition that stands still for so long is fetched anew
 _WAIT_SECONDS = 0.05  # consume() waits this long for a full chunk, so that the last one isn't held back longer
 
 
@@ -49,8 +54,14 @@ class RangeReader:
         when a broker refuses the client.
         """
         wanted = _FIRST_MESSAGES
-        while self._reading and (left := self._deadline - time.monotonic()) > 0:
-            chunk = self._next_chunk(wanted, min(left, _WAIT_SECONDS))
+        now = time.monotonic()
+        standstill = Standstill(self._progress, now, _PATIENCE_SECONDS)
+        look = now + _PATIENCE_SECONDS
+        while self._reading and (now := time.monotonic()) < self._deadline:
+            if now >= look:
+                self._fetch_anew(standstill.overdue(now))
+                look = now + _PATIENCE_SECONDS / 4
+            chunk = self._next_chunk(wanted, min(self._deadline - now, _WAIT_SECONDS))
             if chunk:
                 yield chunk
                 wanted = _next_number(wanted, chunk)
@@ -95,6 +106,17 @@ class RangeReader:
             self._progress.reached(at, event.offset())
         elif at in self._reading and (error := judge(event, self._consumer, self._progress.position(at))):
             raise error
+
+    def _fetch_anew(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the client forget what it has of these partitions and begin again where the reading stands."""
+        for at in partitions:
+            position = self._progress.position(at)
+            where = place(topic=at.topic, partition=at.partition, offset=position)
+            log.info("%s: nothing has come for a while; it is fetched anew", where)
+            try:
+                self._consumer.seek(KafkaPartition(*at, position))
+            except KafkaException as error:
+                log.info("%s: it can't be fetched anew yet (%s)", where, error.args[0].str())
 
     def _release_finished(self) -> None:
         if self._progress.unfinished_count < len(self._reading):

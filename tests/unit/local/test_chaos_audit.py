@@ -1,0 +1,95 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records
+
+CLEAN = Evidence(
+    acknowledged=records([0, 1, 2, 5], [0, 1, 0, 3]),
+    uncertain=records([3, 4], [2, 2]),
+    lake=records([5, 1, 0, 2, 3], [3, 1, 0, 0, 2]),
+    committed={0: 2, 1: 1, 2: 1, 3: 1},
+    ends={0: 2, 1: 1, 2: 1, 3: 1},
+    landed=frozenset({"/landing/b1/a.parquet"}),
+    named=frozenset({"/landing/b1/a.parquet", "/landing/b0/gone.parquet"}),
+)
+NOTHING = np.array([], np.int64)
+
+
+def in_lake(*more: int) -> Evidence:
+    return replace(CLEAN, lake=np.append(CLEAN.lake, more))
+
+
+PLANTED: list[tuple[str, Callable[[], Evidence], dict[str, int], str]] = [
+    ("a loss", lambda: replace(CLEAN, lake=CLEAN.lake[1:]), {"losses": 1}, "lost: number 5 of partition 3"),
+    ("all lost", lambda: replace(CLEAN, lake=NOTHING), {"losses": 4}, "lost: number 0 of partition 0"),
+    ("a duplicate", lambda: in_lake(record(1, 1)), {"duplicates": 1}, "doubled: number 1 of partition 1"),
+    ("tripled", lambda: in_lake(record(1, 1), record(1, 1)), {"duplicates": 2}, "doubled: number 1 of partition 1"),
+    ("an uncertain one twice", lambda: in_lake(record(3, 2)), {"duplicates": 1}, "doubled: number 3 of partition 2"),
+    ("an aborted record", lambda: in_lake(record(9, 2)), {"strangers": 1}, "strange: number 9 of partition 2"),
+    ("another partition's", lambda: in_lake(record(1, 2)), {"strangers": 1}, "strange: number 1 of partition 2"),
+    (
+        "a lag",
+        lambda: replace(CLEAN, ends={**CLEAN.ends, 2: 4}),
+        {"lag": 3},
+        "lag: partition 2 is committed at 1 of 4",
+    ),
+    (
+        "a commit beyond the end",
+        lambda: replace(CLEAN, committed={**CLEAN.committed, 1: 3}),
+        {"lag": 2},
+        "lag: partition 1 is committed at 3 of 1",
+    ),
+    (
+        "never committed",
+        lambda: replace(CLEAN, committed={0: 2, 1: 1, 2: 1}),
+        {"lag": 1},
+        "lag: partition 3 is committed at None of 1",
+    ),
+    ("an open batch", lambda: replace(CLEAN, open_batches=["b7"]), {"open_batches": 1}, "open: batch b7"),
+    (
+        "an orphan in the landing",
+        lambda: replace(CLEAN, landed=CLEAN.landed | {"/landing/b1/b.parquet"}),
+        {"orphans": 1},
+        "orphan: /landing/b1/b.parquet",
+    ),
+    (
+        "an orphan in the staging",
+        lambda: replace(CLEAN, staged=["/lake/_staging/b1-x"]),
+        {"orphans": 1},
+        "orphan: /lake/_staging/b1-x",
+    ),
+]
+
+
+def test_nothing_is_wrong_where_each_acknowledged_record_is_there_once() -> None:
+    assert audit(CLEAN) == Verdict(losses=0, duplicates=0, strangers=0, lag=0, open_batches=0, orphans=0)
+    assert audit(CLEAN).is_clean
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_uncertain_record_may_be_there_or_not(number: int) -> None:
+    lake = records([5, 1, 0, 2, 3, 4][: 4 + number], [3, 1, 0, 0, 2, 2][: 4 + number])
+    assert audit(replace(CLEAN, lake=lake)).is_clean
+
+
+@pytest.mark.parametrize(("what", "found", "numbers", "example"), PLANTED, ids=[planted[0] for planted in PLANTED])
+def test_what_was_planted_is_found(
+    what: str, found: Callable[[], Evidence], numbers: dict[str, int], example: str
+) -> None:
+    verdict = audit(found())
+
+    assert not verdict.is_clean, what
+    clean = dict.fromkeys(("losses", "duplicates", "strangers", "lag", "open_batches", "orphans"), 0)
+    assert {name: getattr(verdict, name) for name in clean} == clean | numbers
+    assert verdict.examples[0] == example
+
+
+def test_of_many_losses_a_few_are_named() -> None:
+    numbers = np.arange(1000)
+    verdict = audit(replace(CLEAN, acknowledged=records(numbers, numbers % 4), lake=NOTHING))
+
+    assert verdict.losses == 1000
+    assert len(verdict.examples) == 20

@@ -1,0 +1,74 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import psutil
+import pytest
+
+DRIVER = [sys.executable, "-S", "-m", "tidegate_local.chaos.driver"]
+INCLUDE = Path(__file__).parents[3] / "include"
+_PAUSE = Event()
+
+
+def manifest(folder: Path) -> str:
+    landed = folder / "landed.parquet"
+    landed.write_bytes(b"as it landed")
+    document = {
+        "batch_id": "b1",
+        "delivery": {"token": "t"},
+        "records": 1,
+        "staging": f"file://{folder}/_staging/b1-t",
+        "files": [{"uri": f"file://{landed}"}],
+    }
+    (folder / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
+    return f"file://{folder}/manifest.json"
+
+
+def drive(folder: Path, *options: str, keeper: int | None = None) -> int:
+    command = [*DRIVER, "--keeper", str(keeper or os.getpid()), *options, manifest(folder)]
+    environment = os.environ | {"PYTHONPATH": str(INCLUDE)}
+    return subprocess.run(command, env=environment, check=False, timeout=60).returncode
+
+
+def copied(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.glob("_staging/b1-t/*/part-00000.parquet")]
+
+
+def gone() -> int:
+    ended = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def drivers(folder: Path) -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [each for each in found if f"file://{folder}/manifest.json" in (each.info["cmdline"] or [])]
+
+
+def test_it_copies_and_leaves_a_result(tmp_path: Path) -> None:
+    assert drive(tmp_path) == 0
+    assert copied(tmp_path) == [b"as it landed"]
+
+
+def test_one_that_lives_on_fails_at_once_and_copies_later(tmp_path: Path) -> None:
+    assert drive(tmp_path, "--late", "0.5") == 1
+    assert copied(tmp_path) == []
+    deadline = monotonic() + 30
+    while not copied(tmp_path) or drivers(tmp_path):
+        assert monotonic() < deadline
+        _PAUSE.wait(0.02)
+    assert copied(tmp_path) == [b"as it landed"]
+
+
+@pytest.mark.parametrize("options", [("--work", "60"), ("--late", "60")])
+def test_it_ends_without_a_copy_when_nobody_keeps_it_any_more(options: tuple[str, ...], tmp_path: Path) -> None:
+    assert drive(tmp_path, *options, keeper=gone()) == 1
+    deadline = monotonic() + 30
+    while drivers(tmp_path):
+        assert monotonic() < deadline
+        _PAUSE.wait(0.02)
+    assert copied(tmp_path) == []

@@ -1,0 +1,36 @@
+from itertools import islice
+
+import pytest
+
+from tidegate_local.chaos.fates import STEPS, fates, strikes
+
+MANY = 500
+
+
+def test_a_seed_gives_the_same_sequences_again() -> None:
+    assert list(islice(fates(7, 0), MANY)) == list(islice(fates(7, 0), MANY))
+    assert list(islice(strikes(7), MANY)) == list(islice(strikes(7), MANY))
+
+
+@pytest.mark.parametrize(("seed", "runner"), [(8, 0), (7, 1)])
+def test_another_seed_and_another_runner_have_others(seed: int, runner: int) -> None:
+    assert list(islice(fates(seed, runner), 5)) != list(islice(fates(7, 0), 5))
+
+
+def test_everything_happens() -> None:
+    drawn = list(islice(fates(1, 0), MANY))
+    blows = {"none", "kill task", "pause task", "kill driver", "driver lives on"}
+    assert {fate.blow for fate in drawn} == blows
+    assert {(fate.apart, fate.step) for fate in drawn} == {(apart, step) for apart in (True, False) for step in STEPS}
+
+
+def test_all_servers_are_struck_together_sometimes_and_spark_only_if_it_is_there() -> None:
+    with_spark = {strike.targets for strike in islice(strikes(1, spark=True), MANY)}
+    assert with_spark == {("broker",), ("postgres",), ("broker", "postgres"), ("spark",)}
+    assert {strike.targets for strike in islice(strikes(1), MANY)} == with_spark - {("spark",)}
+
+
+@pytest.mark.parametrize(("every", "numbers"), [(0, []), (3, [3, 6, 9]), (1, list(range(1, 10)))])
+def test_each_nth_run_uses_spark(every: int, numbers: list[int]) -> None:
+    drawn = islice(fates(1, 0, spark_every=every), 9)
+    assert [number for number, fate in enumerate(drawn, 1) if fate.spark] == numbers

@@ -1,0 +1,97 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate_local.chaos.audit import Verdict
+from tidegate_local.chaos.producing import Numbers
+from tidegate_local.chaos.report import Report
+from tidegate_local.chaos.tally import Tally
+
+CLEAN = Verdict(losses=0, duplicates=0, strangers=0, lag=0, open_batches=0, orphans=0)
+
+
+def tally() -> Tally:
+    counted = Tally()
+    for kind in ("task", "broker", "task"):
+        counted.killed(kind)
+    for batch in ("b1", "b2", "b1"):
+        counted.began()
+        counted.committed(batch)
+    counted.failed("StaleError", "somebody was faster")
+    return counted
+
+
+def report(counted: Tally | None = None) -> Report:
+    numbers = Numbers(aborted=3)
+    numbers.acknowledge([(256, 0), (512, 1)])
+    numbers.doubt([768])
+    return Report.of(seed=5, minutes=2.0, tally=counted or tally(), numbers=numbers, settled=True, verdict=CLEAN)
+
+
+def test_what_was_counted_is_told() -> None:
+    assert report().is_clean
+    assert report().to_json() == {
+        "seed": 5,
+        "minutes": 2.0,
+        "kills": {"broker": 1, "task": 2},
+        "batches": 2,
+        "runs": 3,
+        "records": 2,
+        "aborted_records": 3,
+        "uncertain_records": 1,
+        "duplicates": 0,
+        "losses": 0,
+        "strangers": 0,
+        "lag": 0,
+        "open_batches": 0,
+        "orphans": 0,
+        "errors": {"StaleError": 1},
+        "problems": [],
+        "clean": True,
+        "folder": None,
+    }
+    assert "Kills           3 (1 broker, 2 task)" in report().lines()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"settled": False}, "plain runs didn't come to an end in time"),
+        ({"verdict": replace(CLEAN, losses=1, examples=("lost: number 1",))}, "lost: number 1"),
+        ({"unexpected": ("TypeError: None",)}, "TypeError: None"),
+    ],
+)
+def test_whatever_is_wrong_is_told_with_where_to_look(change: dict[str, Any], problem: str) -> None:
+    wrong = replace(report(), folder=Path("/chaos"), **change)
+
+    assert not wrong.is_clean
+    assert wrong.to_json()["problems"] == [problem]
+    assert wrong.lines()[-2:] == [
+        f"  {problem}",
+        "All is kept in /chaos; the runners' logs are in /chaos/logs.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ours", "is_expected"),
+    [
+        ("StaleError", True, True),
+        ("UnavailableError", True, True),
+        ("LostDataError", True, False),
+        ("GroupInUseError", True, False),
+        ("DefinitionError", True, False),
+        ("KeyError", False, False),
+        ("UnavailableError", False, False),
+        ("Died", False, False),
+    ],
+)
+def test_an_error_that_nothing_here_gives_grounds_for_is_a_finding(
+    error: str, is_ours: bool, is_expected: bool
+) -> None:
+    counted = tally()
+    counted.failed(error, "why", is_ours=is_ours)
+
+    assert report(counted).is_clean is is_expected
+    assert report(counted).unexpected == (() if is_expected else (f"{error}: why",))
