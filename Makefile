@@ -6,8 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 ONCE ?=
+MINUTES ?= 2
+SEED ?=
+SEEDS ?= 1000
 
-.PHONY: help run install check static test bench lock clean
+.PHONY: help run install check static test chaos simulate bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +30,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
-	@$(BIN)/pytest -q tests/unit tests/contracts -m "not broker and not spark and not airflow"
+	@$(BIN)/pytest -q tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .
@@ -37,6 +40,13 @@ static: install
 
 test: static ## everything: what CI runs
 	@$(BIN)/pytest -q tests
+	@$(BIN)/python -m tidegate_local.chaos --minutes 2
+
+chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
+	@$(BIN)/python -m tidegate_local.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
+	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
 
 bench: install ## measure landing against plain consume, plan and commit; writes docs/performance.md
 	@$(BIN)/python benchmarks/landing.py --write

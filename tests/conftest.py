@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidegate.ledger.sql import SqlLedger
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.postgres import Postgres, short_lived
 from tidegate_local.spark_connect import SparkConnect
 
 CACHE = Path(__file__).parents[1] / ".cache"
@@ -48,3 +50,33 @@ def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCon
     """A real Spark Connect server of the test session's own."""
     with SparkConnect(java=find_java(), data=tmp_path_factory.mktemp("spark")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL server of the test session's own, whose time zone isn't ours; whoever kills one has another."""
+    with short_lived({"timezone": "Asia/Tokyo"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def ledger_template(postgres: Postgres) -> str:
+    """The name of a database with the ledger's tables, to be copied."""
+    SqlLedger(postgres.create_database("ledger_template"))
+    return "ledger_template"
+
+
+@pytest.fixture
+def postgres_ledger(postgres: Postgres, ledger_template: str) -> Iterator[str]:
+    """The URL of a ledger of the test's own, without batches, in a real PostgreSQL."""
+    name = f"ledger_{uuid.uuid4().hex}"
+    yield postgres.create_database(name, like=ledger_template)
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def postgres_database(postgres: Postgres) -> Iterator[str]:
+    """The URL of an empty database of the test's own, in a real PostgreSQL."""
+    name = f"empty_{uuid.uuid4().hex}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)

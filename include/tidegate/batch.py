@@ -39,7 +39,7 @@ _FOLLOWS: Mapping[State, frozenset[State]] = {
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
     State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED},
     State.PROCESSED: _FACTS | {State.FAILED},
-    State.PUBLISHED: _ENDS,
+    State.PUBLISHED: _FACTS,
     State.COMMITTED: frozenset(),
     State.EMPTY: frozenset(),
     State.ABANDONED: frozenset(),

@@ -10,7 +10,7 @@ class WrongDefinitionError(TidegateError):
 
 
 class UnavailableError(TidegateError):
-    """A system didn't answer in time and nothing has changed: try again later."""
+    """A system didn't answer in time: try again later. Nothing has changed, unless the text says that it may have."""
 
 
 class BrokerUnavailableError(UnavailableError):

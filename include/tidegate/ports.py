@@ -244,8 +244,13 @@ class Ledger(Protocol):
         """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier."""
         ...
 
-    def note_commit(self, subscription: str, at: datetime) -> None:
-        """Remember that positions were committed without a batch: an anchor, or an idle group's."""
+    def note_commit(
+        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
+    ) -> None:
+        """Remember positions that were committed without a batch: an anchor, or an idle group's.
+
+        Nothing changes if the version isn't this one any more: somebody went on since they were committed.
+        """
         ...
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
@@ -256,8 +261,11 @@ class Ledger(Protocol):
         """The positions of the subscription that were lost, in order of partition and position."""
         ...
 
-    def open(self, batch: Batch, version: str) -> Batch:
-        """Enter a planned batch. Raises StaleError if the version is no longer this one, or a batch is open."""
+    def open(self, batch: Batch, version: str, published: Published | None = None) -> Batch:
+        """Enter a planned batch, or one that is published already, as the lake has it.
+
+        Raises StaleError if the version is no longer this one, or a batch is open.
+        """
         ...
 
     def batch(self, batch_id: str) -> Batch:
@@ -313,7 +321,7 @@ class Ledger(Protocol):
         ...
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
-        """The offsets that the newest batch committed for this group of the subscription."""
+        """The offsets that were last committed for this group of the subscription, with a batch or without."""
         ...
 
 

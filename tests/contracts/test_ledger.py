@@ -1,10 +1,10 @@
 """What every ledger promises; the double in memory and the SQL database are held to the same."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,94 +13,50 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from ledger_batches import (
+    COUNTS,
+    NOON,
+    T0,
+    T1,
+    T2,
+    closed,
+    landed,
+    opened,
+    plan,
+    processed,
+    processing,
+    published,
+    report,
+    result,
+)
 
-from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
-from tidegate.manifest import Counts, Result
-from tidegate.ports import Glance, Ledger
+from tidegate.manifest import Counts
+from tidegate.ports import Glance, Ledger, Loss
 from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
 from tidegate.testing.ledger import MemoryLedger
 
-NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
-COUNTS = Counts(written=7, rejected=1)
+POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 
 
-def plan(number: int = 0, size: int = 10, subscription: str = "flights") -> Batch:
-    """Two members, three partitions, of which the last has nothing to read."""
-    receipt = Receipt("inc", number=number)
-    start = 100 * number
-    ranges = (Range("t", 0, start, start + size), Range("t", 1, 0, 5), Range("t", 2, 8, 8))
-    return Batch(
-        id=receipt.batch_after(subscription, "g"),
-        subscription=subscription,
-        group="g",
-        receipt=receipt,
-        ranges=ranges,
-        shares=((T0,), (T1, T2)),
-        output="file:///lake/flights",
-        partition_by=("carrier",),
-    )
-
-
-def report(batch: Batch, member: int, less: int = 0, nothing: bool = False) -> Landed:
-    """A member's share as landed: whole, a number of offsets less, or nothing of it."""
-    ranges = tuple(replace(r, end=r.start if nothing else max(r.start, r.end - less)) for r in batch.share(member))
-    records = {r.at: r.end - r.start for r in ranges}
-    total = sum(records.values())
-    return Landed(ranges, records, (LandedFile(f"file:///landing/{member}.parquet", total, 10 * total),))
-
-
-def result(batch_id: str, delivery: Delivery, attempt: str = "a1") -> Result:
-    return Result(batch_id, delivery.token, attempt, read=8, filtered=0, files=(), rejected_files=())
-
-
-def opened(ledger: Ledger, batch: Batch | None = None) -> Batch:
-    batch = batch or plan()
-    return ledger.open(batch, ledger.look(batch.subscription).version)
-
-
-def landed(ledger: Ledger, batch: Batch | None = None) -> Batch:
-    batch = opened(ledger, batch)
-    for member in batch.members_with_work():
-        batch = ledger.landed(batch.id, member, report(batch, member))
-    return batch
-
-
-def processing(ledger: Ledger) -> tuple[str, Delivery]:
-    batch_id = landed(ledger).id
-    return batch_id, ledger.start_delivery(batch_id, NOON)
-
-
-def processed(ledger: Ledger) -> Batch:
-    batch_id, delivery = processing(ledger)
-    return ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS)
-
-
-def closed(ledger: Ledger, batch: Batch, state: State = State.COMMITTED) -> Batch:
-    """The batch opened, landed whole or with nothing, and closed in this state."""
-    if state is State.EMPTY:
-        batch = opened(ledger, batch)
-        for member in batch.members_with_work():
-            batch = ledger.landed(batch.id, member, report(batch, member, nothing=True))
-        return batch
-    return ledger.move(landed(ledger, batch).id, state)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
 def two(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Ledger, Ledger]:
     """One ledger, as two processes hold it."""
     if request.param == "memory":
         ledger = MemoryLedger(now=lambda: NOON)
         return ledger, ledger
-    url = sql_url(tmp_path)
+    url = sql_url(request.param, request, tmp_path)
     return SqlLedger(url, now=lambda: NOON), SqlLedger(url, now=lambda: NOON)
 
 
-def sql_url(folder: Path) -> str:
-    return f"sqlite:///{folder}/made/ledger.db"
+def sql_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """A database of the test's own."""
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/made/ledger.db"
+    url: str = request.getfixturevalue("postgres_ledger")
+    return url
 
 
 @pytest.fixture
@@ -292,22 +248,24 @@ def test_a_member_without_work_need_not_report_and_may(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("member", "wrong"),
+    ("member", "wrong", "error"),
     [
-        (0, Landed((Range("t", 1, 0, 5),), {}, ())),
-        (0, Landed((Range("t", 0, 0, 11),), {}, ())),
-        (0, Landed((Range("t", 0, 1, 10),), {}, ())),
-        (0, Landed((), {}, ())),
-        (0, Landed((Range("t", 0, 0, 4), Range("t", 0, 0, 5)), {}, ())),
-        (0, Landed((Range("t", 0, 0, 10),), {T1: 1}, ())),
-        (0, Landed((Range("t", 0, 0, 10),), {T0: -1}, ())),
-        (2, Landed((Range("t", 0, 0, 10),), {}, ())),
+        (0, Landed((Range("t", 1, 0, 5),), {}, ()), StaleError),
+        (0, Landed((Range("t", 0, 0, 11),), {}, ()), StaleError),
+        (0, Landed((Range("t", 0, 1, 10),), {}, ()), StaleError),
+        (0, Landed((), {}, ()), StaleError),
+        (0, Landed((Range("t", 0, 0, 4), Range("t", 0, 0, 5)), {}, ()), StaleError),
+        (0, Landed((Range("t", 0, 0, 10),), {T1: 1}, ()), ValueError),
+        (0, Landed((Range("t", 0, 0, 10),), {T0: -1}, ()), ValueError),
+        (2, Landed((Range("t", 0, 0, 10),), {}, ()), StaleError),
     ],
     ids=["another's", "beyond", "another start", "nothing", "twice", "foreign count", "negative", "no member"],
 )
-def test_a_report_that_is_not_of_the_share_is_refused(ledger: Ledger, member: int, wrong: Landed) -> None:
+def test_a_report_that_is_not_of_the_share_is_refused(
+    ledger: Ledger, member: int, wrong: Landed, error: type[Exception]
+) -> None:
     batch = opened(ledger)
-    with pytest.raises(ValueError, match=f"batch {batch.id}"):
+    with pytest.raises(error, match=f"batch {batch.id}"):
         ledger.landed(batch.id, member, wrong)
     assert not ledger.reported(batch.id, member)
     assert ledger.batch(batch.id) == batch
@@ -418,8 +376,8 @@ def test_of_two_deliveries_that_race_to_the_end_one_wins(two: tuple[Ledger, Ledg
 
 def test_a_move_that_the_state_does_not_allow_is_refused(ledger: Ledger) -> None:
     batch = opened(ledger)
-    with pytest.raises(TransitionError, match="is planned and can't become published"):
-        ledger.move(batch.id, State.PUBLISHED)
+    with pytest.raises(TransitionError, match="is planned and can't become processed"):
+        ledger.move(batch.id, State.PROCESSED)
     assert ledger.batch(batch.id) == batch
 
 
@@ -434,6 +392,28 @@ def test_an_abandoned_batch_keeps_its_reason_and_frees_its_place(ledger: Ledger)
     assert opened(ledger, plan(1)).id == plan(1).id
 
 
+# Adopting
+
+
+def test_what_the_lake_holds_of_a_batch_is_adopted_whatever_the_ledger_knew(ledger: Ledger) -> None:
+    for number, begin in enumerate((opened, landed)):
+        batch = begin(ledger, plan(number))
+        found = published(batch, less=2)
+        adopted = ledger.adopt(batch.id, found)
+        assert (adopted.state, adopted.ranges, adopted.files) == (State.PUBLISHED, found.ranges, found.files)
+        assert (adopted.records, adopted.rows, adopted.rejected) == (found.records, 6, 1)
+        assert ledger.batch(batch.id) == adopted
+        assert ledger.move(batch.id, State.COMMITTED).ranges == found.ranges
+    assert ledger.last_ends("flights", "g") == {T0: 108, T1: 3, T2: 8}
+
+
+def test_a_batch_that_is_closed_adopts_nothing(ledger: Ledger) -> None:
+    batch = closed(ledger, plan())
+    with pytest.raises(TransitionError, match="is committed"):
+        ledger.adopt(batch.id, published(batch))
+    assert ledger.batch(batch.id) == batch
+
+
 CALLS: dict[str, Callable[[Ledger], object]] = {
     "batch": lambda ledger: ledger.batch("b404"),
     "landed": lambda ledger: ledger.landed("b404", 0, Landed((), {}, ())),
@@ -441,6 +421,7 @@ CALLS: dict[str, Callable[[Ledger], object]] = {
     "processed": lambda ledger: ledger.processed("b404", Delivery(1, "x"), result("b404", Delivery(1, "x")), COUNTS),
     "failed": lambda ledger: ledger.failed("b404", Delivery(1, "x"), "no memory"),
     "move": lambda ledger: ledger.move("b404", State.ABANDONED),
+    "adopt": lambda ledger: ledger.adopt("b404", published(plan())),
 }
 
 
@@ -490,6 +471,86 @@ def test_missing_topics_are_remembered_and_make_no_new_version(two: tuple[Ledger
     assert two[0].open(plan(), seen.version) == plan()
 
 
+def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Ledger]) -> None:
+    seen = two[0].look("flights")
+    assert seen.topic_ids == {}
+    two[0].note_topics("flights", {"flights": "id1", "gates": "id2"})
+    two[1].note_topics("flights", {"gates": "id3", "planes": "id4"})
+    assert two[0].look("flights") == replace(seen, topic_ids={"flights": "id1", "gates": "id3", "planes": "id4"})
+    assert two[0].look("other").topic_ids == {}
+
+
+def test_the_last_commit_is_that_of_a_batch_or_without_one_whichever_is_later(two: tuple[Ledger, Ledger]) -> None:
+    assert two[0].look("flights").committed_at is None
+    note_commit(two[0], NOON - timedelta(days=1))
+    assert two[1].look("flights").committed_at == NOON - timedelta(days=1)
+    closed(two[0], plan(0))
+    assert two[1].look("flights").committed_at == NOON
+    note_commit(two[1], NOON + timedelta(days=1))
+    closed(two[0], plan(1))
+    assert two[0].look("flights").committed_at == NOON + timedelta(days=1)
+    assert two[0].look("other").committed_at is None
+
+
+def test_what_was_committed_without_a_batch_counts_until_a_later_batch_commits(two: tuple[Ledger, Ledger]) -> None:
+    note_commit(two[0], NOON, {T0: 3, T2: 7})
+    assert two[1].last_ends("flights", "g") == {T0: 3, T2: 7}
+    assert two[1].last_ends("flights", "another group") == {}
+    closed(two[0], plan(0))
+    assert two[1].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
+    note_commit(two[1], NOON, {T1: 2})
+    assert two[0].last_ends("flights", "g") == {T0: 10, T1: 2, T2: 8}
+
+
+def test_a_commit_without_a_batch_that_is_noted_late_changes_nothing(two: tuple[Ledger, Ledger]) -> None:
+    seen = two[0].look("flights").version
+    closed(two[1], plan(0))
+    two[0].note_commit("flights", "g", {T0: 3}, seen, NOON)
+    assert two[0].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
+
+
+def note_commit(ledger: Ledger, at: datetime, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+    ledger.note_commit("flights", "g", offsets or {T0: 0}, ledger.look("flights").version, at)
+
+
+def test_a_published_batch_is_opened_as_the_lake_has_it(two: tuple[Ledger, Ledger]) -> None:
+    batch = plan()
+    in_lake = published(batch, less=2)
+    two[0].open(batch, two[0].look("flights").version, in_lake)
+    found = two[1].batch(batch.id)
+    assert (found.state, found.ranges, found.files, found.rows) == (
+        State.PUBLISHED,
+        in_lake.ranges,
+        in_lake.files,
+        in_lake.rows,
+    )
+
+
+def test_losses_are_remembered_once_and_in_order(two: tuple[Ledger, Ledger]) -> None:
+    first, second = Loss("t", 1, 3, 5, 9), Loss("t", 0, 8, 2, 4)
+    two[0].note_losses("flights", [first])
+    two[1].note_losses("flights", [second, replace(first, earliest=6)])
+    assert two[0].losses("flights") == (second, first)
+    assert two[0].losses("other") == ()
+
+
+def test_the_files_of_the_newest_closed_batches(ledger: Ledger) -> None:
+    batches = [closed(ledger, plan(number), State.ABANDONED if number == 1 else State.COMMITTED) for number in range(3)]
+    landed(ledger, plan(3))
+    files = {batch.id: frozenset(file.uri for file in batch.files) for batch in batches}
+    assert ledger.closed_files("flights", 2) == {batch.id: files[batch.id] for batch in batches[1:]}
+    assert ledger.closed_files("flights", 9) == files
+    assert ledger.closed_files("other", 9) == {}
+
+
+def test_a_batch_that_never_landed_whole_names_no_files(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    ledger.landed(batch.id, 0, report(batch, 0))
+    abandoned = ledger.move(batch.id, State.ABANDONED)
+    assert abandoned.files == ()
+    assert ledger.closed_files("flights", 9) == {batch.id: frozenset()}
+
+
 # The double and the database, step by step
 
 
@@ -530,7 +591,7 @@ class Both(RuleBasedStateMachine):
             case Delivery():
                 return answer.number
             case Glance():
-                return answer.version.partition(":")[2], self.plain(answer.open), answer.missing
+                return replace(answer, version=answer.version.partition(":")[2], open=self.plain(answer.open))
             case str():
                 for number, pair in enumerate(self.tokens):
                     for token in pair:
@@ -601,16 +662,37 @@ class Both(RuleBasedStateMachine):
     def note_missing(self, topics: set[str]) -> None:
         self.compare(lambda ledger, _: ledger.note_missing(self.name, topics))
 
+    @rule(number=numbers, size=st.sampled_from([3, 10]), less=st.sampled_from([0, 2]))
+    def adopt(self, number: int, size: int, less: int) -> None:
+        found = published(plan(number, size, self.name), less)
+        self.compare(lambda ledger, _: ledger.adopt(self.id(number), found))
+
+    @rule(topic=st.sampled_from("ab"), topic_id=st.sampled_from("xy"), hours=st.integers(-1, 1))
+    def note_more(self, topic: str, topic_id: str, hours: int) -> None:
+        at = NOON + timedelta(hours=hours)
+        self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}))
+        self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version, at))
+
     @invariant()
     def agree(self) -> None:
         self.compare(lambda ledger, _: ledger.look(self.name))
         self.compare(lambda ledger, _: ledger.history(self.name, 5))
         self.compare(lambda ledger, _: ledger.last_ends(self.name, "g"))
+        self.compare(lambda ledger, _: ledger.closed_files(self.name, 5))
         for number in (0, 1):
             self.compare(lambda ledger, _, number=number: ledger.deliveries(self.id(number)))
 
 
-def test_the_double_does_what_the_database_does(tmp_path: Path) -> None:
-    DATABASE[:] = [sql_url(tmp_path)]
-    quick = settings(max_examples=40, stateful_step_count=25, deadline=None)
+@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 40), pytest.param("postgresql", 8, marks=POSTGRES.marks)])
+def test_the_double_does_what_the_database_does(
+    kind: str, examples: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    DATABASE[:] = [sql_url(kind, request, tmp_path)]
+    quick = settings(max_examples=examples, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Both, settings=quick)
+
+
+def test_a_reason_may_hold_whatever_a_job_printed(ledger: Ledger) -> None:
+    batch = opened(ledger)
+    ledger.move(batch.id, State.ABANDONED, "zero \x00 and half of a pair \ud800")
+    assert (ledger.batch(batch.id).reason or "").startswith("zero ")

@@ -1,12 +1,15 @@
 """Subscriptions on the real broker, with a real landing, lake and ledger; a shipped double copies in place of Spark."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_world import Feed, Producers, Scene
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from definitions import subscription
 
 from tidegate import properties
@@ -21,6 +24,7 @@ from tidegate_local.broker import Broker
 CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
 
 OpenSubscription = Callable[..., Pipeline]
+MakeScene = Callable[..., Scene]
 
 
 @pytest.fixture
@@ -69,3 +73,45 @@ def produce(broker: Broker) -> Callable[..., None]:
         assert producer.flush(30) == 0
 
     return send
+
+
+@pytest.fixture(scope="session")
+def producers(broker: Broker) -> Producers:
+    client = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 1}
+    transactional = Producer({**client, "transactional.id": f"feed-{uuid.uuid4().hex[:8]}"})
+    transactional.init_transactions(60)
+    return Producers(Producer(client), transactional)
+
+
+@pytest.fixture(scope="session")
+def scene(
+    broker: Broker, admin: AdminClient, producers: Producers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeScene]:
+    """`scene(partitions=2, members=2, consumer={...})`: a subscription on a topic of its own; any thread may call it.
+
+    Its client waits for 50 ms at most where there is nothing to fetch.
+    """
+    folder = tmp_path_factory.mktemp("scenes")
+    with ExitStack() as stack:
+
+        def begin(*, partitions: int = 1, consumer: dict[str, Any] | None = None, **values: Any) -> Scene:
+            name = f"scene-{uuid.uuid4().hex[:12]}"
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+            home = folder / name
+            home.mkdir()
+            client = properties.translate({"fetch.max.wait.ms": 50})
+            definition = subscription(
+                name=name,
+                topics=TopicNames((name,)),
+                poll_timeout_ms=10_000,
+                commit_timeout_ms=10_000,
+                processing=Processing(f"lake/{name}", "spark_default", None, ()),
+                consumer={"group_id": f"{name}-lake", "librdkafka": client, **(consumer or {})},
+                **values,
+            )
+            settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})
+            made = Scene(definition, settings, broker, Feed(name, producers, admin), home)
+            stack.callback(made.end)
+            return made
+
+        yield begin

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from compose_spec import PyCompose
 from ruamel.yaml import YAML
+from sqlalchemy import make_url
 
 from tidegate.settings import Settings
 from tidegate_local import flights
@@ -229,10 +230,24 @@ def test_data_is_at_one_path_everywhere() -> None:
     assert used == set(COMPOSE["volumes"])
 
 
-def test_ledger_landing_and_lake_are_on_the_shared_volume(tmp_path: Path) -> None:
+def test_the_ledger_is_a_database_of_its_own_beside_airflows() -> None:
+    environment = SERVICES["airflow-scheduler"]["environment"]
+    ledger, airflow = (
+        make_url(environment[name]) for name in ("TIDEGATE_LEDGER", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN")
+    )
+    assert (ledger.host, ledger.port) == ("postgres", 5432)
+    assert ledger.set(database="airflow") == airflow
+    postgres = SERVICES["postgres"]["environment"]
+    assert (airflow.database, ledger.database) == (postgres["POSTGRES_DB"], "tidegate")
+    assert (ledger.username, ledger.password) == (postgres["POSTGRES_USER"], postgres["POSTGRES_PASSWORD"])
+    [script] = [source for target, source in mounts("postgres").items() if target.startswith("/docker-entrypoint")]
+    assert f"CREATE DATABASE {ledger.database};" in (ROOT / script).read_text()
+    assert ledger.render_as_string(hide_password=False) in Settings.from_environment(environment).ledger
+
+
+def test_landing_and_lake_are_on_the_shared_volume(tmp_path: Path) -> None:
     environment = SERVICES["airflow-scheduler"]["environment"]
     settings = Settings.from_environment(environment | {"TIDEGATE_HOME": str(tmp_path)})
-    assert settings.ledger.startswith(f"sqlite:///{DATA}/")
     assert settings.landing.startswith(f"file://{DATA}/")
     assert mounts("airflow-scheduler")[str(settings.subscriptions)] == "./include/subscriptions"
     assert re.search(rf"TIDEGATE_HOME={HOME}\s", DOCKERFILE)

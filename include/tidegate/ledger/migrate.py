@@ -1,5 +1,6 @@
 """Brings the ledger's database to the schema that this version of Tidegate reads and writes."""
 
+import threading
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -8,6 +9,7 @@ from tidegate.errors import WrongDefinitionError
 from tidegate.ledger.database import Database
 
 REVISIONS = ("0001", "0002")
+_ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 
 _TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, which all users of a database share
@@ -24,7 +26,7 @@ def migrate(database: Database) -> None:
     with database.read() as connection:
         if not _is_due(connection, database.name):
             return
-    with database.write() as connection:
+    with _ONE_THREAD, database.write() as connection:
         _wait_for_turn(connection)
         if _is_due(connection, database.name):
             _upgrade(connection)

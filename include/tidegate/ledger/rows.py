@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select, update
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
 from tidegate.ledger.rules import unknown_delivery
@@ -59,18 +59,23 @@ def save_landed(connection: Connection, batch_id: str, now: datetime) -> None:
 def save_report(connection: Connection, batch: Batch, member: int, landed: Landed, now: datetime) -> None:
     """Write a member's report, which comes into force with the last one."""
     connection.execute(insert(landings).values(batch_id=batch.id, member=member, reported_at=now))
-    for reached in landed.ranges:
-        of_range = (
-            ranges.c.batch_id == batch.id,
-            ranges.c.topic == reached.topic,
-            ranges.c.partition == reached.partition,
-        )
-        values = {
-            "end_offset": reached.end,
-            "end_epoch": reached.end_epoch,
-            "records": landed.records.get(reached.at, 0),
+    of_range = (
+        ranges.c.batch_id == batch.id,
+        ranges.c.topic == bindparam("of_topic"),
+        ranges.c.partition == bindparam("of_partition"),
+    )
+    reached = [
+        {
+            "of_topic": r.topic,
+            "of_partition": r.partition,
+            "end_offset": r.end,
+            "end_epoch": r.end_epoch,
+            "records": landed.records.get(r.at, 0),
         }
-        connection.execute(update(ranges).where(*of_range).values(values))
+        for r in landed.ranges
+    ]
+    if reached:
+        connection.execute(update(ranges).where(*of_range), reached)
     _insert_files(connection, batch.id, member, landed.files)
 
 
@@ -111,7 +116,7 @@ def save_end(connection: Connection, delivery: Delivery, outcome: str, reason: s
     """Write how a delivery ended; one that failed may still be processed, and not the other way round."""
     may_change = deliveries.c.outcome.is_(None) | (deliveries.c.outcome == "failed")
     ended = update(deliveries).where(deliveries.c.token == delivery.token, may_change)
-    connection.execute(ended.values(outcome=outcome, reason=reason, finished_at=now))
+    connection.execute(ended.values(outcome=outcome, reason=_storable(reason), finished_at=now))
 
 
 def delivery(connection: Connection, batch: Batch, token: str) -> Delivery:
@@ -216,12 +221,17 @@ def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
 def _progress(batch: Batch) -> dict[str, object]:
     return {
         "state": batch.state.value,
-        "reason": batch.reason,
+        "reason": _storable(batch.reason),
         "winner": batch.delivery.token if batch.delivery and batch.attempt is not None else None,
         "attempt": batch.attempt,
         "rows": batch.rows,
         "rejected": batch.rejected,
     }
+
+
+def _storable(text: str | None) -> str | None:
+    """The text without what a database refuses: a job may print anything."""
+    return text and text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _range_rows(batch: Batch) -> list[dict[str, Any]]:

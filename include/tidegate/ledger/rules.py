@@ -1,6 +1,6 @@
 """What each of the ledger's writes makes of a batch: pure rules, the same for every kind of ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.batch import Batch, Delivery, Landed, State, advance
@@ -13,11 +13,11 @@ _WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED)
 _LEFT_NO_TRACE = (State.EMPTY, State.ABANDONED)
 
 
-def check_plan(batch: Batch) -> None:
+def check_plan(batch: Batch, published: Published | None = None) -> None:
     """A batch is opened as planned, and so that its members can land it.
 
     Each partition has one range and at most one member, each range with something to read has a member, and there is
-    something to read. Raises ValueError for anything else.
+    something to read, unless it is published already. Raises ValueError for anything else.
     """
     if batch.state is not State.PLANNED:
         raise ValueError(f"{batch} is {batch.state}: only a planned batch can be opened")
@@ -29,7 +29,7 @@ def check_plan(batch: Batch) -> None:
         raise ValueError(f"{batch}: members are to read {_named(strangers)}, of which there is no range")
     if unread := {r.at for r in batch.ranges if not r.is_empty} - set(shared):
         raise ValueError(f"{batch}: no member reads {_named(unread)}")
-    if not batch.moved:
+    if published is None and not batch.moved:
         raise ValueError(f"{batch}: there is nothing to read in any of its ranges")
 
 
@@ -50,16 +50,22 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
 def check_report(batch: Batch, member: int, landed: Landed) -> None:
     """A member reports each range of its own share, from its start to its planned end at most.
 
-    Raises ValueError for anything else.
+    Raises StaleError for a report of another share: of a plan that was lost with its ledger, as far as anybody can
+    tell. ValueError for one that can't be of any plan.
     """
     if not 0 <= member < len(batch.shares):
-        raise ValueError(f"{batch} has {len(batch.shares)} members, and no number {member}")
+        raise StaleError(f"{batch} has {len(batch.shares)} members, and no number {member}: of another plan")
     share = batch.share(member)
     reported = ends(landed.ranges)
     if len(reported) < len(landed.ranges) or starts(landed.ranges) != starts(share):
-        raise ValueError(f"{batch}: member {member} was to land {_listed(share)} and reports {_listed(landed.ranges)}")
+        raise StaleError(
+            f"{batch}: member {member} was to land {_listed(share)} and reports {_listed(landed.ranges)}: "
+            "of another plan"
+        )
     if beyond := [r for r in share if reported[r.at] > r.end]:
-        raise ValueError(f"{batch}: member {member} reports records beyond the end of {_listed(beyond)}")
+        raise StaleError(
+            f"{batch}: member {member} reports records beyond the end of {_listed(beyond)}: of another plan"
+        )
     if strangers := set(landed.records) - set(reported):
         raise ValueError(f"{batch}: member {member} counts records of {_named(strangers)}, not of its share")
     if any(count < 0 for count in landed.records.values()):
@@ -114,12 +120,25 @@ def adopt(batch: Batch, published: Published) -> Batch:
         state=advance(batch.id, batch.state, State.PUBLISHED),
         ranges=ranges,
         shares=((*shares[0], *sorted(unshared)), *shares[1:]),
-        records=published.records,
+        records={at: count for at, count in published.records.items() if at in planned},
         files=published.files,
         rows=published.rows,
         rejected=published.rejected,
         reason=None,
     )
+
+
+def last_ends(
+    newest: Iterable[Range], opened: int, noted: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, int]:
+    """What was committed last: the ends of the newest committed batch, and what was committed without one since.
+
+    `opened` is the subscription's version that opened the batch, `noted` has each offset with the version at which
+    it was committed.
+    """
+    since = {at for at, (_, version) in noted.items() if version > opened}
+    before = {at: offset for at, (offset, _) in noted.items() if at not in since}
+    return before | ends(newest) | {at: noted[at][0] for at in since}
 
 
 def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, f
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.batch import Batch, Delivery, Landed, State
-from tidegate.errors import StaleError
 from tidegate.ledger import rows, rules
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -21,14 +20,14 @@ from tidegate.ledger.tables import (
     landings,
     ledger,
     missing,
-    recommits,
+    positions,
     subscriptions,
     topics,
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Glance, Loss, Outcome
-from tidegate.positions import TopicPartition, ends
+from tidegate.positions import TopicPartition
 
 
 def _utc_now() -> datetime:
@@ -77,15 +76,22 @@ class SqlLedger:
                 key = {"subscription": subscription, "topic": topic}
                 _put(connection, topics, key, {"topic_id": topic_id})
 
-    def note_commit(self, subscription: str, at: datetime) -> None:
+    def note_commit(
+        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
+    ) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
-            _put(connection, recommits, {"subscription": subscription}, {"committed_at": at})
+            number = _hold(connection, subscription)
+            if _version(connection, number) != version:
+                return
+            for tp, offset in sorted(offsets.items()):
+                key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
+                _put(connection, positions, key, {"offset": offset, "version": number or 0, "committed_at": at})
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
-            for loss in losses:
+            for loss in sorted(losses, key=lambda loss: (loss.topic, loss.partition)):  # the same order for everyone
                 key = {
                     "subscription": subscription,
                     "topic": loss.topic,
@@ -104,20 +110,19 @@ class SqlLedger:
             found = connection.execute(ordered)
             return tuple(Loss(row.topic, row.partition, row.position, row.earliest, row.end_offset) for row in found)
 
-    def open(self, batch: Batch, version: str) -> Batch:
+    def open(self, batch: Batch, version: str, published: Published | None = None) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
-        rules.check_plan(batch)
-        try:
-            with self._database.write() as connection:
-                number = _hold(connection, batch.subscription)
-                rules.check_room(batch, version, _version(connection, number), _states(connection, batch))
-                if number is None:
-                    connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
-                _count_write(connection, batch.subscription)
-                rows.enter(connection, batch, (number or 0) + 1, self._now())
-                return _outcome(connection, batch.id).batch
-        except IntegrityError as error:
-            raise StaleError(f"{batch}: another batch was opened at the same time; the next run plans anew") from error
+        rules.check_plan(batch, published)
+        with self._database.write() as connection:
+            number = _hold(connection, batch.subscription)
+            rules.check_room(batch, version, _version(connection, number), _states(connection, batch))
+            if number is None:
+                connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
+            _count_write(connection, batch.subscription)
+            rows.enter(connection, batch, (number or 0) + 1, self._now())
+            if published is not None:
+                self._adopt(connection, batch, published)
+            return _outcome(connection, batch.id).batch
 
     def batch(self, batch_id: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -177,9 +182,7 @@ class SqlLedger:
     def adopt(self, batch_id: str, published: Published) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
-            adopted = rules.adopt(_held(connection, batch_id).batch, published)
-            rows.save_adopted(connection, adopted, self._now())
-            return self._changed(connection, adopted)
+            return self._adopt(connection, _held(connection, batch_id).batch, published)
 
     def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -215,7 +218,8 @@ class SqlLedger:
         closed = _newest_first(batches.c.subscription == subscription, batches.c.closed_at.is_not(None)).limit(newest)
         with self._database.read() as connection:
             found: dict[str, set[str]] = {batch_id: set() for batch_id in connection.scalars(closed).all()}
-            query = select(files.c.batch_id, files.c.uri).where(files.c.batch_id.in_(list(found)))
+            has_landed = select(batches.c.id).where(batches.c.id.in_(list(found)), batches.c.landed_at.is_not(None))
+            query = select(files.c.batch_id, files.c.uri).where(files.c.batch_id.in_(has_landed))
             for row in connection.execute(query):
                 found[row.batch_id].add(row.uri)
         return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
@@ -225,9 +229,21 @@ class SqlLedger:
         is_committed = batches.c.state == State.COMMITTED.value
         of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
         newest = _newest_first(*of_group, is_committed).limit(1)
+        noted = select(positions).where(positions.c.subscription == subscription, positions.c.group_id == group)
         with self._database.read() as connection:
             found = rows.read(connection, newest)
-        return ends(found[0].batch.ranges) if found else {}
+            opened = connection.scalar(select(batches.c.number).where(batches.c.id.in_(newest))) or 0
+            without = connection.execute(noted).all()
+        return rules.last_ends(
+            found[0].batch.ranges if found else (),
+            opened,
+            {TopicPartition(row.topic, row.partition): (row.offset, row.version) for row in without},
+        )
+
+    def _adopt(self, connection: Connection, batch: Batch, published: Published) -> Batch:
+        adopted = rules.adopt(batch, published)
+        rows.save_adopted(connection, adopted, self._now())
+        return self._changed(connection, adopted)
 
     def _changed(self, connection: Connection, batch: Batch) -> Batch:
         """Write how far the batch has come, and count that; the batch as it stands then."""
@@ -275,7 +291,8 @@ def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     """When positions were last committed: with a batch, or without."""
     is_committed = (batches.c.subscription == subscription, batches.c.state == State.COMMITTED.value)
     with_batch: datetime | None = connection.scalar(select(func.max(batches.c.closed_at)).where(*is_committed))
-    without = connection.scalar(select(recommits.c.committed_at).where(recommits.c.subscription == subscription))
+    noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
+    without: datetime | None = connection.scalar(noted)
     return max((at for at in (with_batch, without) if at is not None), default=None)
 
 

@@ -64,7 +64,7 @@ missing = Table(
     "tidegate_missing",  # topics and patterns that a plan found missing
     metadata,
     Column("subscription", String(250), primary_key=True),
-    Column("topic", String(250), primary_key=True),
+    Column("topic", Text, primary_key=True),  # patterns may be long
     Column("noted_at", Instant, nullable=False),
 )
 
@@ -76,10 +76,15 @@ topics = Table(
     Column("topic_id", String(64), nullable=False),
 )
 
-recommits = Table(
-    "tidegate_recommits",  # when positions were last committed without a batch
+positions = Table(
+    "tidegate_positions",  # what was last committed without a batch: anchors, and positions of idle groups
     metadata,
     Column("subscription", String(250), primary_key=True),
+    Column("group_id", Text, primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("offset", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),  # the subscription's, when it was committed
     Column("committed_at", Instant, nullable=False),
 )
 
@@ -102,7 +107,7 @@ batches = Table(
     Column("subscription", String(250), ForeignKey("tidegate_subscriptions.name"), nullable=False),
     Column("number", BigInteger, nullable=False),  # the subscription's version that opened it: the order of history
     Column("opening", Integer, nullable=False),  # 1, and one more each time that the same id is opened again
-    Column("group_id", String(250), nullable=False),
+    Column("group_id", Text, nullable=False),
     Column("receipt", Text, nullable=False),
     Column("members", Integer, nullable=False),
     Column("output", Text, nullable=False),

@@ -59,7 +59,7 @@ class ParquetLanding:
         return f"{self._uri}/{name}"
 
     def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
-        """See ports.Landing; whatever lies below the members' folders."""
+        """See ports.Landing; whatever lies below the members' folders, and manifests that were never finished."""
         system, root = self._place
         below = f"{subscription}/{batch_id}"
         selector = fs.FileSelector(f"{root}/{below}", allow_not_found=True, recursive=True)
@@ -68,7 +68,7 @@ class ParquetLanding:
         except OSError as error:
             raise UnavailableError(f"the landing {self._uri}/{below} can't be listed: {error}") from error
         names = (path.removeprefix(f"{root}/") for path in paths)
-        return frozenset(f"{self._uri}/{name}" for name in names if name.startswith(f"{below}/{_MEMBER}"))
+        return frozenset(f"{self._uri}/{name}" for name in names if _is_data(name.removeprefix(f"{below}/")))
 
     def remove(self, uris: Collection[str]) -> None:
         """See ports.Landing; what can't be removed stays, with a warning: it harms nobody."""
@@ -84,3 +84,7 @@ class ParquetLanding:
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
         return locate(self._uri)
+
+
+def _is_data(name: str) -> bool:
+    return name.startswith(_MEMBER) or name.rpartition("/")[2].startswith(".")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from tidegate.batch import Batch, State
-from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
+from tidegate.commits.after_processing import Abandon, AfterProcessing, Decision, GoOn, Note
 from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
 from tidegate.positions import end_epochs, ends
@@ -80,13 +80,16 @@ class Committer:
         try:
             fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges))
         except StaleError:
-            if not self._is_committed(batch, fence):
+            if not isinstance(self._compare(batch, fence), Note):
                 raise
         return self._note(batch)
 
+    def _compare(self, batch: Batch, fence: Fence) -> Decision:
+        return AfterProcessing().reconcile(batch, fence.committed([r.at for r in batch.ranges]))
+
     def _is_committed(self, batch: Batch, fence: Fence) -> bool:
         """Compare before set: whether it was done before; StaleError if somebody else moved the group."""
-        match AfterProcessing().reconcile(batch, fence.committed([r.at for r in batch.ranges])):
+        match self._compare(batch, fence):
             case GoOn():
                 return False
             case Note():
@@ -118,7 +121,10 @@ class Committer:
             self.ledger.move(batch.id, State.FAILED, reason)
             raise BatchFailedError(reason)
         self.lake.publish(manifest, batch.attempt)
-        return self.ledger.move(batch.id, State.PUBLISHED)
+        published = self.lake.published(batch.output, batch.id)
+        if published is None:
+            raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
+        return self.ledger.adopt(batch.id, published)
 
     def _keep_deadline(self, batch: Batch, token: str) -> None:
         limit = self.subscription.consumer.max_poll_interval_ms

@@ -46,6 +46,9 @@ def land(
         files=writer.files(),
     )
     batch = _report(batch_id, member, landed, landing=landing, ledger=ledger)
+    if batch.state is not State.PLANNED and not set(landed.files) <= set(batch.files):
+        log.warning("%s: member %d came too late: its landing doesn't count and was removed", batch, member)
+        return batch
     _say(batch, member, landed, dict(zip((r.at for r in share), share, strict=True)), clock.monotonic() - began)
     return batch
 

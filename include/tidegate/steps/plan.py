@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidegate.batch import Batch
-from tidegate.errors import BrokerUnavailableError, place
+from tidegate.batch import Batch, State
+from tidegate.errors import BrokerUnavailableError, StaleError, place
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition
 from tidegate.steps.anchor import missing_topics
@@ -94,9 +94,17 @@ class Planner:
     def _take(self, unfinished: Unfinished, glance: Glance) -> None:
         """The ledger lost a batch after it was published: it is opened as the lake has it, to be committed."""
         batch = batch_of(self.subscription, self.output, unfinished.receipt, unfinished.published.ranges)
+        if self._was_committed(batch.id):
+            self._stander.forward(unfinished, batch.id)
+            return
         log.warning("%s is in the lake and the ledger doesn't know it: its commit is finished", batch)
-        self.ledger.open(batch, glance.version)
-        self.ledger.adopt(batch.id, unfinished.published)
+        self.ledger.open(batch, glance.version, unfinished.published)
+
+    def _was_committed(self, batch_id: str) -> bool:
+        try:
+            return self.ledger.batch(batch_id).state is State.COMMITTED
+        except StaleError:
+            return False
 
     def _note_missing(self, partitions: Sequence[TopicPartition], known: frozenset[str]) -> None:
         missing = missing_topics(self.subscription.topics, {tp.topic for tp in partitions}) - known
@@ -117,7 +125,7 @@ class Planner:
     def _look_after(self, standing: Standing, glance: Glance) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""
         if glance.committed_at is None or self.clock.now() - glance.committed_at >= _RECOMMIT_AFTER:
-            self._stander.recommit(standing)
+            self._stander.recommit(standing, glance.version)
         name = self.subscription.name
         sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)
 

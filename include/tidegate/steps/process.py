@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.batch import Batch, Delivery, State
-from tidegate.errors import BatchFailedError, TidegateError
+from tidegate.errors import BatchFailedError, StaleError, TidegateError
 from tidegate.manifest import Manifest, audit
 from tidegate.ports import Clock, Lake, Landing, Ledger, Processor
 from tidegate.subscription import Subscription
@@ -36,6 +36,9 @@ def process(
         log.info("%s is %s already: nothing to process", batch, batch.state)
         return batch
     delivery = ledger.start_delivery(batch_id, clock.now())
+    batch = ledger.batch(batch_id)
+    if batch.delivery != delivery:
+        raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
     manifest = manifest_of(batch, delivery, subscription)
     began = clock.monotonic()
     try:

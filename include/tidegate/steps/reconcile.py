@@ -8,7 +8,7 @@ from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, No
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
 from tidegate.steps.loss import Lost, lost_positions
-from tidegate.steps.standing import refuse_loss
+from tidegate.steps.standing import of_partitions, refuse_loss
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Reconciler:
 
     def _go_on(self, batch: Batch) -> Batch | None:
         if batch.state is State.PUBLISHED:
-            return batch
+            return self._still_there(batch)
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
             log.warning("%s is in the lake, which the ledger didn't know: it is taken as published", batch)
@@ -56,6 +56,21 @@ class Reconciler:
             return None
         log.info("%s is open (%s): it is delivered again", batch, batch.state)
         return batch
+
+    def _still_there(self, batch: Batch) -> Batch | None:
+        """A published batch, without the partitions that were deleted since: nothing can be committed for them."""
+        exist = self.source.partitions(self.subscription.topics)
+        gone = [r for r in batch.ranges if r.at not in exist]
+        published = self.lake.published(batch.output, batch.id) if gone else None
+        if published is None:
+            return batch
+        said = ", ".join(str(r.at) for r in gone)
+        if len(gone) == len(batch.ranges):
+            self._abandon(batch, f"it is published, and nothing can be committed: {said} isn't there any more")
+        else:
+            log.warning("%s: %s isn't there any more, nothing is committed for it", batch, said)
+            self.ledger.adopt(batch.id, of_partitions(published, exist))
+        return None
 
     def _abandon(self, batch: Batch, reason: str) -> None:
         """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""

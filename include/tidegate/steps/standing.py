@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.errors import LostDataError, place
 from tidegate.manifest import Published
 from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition, Watermarks
+from tidegate.positions import TopicPartition, Watermarks, ends
 from tidegate.receipt import Receipt
 from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, lost_positions, recreated
@@ -39,6 +39,16 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of the world before anything is changed."""
+
+    partitions: Sequence[TopicPartition]
+    topic_ids: Mapping[str, str]
+    known: Known
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stander:
     """Finds out where the group of one subscription stands while no batch is open, and sees to it that it may."""
 
@@ -56,22 +66,27 @@ class Stander:
         Raises LostDataError for a position whose records are gone, unless `on-data-loss: reset`.
         """
         known = self._known(partitions, glance)
-        topic_ids = self.source.topic_ids({tp.topic for tp in partitions})
+        seen = _Seen(partitions, self.source.topic_ids({tp.topic for tp in partitions}), known, glance.version)
         at = anchorage(self.subscription, partitions, known)
         if at.unanchored:
-            self._anchor(at, partitions, known, topic_ids)
+            self._anchor(at, seen)
             return None
         if at.receipt in known.published:
-            return Unfinished(at.receipt, known.published[at.receipt])
-        standing = Standing(at.receipt, known.committed, self.source.watermarks(partitions))
-        lost = lost_positions(standing.committed, standing.marks, recreated(topic_ids, glance.topic_ids))
-        if lost:
-            self._lose(lost, partitions, known, topic_ids)
+            unfinished = Unfinished(at.receipt, of_partitions(known.published[at.receipt], partitions))
+            if unfinished.published.ranges:
+                return unfinished
+            gone = "the topics of a published batch are gone"
+            self._anchor(reincarnation(self.subscription, partitions, known, gone), seen)
             return None
-        self._note_topics({topic: i for topic, i in topic_ids.items() if topic not in glance.topic_ids})
+        standing = Standing(at.receipt, known.committed, self.source.watermarks(partitions))
+        lost = lost_positions(standing.committed, standing.marks, recreated(seen.topic_ids, glance.topic_ids))
+        if lost:
+            self._lose(lost, seen)
+            return None
+        self._note_topics({topic: i for topic, i in seen.topic_ids.items() if topic not in glance.topic_ids})
         return standing
 
-    def recommit(self, standing: Standing) -> None:
+    def recommit(self, standing: Standing, version: str) -> None:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
         with self.offsets.fence() as fence:
             if fence.committed(standing.committed.keys()) != standing.committed:
@@ -80,8 +95,19 @@ class Stander:
             offsets = {tp: position.offset for tp, position in standing.committed.items()}
             epochs = {tp: p.leader_epoch for tp, p in standing.committed.items() if p.leader_epoch is not None}
             fence.commit(offsets, str(standing.receipt), epochs)
-        self.ledger.note_commit(self.subscription.name, self.clock.now())
+        self._note_commit(offsets, version)
         log.info("%s: idle: its %d positions were committed anew, so that they don't expire", self._place, len(offsets))
+
+    def forward(self, unfinished: Unfinished, batch_id: str) -> None:
+        """Commit the ends of a batch that was committed before: without a fence an old committer moves a group back."""
+        ranges = unfinished.published.ranges
+        with self.offsets.fence() as fence:
+            committed = fence.committed([r.at for r in ranges])
+            if any(committed.get(r.at) != Committed(r.start, str(unfinished.receipt)) for r in ranges):
+                log.info("%s: somebody moved the group meanwhile", self._place)
+                return
+            fence.commit(ends(ranges), str(unfinished.receipt.next(batch_id)))
+        log.warning("%s: moved back to before batch %s, which is committed: forward again", self._place, batch_id)
 
     def _known(self, partitions: Sequence[TopicPartition], glance: Glance) -> Known:
         name, group = self.subscription.name, self.subscription.consumer.group_id
@@ -93,33 +119,38 @@ class Stander:
                 published[receipt] = found
         return Known(committed, published, self.ledger.last_ends(name, group), glance.missing)
 
-    def _anchor(
-        self, at: Anchorage, partitions: Sequence[TopicPartition], known: Known, topic_ids: Mapping[str, str]
-    ) -> None:
-        """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll."""
+    def _anchor(self, at: Anchorage, seen: _Seen) -> None:
+        """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
+
+        The ledger is compared too: a group without offsets looks the same before all of its batches and after them,
+        once its offsets have expired.
+        """
         positions = offsets_of(at.unanchored, self.source)
         with self.offsets.fence() as fence:
-            if fence.committed(partitions) != known.committed:
-                log.info("%s: somebody moved the group while its start was determined", self._place)
+            is_moved = fence.committed(seen.partitions) != seen.known.committed
+            if is_moved or self.ledger.look(self.subscription.name).version != seen.version:
+                log.info("%s: somebody went on while its start was determined", self._place)
                 return
             fence.commit(positions, str(at.receipt))
-        self.ledger.note_commit(self.subscription.name, self.clock.now())
+        self._note_commit(positions, seen.version)
         if at.begins_incarnation:
-            self._note_topics(topic_ids)
+            self._note_topics(seen.topic_ids)
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
 
-    def _lose(
-        self, lost: Sequence[Lost], partitions: Sequence[TopicPartition], known: Known, topic_ids: Mapping[str, str]
-    ) -> None:
+    def _lose(self, lost: Sequence[Lost], seen: _Seen) -> None:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""
         refuse_loss(self.subscription, lost)
         for one in lost:
             log.error("%s: %s; it goes on at its earliest record (on-data-loss: reset)", self._place, one)
         self.ledger.note_losses(self.subscription.name, [one.loss for one in lost])
-        moved: Collection[TopicPartition] = [one.at for one in lost]
-        at = reincarnation(self.subscription, partitions, known, "on-data-loss: reset", lost=moved)
-        self._anchor(at, partitions, known, topic_ids)
+        moved = [one.at for one in lost]
+        why = "on-data-loss: reset"
+        self._anchor(reincarnation(self.subscription, seen.partitions, seen.known, why, lost=moved), seen)
+
+    def _note_commit(self, offsets: Mapping[TopicPartition, int], version: str) -> None:
+        group = self.subscription.consumer.group_id
+        self.ledger.note_commit(self.subscription.name, group, offsets, version, self.clock.now())
 
     def _note_topics(self, ids: Mapping[str, str]) -> None:
         if ids:
@@ -128,6 +159,11 @@ class Stander:
     @property
     def _place(self) -> str:
         return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+
+
+def of_partitions(published: Published, exist: Collection[TopicPartition]) -> Published:
+    """What is published of these partitions: nothing can be committed for one that was deleted."""
+    return replace(published, ranges=tuple(r for r in published.ranges if r.at in exist))
 
 
 def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:

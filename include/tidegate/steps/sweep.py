@@ -12,9 +12,9 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
     """Clean up behind the newest closed batches, whose late writers may be done by now.
 
     Goes away: what is staged or set aside of any batch of the output but the open one, and files in the landings
-    of that many closed batches which the ledger doesn't name. What is there is listed before the ledger is asked
-    which batch is open, so that nothing of a batch that is opened meanwhile is in the list. What can't be done now
-    is left to the next sweep, with a warning.
+    of that many closed batches which neither the ledger nor the lake names. What is there is listed before the
+    ledger is asked which batch is open, so that nothing of a batch that is opened meanwhile is in the list. What
+    can't be done now is left to the next sweep, with a warning.
     """
     try:
         staged = lake.staged_batches(output)
@@ -24,6 +24,9 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
         closed = ledger.closed_files(subscription, newest)
         landed = {batch_id: landing.data_files(subscription, batch_id) for batch_id in closed}
         for batch_id, named in ledger.closed_files(subscription, newest).items():
-            landing.remove(sorted(landed.get(batch_id, frozenset()) - named))
+            orphans = landed.get(batch_id, frozenset()) - named
+            published = lake.published(output, batch_id) if orphans else None
+            kept = {file.uri for file in published.files} if published else set()
+            landing.remove(sorted(orphans - kept))
     except UnavailableError as error:
         log.warning("subscription %s: nothing was cleaned up (%s); the next run does it", subscription, error)

@@ -11,14 +11,15 @@ from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Glance, Loss, Outcome
-from tidegate.positions import TopicPartition, ends
+from tidegate.positions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A batch and what belongs to it; `earlier` are the deliveries of earlier openings of its id."""
+    """A batch, the version that opened it and what belongs to it; `earlier` are deliveries of earlier openings."""
 
     batch: Batch
+    number: int
     opened_at: datetime
     closed_at: datetime | None = None
     reports: Mapping[int, Landed] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class MemoryLedger:
         self._entries: dict[str, _Entry] = {}  # in the order in which they were opened
         self._missing: dict[str, set[str]] = defaultdict(set)
         self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
-        self._committed_at: dict[str, datetime] = {}
+        self._positions: dict[tuple[str, str], dict[TopicPartition, tuple[int, int, datetime]]] = defaultdict(dict)
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._lock = threading.RLock()
 
@@ -66,10 +67,15 @@ class MemoryLedger:
         with self._lock:
             self._topic_ids[subscription].update(ids)
 
-    def note_commit(self, subscription: str, at: datetime) -> None:
+    def note_commit(
+        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
+    ) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._lock:
-            self._committed_at[subscription] = at
+            if self._version(subscription) == version:
+                number = self._writes[subscription]
+                noted = {tp: (offset, number, at) for tp, offset in offsets.items()}
+                self._positions[subscription, group].update(noted)
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
@@ -81,18 +87,18 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         return tuple(loss for _, loss in sorted(self._losses[subscription].items()))
 
-    def open(self, batch: Batch, version: str) -> Batch:
+    def open(self, batch: Batch, version: str, published: Published | None = None) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a plan that can't be landed."""
-        rules.check_plan(batch)
+        rules.check_plan(batch, published)
         with self._lock:
             known = [e.batch for e in self._entries.values() if e.batch.subscription == batch.subscription]
             others = {b.id: b.state for b in known if b.state.is_open or b.id == batch.id}
             rules.check_room(batch, version, self._version(batch.subscription), others)
             before = self._entries.pop(batch.id, None)
             earlier = before.earlier + before.started if before else ()
-            self._entries[batch.id] = _Entry(batch, self._now(), earlier=earlier)
             self._writes[batch.subscription] += 1
-            return batch
+            self._entries[batch.id] = _Entry(batch, self._writes[batch.subscription], self._now(), earlier=earlier)
+            return batch if published is None else self.adopt(batch.id, published)
 
     def batch(self, batch_id: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -180,17 +186,21 @@ class MemoryLedger:
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
-            of_group = [e.batch for e in self._of(subscription) if e.batch.group == group]
-            committed = [batch for batch in of_group if batch.state is State.COMMITTED]
-            return ends(committed[0].ranges) if committed else {}
+            of_group = [e for e in self._of(subscription) if e.batch.group == group]
+            newest = next((e for e in of_group if e.batch.state is State.COMMITTED), None)
+            noted = {tp: (offset, version) for tp, (offset, version, _) in self._positions[subscription, group].items()}
+            if newest is None:
+                return rules.last_ends((), 0, noted)
+            return rules.last_ends(newest.batch.ranges, newest.number, noted)
 
     def _of(self, subscription: str) -> list[_Entry]:
         return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
 
     def _last_commit(self, subscription: str) -> datetime | None:
         committed = [e.closed_at for e in self._of(subscription) if e.batch.state is State.COMMITTED]
-        noted = self._committed_at.get(subscription)
-        return max((at for at in (*committed, noted) if at is not None), default=None)
+        of_subscription = [noted for (name, _), noted in self._positions.items() if name == subscription]
+        noted = [at for positions in of_subscription for _, _, at in positions.values()]
+        return max((at for at in (*committed, *noted) if at is not None), default=None)
 
     def _version(self, subscription: str) -> str:
         return f"{self._identity}:{self._writes[subscription]}"

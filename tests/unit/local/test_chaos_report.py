@@ -58,7 +58,7 @@ def test_what_was_counted_is_told() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"settled": False}, "plain runs didn't come to an end in time"),
+        ({"settled": False}, "plain runs came to a standstill"),
         ({"verdict": replace(CLEAN, losses=1, examples=("lost: number 1",))}, "lost: number 1"),
         ({"unexpected": ("TypeError: None",)}, "TypeError: None"),
     ],

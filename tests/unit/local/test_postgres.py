@@ -37,6 +37,19 @@ def test_data_outlives_a_restart_and_a_crash() -> None:
 
 
 @pytest.mark.postgres
+def test_a_server_that_is_killed_leaves_no_process_that_would_keep_the_next_one_from_starting() -> None:
+    with short_lived() as server:
+        engine = create_engine(server.url, poolclass=NullPool)
+        for _ in range(5):
+            with engine.connect() as connection:
+                server.kill()
+                assert not server._processes()
+                connection.invalidate()
+            server.restart()
+        assert len(server._processes()) > 1
+
+
+@pytest.mark.postgres
 def test_it_listens_on_loopback_only_asks_for_a_password_and_writes_its_data_for_good() -> None:
     with short_lived({"work_mem": "5MB"}) as server:
         listening = {c.laddr.ip for c in psutil.Process(server.pid).net_connections("inet") if c.status == "LISTEN"}

@@ -13,6 +13,7 @@ from tidegate.errors import (
 )
 from tidegate.positions import TopicPartition
 from tidegate.testing.effects import Effect, watched
+from tidegate.testing.ledger import MemoryLedger
 
 P0 = TopicPartition("orders", 0)
 
@@ -182,6 +183,28 @@ def test_a_commit_carries_the_leader_epochs_that_were_read() -> None:
     world = World()
     world.pipeline().commit(processed(world))
     assert world.offsets.positions[P0].leader_epoch == 0
+
+
+def test_what_another_ledgers_runner_has_planned_gives_way_to_what_this_one_publishes() -> None:
+    world = World()
+    batch_id = processed(world)
+    first, other = world.pipeline(), World()
+
+    class LostMeanwhile(Quiet):
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "lake.publish" and not other.processor.delivered:
+                other.__dict__.update({**world.__dict__, "ledger": first.ledger})
+                first.ledger.__dict__.update(MemoryLedger(world.clock.now).__dict__)
+                world.produce(2)
+                again = planned(world.pipeline())
+                assert again is not None
+                world.pipeline().process(again.id)
+
+    batch = watched(first, LostMeanwhile()).commit(batch_id)
+    assert batch is not None
+    assert (batch.ranges[0].end, world.committed(), world.published()) == (5, 5, [(0, 5)])
+    deliver(world.pipeline())
+    assert (world.committed(), world.published()) == (7, [(0, 5), (5, 7)])
 
 
 class Quiet:

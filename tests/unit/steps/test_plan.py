@@ -1,4 +1,5 @@
 import logging
+from typing import Any
 
 import pytest
 from world import World, deliver, planned
@@ -6,10 +7,11 @@ from world import World, deliver, planned
 from tidegate.batch import Batch, State
 from tidegate.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
 from tidegate.manifest import Counts
-from tidegate.ports import Loss
+from tidegate.ports import Committed, Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import TopicNames
+from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger
 
@@ -356,6 +358,67 @@ def test_a_partition_that_appears_before_a_redelivery_waits_for_the_next_batch(l
     assert in_lake(world) == [(0, n) for n in range(5)] + [(1, n) for n in range(3)]
 
 
+def test_a_group_that_an_old_committer_of_ours_moved_back_goes_forward_again() -> None:
+    world = World()
+    for _ in range(3):
+        world.produce(2)
+        deliver(world.pipeline())
+    (_, anchor), (_, first), *_ = world.offsets.commits
+    for metadata, offset in ((anchor, 0), (first, 2)):
+        world.offsets.reset({P0: offset}, metadata)
+        assert deliver(world.pipeline(poll_timeout_ms=1000)) is None
+        assert world.offsets.positions[P0] == Committed(6, world.offsets.commits[3][1])
+    world.produce(1)
+    assert deliver(world.pipeline()) is not None
+    assert world.published() == [(0, 2), (2, 4), (4, 6), (6, 7)]
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["some left", "none left"])
+@pytest.mark.parametrize("lose_ledger", [False, True])
+def test_a_published_batch_whose_topic_was_deleted_is_committed_for_what_is_left(lose_ledger: bool, left: bool) -> None:
+    world = World()
+    world.topics.create("returns")
+    world.produce(2, topic="returns")
+    topics = TopicNames(("orders", "returns"))
+    batch = unfinished(world, topics=topics)
+    world.topics.delete("orders")
+    if not left:
+        world.topics.delete("returns")
+    if lose_ledger:
+        world.ledger = MemoryLedger(world.clock.now)
+    assert (deliver(world.pipeline(topics=topics, poll_timeout_ms=1000)) is not None) == left
+    assert world.committed(topic="returns") == (2 if left else 0)
+    assert world.ledger.look("orders").open is None
+    assert world.lake.published(batch.output, batch.id) is not None
+
+
+def test_an_anchor_that_vanished_before_anything_was_read_is_known_to_the_ledger() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": "latest"}, poll_timeout_ms=1000)
+    pipeline.plan()
+    world.offsets.expire()
+    world.produce(3)
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 5, 8),)
+
+
+def test_a_planner_that_slept_while_all_was_committed_and_expired_anchors_nothing() -> None:
+    world = World()
+    world.produce(5)
+
+    class Slept(Quiet):
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "fence.open" and world.ledger.look("orders").version.endswith(":0"):
+                deliver(world.pipeline())
+                world.offsets.expire()
+
+    batch = deliver(watched(world.pipeline(poll_timeout_ms=1000), Slept()))
+    assert batch is None
+    assert (world.committed(), world.published()) == (5, [(0, 5)])
+
+
 def test_a_topic_that_was_created_again_fails_naming_its_positions() -> None:
     world = World()
     world.produce(5)
@@ -447,6 +510,16 @@ def test_a_run_without_records_sweeps_behind_a_crash() -> None:
     assert world.lake.staged_batches(batch.output) == frozenset()
 
 
+class Quiet:
+    """A watcher that does nothing."""
+
+    def before(self, effect: Effect) -> None:
+        """Nothing."""
+
+    def after(self, effect: Effect) -> None:
+        """Nothing."""
+
+
 def in_lake(world: World) -> list[tuple[int, int]]:
     """(partition, offset) of every record in the lake, in order."""
     batches = [published.manifest.batch for published in world.lake.published_attempts.values()]
@@ -454,13 +527,14 @@ def in_lake(world: World) -> list[tuple[int, int]]:
     return sorted((record.partition, record.offset) for record in records)
 
 
-def unfinished(world: World) -> Batch:
+def unfinished(world: World, **definition: Any) -> Batch:
     """A batch of five records of partition 0 that was published, and not committed."""
     world.produce(5)
-    batch = planned(world.pipeline())
+    pipeline = world.pipeline(**definition)
+    batch = planned(pipeline)
     assert batch is not None
-    world.pipeline().process(batch.id)
+    pipeline.process(batch.id)
     world.offsets.lose_answer(carried_out=False)
     with pytest.raises(CommitUnknownError):
-        world.pipeline().commit(batch.id)
+        pipeline.commit(batch.id)
     return world.ledger.batch(batch.id)

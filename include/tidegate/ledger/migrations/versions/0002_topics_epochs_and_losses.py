@@ -8,6 +8,10 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
+    with op.batch_alter_table("tidegate_missing") as missing:  # SQLite can't alter a table and makes it anew
+        missing.alter_column("topic", type_=sa.Text)
+    with op.batch_alter_table("tidegate_batches") as batches:
+        batches.alter_column("group_id", type_=sa.Text)
     op.add_column("tidegate_ranges", sa.Column("start_epoch", sa.Integer))
     op.add_column("tidegate_ranges", sa.Column("end_epoch", sa.Integer))
     op.create_table(
@@ -17,8 +21,13 @@ def upgrade() -> None:
         sa.Column("topic_id", sa.String(64), nullable=False),
     )
     op.create_table(
-        "tidegate_recommits",
+        "tidegate_positions",
         sa.Column("subscription", sa.String(250), primary_key=True),
+        sa.Column("group_id", sa.Text, primary_key=True),
+        sa.Column("topic", sa.String(250), primary_key=True),
+        sa.Column("partition", sa.Integer, primary_key=True),
+        sa.Column("offset", sa.BigInteger, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("committed_at", sa.DateTime(timezone=True), nullable=False),
     )
     op.create_table(

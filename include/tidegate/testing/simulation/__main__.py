@@ -1,0 +1,106 @@
+"""`python -m tidegate.testing.simulation`: explore small bounds, then run a long history for each of many seeds."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+
+from tidegate.testing.simulation.audit import ViolationError
+from tidegate.testing.simulation.exploration import Bounds, Exploration, Explored, Setting
+from tidegate.testing.simulation.explorations import DEEP, QUICK
+from tidegate.testing.simulation.histories import History, history
+
+_CHUNK = 100
+_SHOWN = 3
+
+
+def main() -> int:
+    """The exit status: 0 if the promise held."""
+    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many long histories to run")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="replay this seed alone and print its whole history")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--no-exploration", action="store_true", help="leave out the exhaustive part")
+    given = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order in a set of strings is part of a history
+        module = ["-m", "tidegate.testing.simulation", *sys.argv[1:]]
+        os.execve(sys.executable, [sys.executable, *module], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 (itself)
+    if given.seed is not None:
+        return _replay(given.seed)
+    explored = given.no_exploration or _explore(given.jobs)
+    return 0 if _run(range(given.first, given.first + given.seeds), given.jobs) and explored else 1
+
+
+def _replay(seed: int) -> int:
+    found = history(seed)
+    for line in found.lines:
+        _say(line)
+    _say(f"seed {seed}: {found.violation or 'the promise held'}, {found.effects:,} effects")
+    return 1 if found.violation else 0
+
+
+def _explore(jobs: int) -> bool:
+    """All bounds at once, the longest first."""
+    with ProcessPoolExecutor(jobs) as pool:
+        everything = {"two preemptions and a crash": (Setting(), Bounds()), **DEEP, **QUICK}
+        held = [_told(*each) for each in zip(everything, pool.map(_explored, everything.values()), strict=True)]
+    return all(held)
+
+
+def _explored(what: tuple[Setting, Bounds]) -> tuple[Explored | str, float, list[str]]:
+    began = time.monotonic()
+    try:
+        return Exploration(*what).explore(), time.monotonic() - began, []
+    except ViolationError as violation:
+        return str(violation), time.monotonic() - began, list(getattr(violation, "__notes__", ()))
+
+
+def _told(name: str, found: tuple[Explored | str, float, list[str]]) -> bool:
+    said, seconds, lines = found
+    for line in lines:
+        _say(line)
+    if isinstance(said, str):
+        _say(f"{name}: VIOLATION: {said}, {seconds:.0f} s")
+        return False
+    _say(f"{name}: no violation, {said.states:,} states, {said.ends:,} ends audited, {seconds:.0f} s")
+    return True
+
+
+def _run(seeds: range, jobs: int) -> bool:
+    began, effects, failed = time.monotonic(), 0, dict[int, str]()
+    with ProcessPoolExecutor(jobs) as pool:
+        for seed, done, violation in (one for chunk in pool.map(_chunk, _chunks(seeds)) for one in chunk):
+            effects += done
+            if violation:
+                failed[seed] = violation
+                _say(f"seed {seed}: {violation}")
+    seconds = time.monotonic() - began
+    _say(f"{len(seeds):,} seeds, {effects:,} effects, {seconds:.0f} s, {len(failed)} violations")
+    for seed in islice(failed, _SHOWN):
+        _say(f"the whole history of seed {seed}: python -m tidegate.testing.simulation --seed {seed}")
+    return not failed
+
+
+def _chunks(seeds: range) -> Iterator[range]:
+    return (seeds[first : first + _CHUNK] for first in range(0, len(seeds), _CHUNK))
+
+
+def _chunk(seeds: range) -> list[tuple[int, int, str]]:
+    return [_outcome(history(seed)) for seed in seeds]
+
+
+def _outcome(found: History) -> tuple[int, int, str]:
+    return found.seed, found.effects, str(found.violation) if found.violation else ""
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The time that a runner has."""
+
+from datetime import datetime, timedelta
+
+from tidegate.testing.clock import MemoryClock
+
+
+class RunnerClock:
+    """The port `Clock`: the world's time, and what the runner has waited in its present run."""
+
+    def __init__(self, world: MemoryClock) -> None:
+        self._world = world
+        self._waited = 0.0
+
+    def now(self) -> datetime:
+        """See `tidegate.ports.Clock`."""
+        return self._world.now() + timedelta(seconds=self._waited)
+
+    def monotonic(self) -> float:
+        """See `tidegate.ports.Clock`."""
+        return self._world.monotonic() + self._waited
+
+    def wait(self, seconds: float) -> None:
+        """See `tidegate.ports.Clock`."""
+        self._waited += seconds

@@ -1,0 +1,81 @@
+"""The end of a history: everything arrives, one clean runner works alone, and the promise is checked."""
+
+from tidegate.receipt import Receipt
+from tidegate.testing.simulation.audit import ViolationError
+from tidegate.testing.simulation.clock import RunnerClock
+from tidegate.testing.simulation.runner import Told, dag_run
+from tidegate.testing.simulation.script import Produce
+from tidegate.testing.simulation.world import World
+
+RUNS = 12
+_ALL = 1_000_000
+
+
+def finish(world: World, told: Told, *, orphans: bool = True) -> int:
+    """Let a clean runner finish; the number of runs that it took. Raises ViolationError.
+
+    With `orphans`, one more batch is run, and then nothing may lie about that no batch needs.
+    """
+    world.script.finish()
+    while world.spark.late:
+        world.tokens.at("driver", world.spark.late[0].delivery.token)
+        world.spark.finish(0)
+    world.touched_all()
+    runs = _read_all(world, 0, told)
+    world.audit.check_end(world)
+    if orphans:
+        world.script.add(Produce(0))
+        _read_all(world, runs, told)
+        _check_nothing_lies_about(world)
+    return runs
+
+
+def _read_all(world: World, before: int, told: Told) -> int:
+    """Run until nothing is left to do; how many runs that took."""
+    enough = RUNS + sum(len(log.entries) for log in world.topics.logs.values())  # a batch may take a single offset
+    for run in range(1, enough + 1):
+        _run(world, before + run, told)
+        if not (left := _left(world)):
+            return run
+    raise ViolationError(f"after {enough} runs of a clean runner, {left}")
+
+
+def _run(world: World, run: int, told: Told) -> None:
+    world.tokens.at("clean", run)
+    try:
+        dag_run(world.pipeline(RunnerClock(world.clock)), told)
+    except Exception as error:
+        if isinstance(error, ViolationError):
+            raise
+        raise ViolationError(f"a step broke in a clean runner: {error!r}") from error
+    world.audit.look(world)
+
+
+def _left(world: World) -> str:
+    """What isn't done yet; empty if nothing."""
+    glance = world.ledger.look(world.subscription.name)
+    if glance.open is not None:
+        return f"{glance.open} is still {glance.open.state}"
+    for at, log in sorted(world.topics.logs.items()):
+        position = world.offsets.positions.get(at)
+        if position is None or position.offset != log.end(committed_only=True):
+            return f"{at} stands at {position} of {log.end(committed_only=True)}"
+        if Receipt.parse(position.metadata) is None:
+            return f"{at} stands under {position.metadata!r}, which is no receipt"
+    return ""
+
+
+def _check_nothing_lies_about(world: World) -> None:
+    """Nothing is open, so nothing may be staged, and no file landed that no batch of the ledger or lake names."""
+    staged = [uri for uri, attempts in world.lake.staged.items() if attempts]
+    if staged or world.lake.abandoned:
+        raise ViolationError(f"left in staging: {', '.join([*staged, *world.lake.abandoned])}")
+    named = {file.uri for held in world.lake.published_attempts.values() for file in held.manifest.batch.files}
+    if gone := named - world.landing.files.keys():
+        raise ViolationError(f"published batches name landed files that are gone: {', '.join(sorted(gone))}")
+    if world.audit.lost_ledgers:
+        return  # what was landed for a batch that is known nowhere any more stays where it is
+    for files in world.ledger.closed_files(world.subscription.name, _ALL).values():
+        named |= files
+    if orphans := world.landing.files.keys() - named:
+        raise ViolationError(f"landed files that no batch names: {', '.join(sorted(orphans))}")

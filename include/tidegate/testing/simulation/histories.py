@@ -1,0 +1,240 @@
+"""Long histories, one for each seed: more runners, partitions and mishaps than can be tried in every order."""
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidegate.testing.simulation.audit import ViolationError
+from tidegate.testing.simulation.ending import finish
+from tidegate.testing.simulation.exploration import silence
+from tidegate.testing.simulation.orders import Order, mishaps
+from tidegate.testing.simulation.runner import Runner
+from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
+from tidegate.testing.simulation.story import Line
+from tidegate.testing.simulation.subscriptions import subscription
+from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Reset, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STEPS = 4_000
+_DAY = 86_400
+_LONG_PAUSE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Dangers:
+    """What may go wrong in a history, and how often at most."""
+
+    crashes: int = 3
+    lost: int = 3
+    losses: int = 1
+    resets: int = 1
+    expiries: int = 1
+    fenceless: bool = True
+
+
+@dataclass(slots=True)
+class History:
+    """What came of a seed; its lines read from the beginning to the violation, if there was one."""
+
+    seed: int
+    effects: int = 0
+    violation: ViolationError | None = None
+    line: Line | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """Who did what, and what came of it."""
+        return list(self.line or ())
+
+
+def history(
+    seed: int,
+    events: tuple[TopicEvent, ...] | None = None,
+    dangers: Dangers = Dangers(),
+) -> History:
+    """The history of a seed, the same each time; with these events of the topic, or with the seed's own."""
+    tokens = Tokens(str(seed))
+    with tokens.drawn(), silence():
+        scheduler = _Scheduler(seed, events, dangers, tokens)
+        try:
+            scheduler.run()
+        except ViolationError as violation:
+            scheduler.history.violation = violation
+    return scheduler.history
+
+
+def topic_events(rng: random.Random) -> tuple[TopicEvent, ...]:
+    """What producers do: records, transactions that end either way, compaction, and new partitions."""
+    makers: list[Callable[[], TopicEvent]] = [
+        lambda: Produce(rng.randrange(4), rng.randint(1, 3)),
+        lambda: Produce(rng.randrange(4), rng.randint(1, 3)),
+        lambda: Begin((rng.randrange(4), rng.randrange(4)), rng.randint(1, 2)),
+        lambda: End(commit=rng.random() < 0.5),  # noqa: PLR2004 (either way)
+        lambda: Compact(rng.randrange(4), rng.randrange(6)),
+        Grow,
+    ]
+    weights = [4, 4, rng.choice([0, 2]), 2, rng.choice([0, 1]), rng.choice([0, 0.5])]
+    first = [Grow()] * rng.randint(1, 3)
+    return (*first, *[maker() for maker in rng.choices(makers, weights, k=rng.randint(2, 14))])
+
+
+@dataclass(slots=True)
+class _Moods:
+    """How a history's scheduler is inclined: chances at each step, drawn once."""
+
+    switch: float
+    act: float
+    crash: float
+    lost: float
+    sleep: float
+    left: dict[str, int] = field(default_factory=dict)
+
+
+class _Scheduler:
+    """Draws from the seed who goes on, and what goes wrong."""
+
+    def __init__(self, seed: int, events: tuple[TopicEvent, ...] | None, dangers: Dangers, tokens: Tokens) -> None:
+        self.history = History(seed)
+        rng = self._rng = random.Random(seed)  # noqa: S311 (no secret)
+        fencing = not dangers.fenceless or rng.random() < 0.85  # noqa: PLR2004 (one in seven without a fence)
+        described = subscription(
+            members=rng.randint(1, 3),
+            max_poll_records=rng.choice([1, 2, 3, 500]),
+            commit_fence="transactional" if fencing else "none",
+        )
+        own = topic_events(rng)
+        tokens.at("world")
+        self._world = World(described, own if events is None else events, tokens, fencing=fencing)
+        self._world.script.go_on()
+        self._fencing = fencing
+        self._moods = _Moods(
+            switch=rng.choice([0.02, 0.1, 0.4]),
+            act=rng.choice([0.01, 0.05, 0.15]),
+            crash=rng.choice([0.003, 0.02]),
+            lost=rng.choice([0.003, 0.02]),
+            sleep=rng.choice([0.0, 0.01]),
+            left={
+                "crashes": rng.randint(0, dangers.crashes),
+                "lost": rng.randint(0, dangers.lost),
+                "losses": rng.randint(0, dangers.losses),
+                "resets": rng.randint(0, dangers.resets),
+                "expiries": rng.randint(0, dangers.expiries),
+            },
+        )
+        retries = rng.choice([0, 0, 1])
+        self._runners = [
+            Runner(
+                n,
+                self._world,
+                rng.randint(1, 4),
+                partial(self._tell, f"runner {n}"),
+                stops_at_clock=True,
+                retries=retries,
+            )
+            for n in range(rng.randint(2, 3))
+        ]
+        self._asleep: dict[int, int] = {}
+        self._current = 0
+
+    def run(self) -> None:
+        """The whole history, its end and its audit."""
+        for step in range(_STEPS):
+            if not any(map(_has_work, self._runners)):
+                break
+            if self._rng.random() < self._moods.act:
+                self._act()
+            if step and not any(runner.following for runner in self._runners):
+                self._pause()
+            self._go_on(self._choose(step), step)
+        finish(self._world, partial(self._tell, "clean"))
+
+    def _choose(self, step: int) -> Runner:
+        ready = [r for r in self._runners if _has_work(r) and self._asleep.get(r.number, 0) <= step]
+        ready = ready or [r for r in self._runners if _has_work(r)]
+        here = [r for r in ready if r.number == self._current]
+        runner = here[0] if here and self._rng.random() >= self._moods.switch else self._rng.choice(ready)
+        self._current = runner.number
+        return runner
+
+    def _go_on(self, runner: Runner, step: int) -> None:
+        if runner.following is None:
+            self._tell(f"runner {runner.number}", "a run begins")
+            runner.begin()
+        elif self._happens("crashes", self._moods.crash):
+            self._crash(runner)
+        else:
+            if self._rng.random() < self._moods.sleep:
+                self._asleep[runner.number] = step + self._rng.randint(20, 300)
+            self._resume(runner, self._order(runner))
+
+    def _order(self, runner: Runner) -> Order:
+        if runner.following is None:
+            return Order.GO
+        orders = list(mishaps(runner.following))
+        if not self._fencing and str(runner.following) == "fence.commit":
+            orders += [Order.PARTLY] * 3
+        return self._rng.choice(orders) if orders and self._happens("lost", self._moods.lost) else Order.GO
+
+    def _crash(self, runner: Runner) -> None:
+        if runner.following is not None and runner.following.port == "processor":
+            self._resume(runner, self._rng.choice([Order.GO, Order.OUTLIVE, Order.OUTLIVE]))
+        self._tell(f"runner {runner.number}", "CRASHES", f"before {runner.following}")
+        runner.crash()
+        self._world.audit.stopped(runner.number)
+
+    def _resume(self, runner: Runner, order: Order) -> None:
+        self.history.effects += 1
+        runner.resume(order)
+        if isinstance(runner.broken, ViolationError):
+            raise runner.broken
+        if runner.broken is not None:
+            raise ViolationError(f"a step broke: {runner.broken!r}") from runner.broken
+        if runner.following is None:
+            self._tell(f"runner {runner.number}", "the run ends")
+            self._world.audit.stopped(runner.number)
+
+    def _act(self) -> None:
+        world, acts = self._world, list[Act]()
+        if world.script.left:
+            acts += [Arrive()] * 4
+        acts += [FinishLate(number) for number in range(len(world.spark.late))] * 2
+        act = self._rng.choice([*acts, None])
+        if act is None:
+            act = self._disaster()
+        if act is not None:
+            self._tell("world", act.happen(world))
+
+    def _pause(self) -> None:
+        """Nobody is running: it may stay so until the group's offsets expire."""
+        if self._happens("expiries", _LONG_PAUSE):
+            self._tell("world", Expire().happen(self._world))
+
+    def _disaster(self) -> Act | None:
+        kind = self._rng.choice(["losses", "resets", "time"])
+        if kind == "time":
+            return Pass(self._rng.choice([0.2, 400, _DAY + 1]))
+        positions = self._world.offsets.positions
+        if (kind == "resets" and not positions) or not self._happens(kind, 1):
+            return None
+        if kind == "losses":
+            return LoseLedger()
+        chosen = [at for at in sorted(positions) if self._rng.random() < 0.6] or [min(positions)]  # noqa: PLR2004 (most)
+        logs = self._world.topics.logs
+        return Reset(tuple((at, self._rng.randint(0, logs[at].end(committed_only=True))) for at in chosen))
+
+    def _happens(self, danger: str, chance: float) -> bool:
+        if not self._moods.left[danger] or self._rng.random() >= chance:
+            return False
+        self._moods.left[danger] -= 1
+        return True
+
+    def _tell(self, who: str, what: str, said: object = "") -> None:
+        self.history.line = Line(self.history.line, who, what, said)
+
+
+def _has_work(runner: Runner) -> bool:
+    return runner.following is not None or runner.runs_left > 0

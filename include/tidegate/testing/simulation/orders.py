@@ -1,0 +1,69 @@
+"""What may become of one effect, besides that it happens: a question or an answer is lost, a driver lives on."""
+
+from enum import Enum
+
+from tidegate.errors import (
+    BatchFailedError,
+    BrokerUnavailableError,
+    CommitUnknownError,
+    TidegateError,
+    UnavailableError,
+)
+from tidegate.testing.effects import Effect
+
+
+class Order(Enum):
+    """What the scheduler has an effect do; the values complete the sentence `it ...`."""
+
+    GO = "happens"
+    LOSE_QUESTION = "doesn't happen, and the caller can't tell"
+    LOSE_ANSWER = "happens, and the caller can't tell"
+    OUTLIVE = "goes on without its task: the Spark driver may finish later"
+    TWICE = "happens twice: the cluster restarts the Spark driver"
+    PARTLY = "happens for the first partition only, and the caller is told so"
+
+
+_LOCAL = frozenset(
+    {
+        *("reader.open", "reader.next", "reader.progress", "reader.close"),
+        *("writer.open", "writer.write", "writer.files", "fence.close"),
+        *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
+    }
+)
+UNSHARED = _LOCAL | {"landing.put_manifest"}
+"""Effects that no other runner can see or change: to switch to one before is to do so after."""
+
+READS = _LOCAL | frozenset(
+    {
+        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
+        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files"),
+        *("offsets.committed", "fence.committed", "landing.data_files"),
+        *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_batches"),
+    }
+)
+"""Effects that change nothing for anybody else: whether they happened makes no difference once the answer is lost."""
+
+_CERTAIN = frozenset({"fence.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
+_BROKERS = frozenset({"source", "offsets", "fence"})
+
+
+def mishaps(effect: Effect) -> tuple[Order, ...]:
+    """What else than happen the effect can do."""
+    name = str(effect)
+    if effect.port == "clock" or name in _CERTAIN:
+        return ()
+    if name == "processor.run":
+        return (Order.LOSE_QUESTION, Order.LOSE_ANSWER, Order.OUTLIVE, Order.TWICE)
+    if name in READS:
+        return (Order.LOSE_QUESTION,)
+    return (Order.LOSE_QUESTION, Order.LOSE_ANSWER)
+
+
+def lost(effect: Effect) -> TidegateError:
+    """What the port raises when there is no answer."""
+    text = f"simulated: no answer to {effect}"
+    if str(effect) == "fence.commit":
+        return CommitUnknownError(text)
+    if effect.port == "processor":
+        return BatchFailedError(text)
+    return BrokerUnavailableError(text) if effect.port in _BROKERS else UnavailableError(text)

@@ -1,0 +1,40 @@
+"""The subscription of a simulation, with every value that it doesn't say at its default."""
+
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from tidegate.definition import load
+from tidegate.subscription import CommitFence, Subscription
+
+_DEFINITION = """
+topics: [orders]
+connection: kafka_default
+consumer:
+  group.id: orders-lake
+  auto.offset.reset: earliest
+poll-timeout.ms: 200
+commit-timeout.ms: 50
+on-data-loss: fail
+processing:
+  connection: spark_default
+  output: data/lake/orders
+"""
+
+
+def subscription(
+    members: int = 1, max_poll_records: int = 500, commit_fence: CommitFence = "transactional"
+) -> Subscription:
+    """The subscription `orders` of the topic of that name."""
+    given = _default()
+    consumer = replace(given.consumer, max_poll_records=max_poll_records)
+    return replace(given, members=members, consumer=consumer, commit_fence=commit_fence)
+
+
+@cache
+def _default() -> Subscription:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "orders.yaml"
+        path.write_text(_DEFINITION, encoding="utf-8")
+        return load(path)

@@ -1,0 +1,215 @@
+"""Everything outside of the steps, in memory: it can be kept, compared and gone back to."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidegate.pipeline import Pipeline
+from tidegate.ports import Clock
+from tidegate.positions import TopicPartition
+from tidegate.subscription import Subscription
+from tidegate.testing.clock import MemoryClock
+from tidegate.testing.lake import MemoryLake
+from tidegate.testing.landing import MemoryLanding
+from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.simulation.audit import Audit
+from tidegate.testing.simulation.orders import Order
+from tidegate.testing.simulation.script import Script, TopicEvent
+from tidegate.testing.simulation.spark import SimulatedSpark
+from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.values import Values
+from tidegate.testing.source import MemorySource
+from tidegate.testing.topics import MemoryTopics
+
+OUTPUT = "file:///lake/orders"
+_UNREAD = {"offsets": "commits", "landing": "manifests"}  # logs for tests, which no step reads
+_CHANGED_BY = {
+    "offsets": ("offsets",),
+    "fence": ("offsets", "audit"),
+    "landing": ("landing",),
+    "writer": ("landing",),
+    "lake": ("lake", "audit"),
+    "ledger": ("ledger",),
+    "processor": ("spark", "lake"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A part of the world as it was at one time."""
+
+    data: dict[str, object]
+    hash: int
+
+
+class World:
+    """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them."""
+
+    def __init__(
+        self, subscription: Subscription, events: tuple[TopicEvent, ...], tokens: Tokens, *, fencing: bool = True
+    ) -> None:
+        self.subscription = subscription
+        self.tokens = tokens
+        self.clock = MemoryClock()
+        self.topics = MemoryTopics()
+        self.script = Script(self.topics, events)
+        self.offsets = MemoryOffsets(subscription.consumer.group_id, fencing=fencing)
+        self.landing = MemoryLanding()
+        self.lake = MemoryLake()
+        self.ledger = MemoryLedger(self.clock.now)
+        self.spark = SimulatedSpark(self.landing, self.lake)
+        self.audit = Audit(fencing=fencing)
+        self._parts = {
+            "topics": self.topics,
+            "script": self.script,
+            "offsets": self.offsets,
+            "landing": self.landing,
+            "lake": self.lake,
+            "ledger": self.ledger,
+            "spark": self.spark,
+            "audit": self.audit,
+        }
+        self._values = Values(self.clock, *self._parts.values())
+        self._saved: dict[str, Saved] = {}
+        self._dirty = set(self._parts)
+
+    def pipeline(self, clock: Clock) -> Pipeline:
+        """The steps in this world, by a clock of their own."""
+        isolation = self.subscription.consumer.isolation_level
+        return Pipeline(
+            subscription=self.subscription,
+            output=OUTPUT,
+            source=MemorySource(self.topics, isolation_level=isolation, clock=clock),
+            offsets=self.offsets,
+            landing=self.landing,
+            lake=self.lake,
+            ledger=self.ledger,
+            processor=self.spark,
+            clock=clock,
+        )
+
+    def touched(self, port: str) -> None:
+        """An effect of this port has happened."""
+        self._dirty.update(_CHANGED_BY.get(port, ()))
+
+    def touched_all(self) -> None:
+        """Anything may have changed."""
+        self._dirty.update(self._parts)
+
+    def save(self) -> tuple[Saved, ...]:
+        """The world as it is, to go back to."""
+        for name in self._dirty:
+            part = vars(self._parts[name])
+            ignored = _UNREAD.get(name)
+            hashed = hash(tuple([self._values.hash(held) for key, held in part.items() if key != ignored]))
+            before = self._saved.get(name)
+            if before is None or before.hash != hashed:
+                self._saved[name] = Saved(self._values.copy(part), hashed)
+        self._dirty.clear()
+        return tuple([self._saved[name] for name in self._parts])
+
+    def restore(self, saved: tuple[Saved, ...]) -> None:
+        """Go back; whoever holds a part of the world still holds it."""
+        for (name, part), then in zip(self._parts.items(), saved, strict=True):
+            if name in self._dirty or self._saved.get(name) is not then:
+                vars(part).clear()
+                vars(part).update(self._values.copy(then.data))
+                self._saved[name] = then
+        self._dirty.clear()
+
+    def hash(self, value: object) -> int:
+        """Equal for equal values."""
+        return self._values.hash(value)
+
+    @contextmanager
+    def disturbed(self, order: Order) -> Iterator[None]:
+        """The next effect happens as ordered."""
+        refused = max(self.offsets.positions, default=None) if order is Order.PARTLY else None
+        self.spark.order = order if order in (Order.OUTLIVE, Order.TWICE) else Order.GO
+        if refused is not None:
+            self.offsets.refuse(refused, "simulated")
+        try:
+            yield
+        finally:
+            self.spark.order = Order.GO
+            if refused is not None:
+                self.offsets._refusals.clear()  # noqa: SLF001 (the double can refuse, and has no need to stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """The next event of the topic's script happens."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        return str(world.script.go_on())
+
+
+@dataclass(frozen=True, slots=True)
+class FinishLate:
+    """A Spark driver that outlived its task finishes."""
+
+    number: int = 0
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        manifest = world.spark.late[self.number]
+        world.tokens.at("driver", manifest.delivery.token)
+        world.spark.finish(self.number)
+        return f"the driver of batch {manifest.batch.id[:6]}, delivery {manifest.delivery.number}, finishes late"
+
+
+@dataclass(frozen=True, slots=True)
+class LoseLedger:
+    """The ledger is gone; an empty one takes its place."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.tokens.at("ledger", world.audit.lost_ledgers)
+        world.audit.ledger_lost()
+        fresh = vars(MemoryLedger(world.clock.now))
+        vars(world.ledger).clear()
+        vars(world.ledger).update(fresh)
+        return "the ledger is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A foreign tool moves some partitions of the group, which have to have a position already."""
+
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        moved = {at: offset for at, offset in self.offsets if at in world.offsets.positions}
+        world.audit.before_reset(world, moved)
+        world.offsets.reset(moved)
+        return "a foreign tool resets the group: " + ", ".join(f"{at} to {offset}" for at, offset in moved.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The group's offsets expire."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.audit.offsets_expired()
+        world.offsets.expire()
+        return "the group's offsets expire"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Time passes."""
+
+    seconds: float
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.clock.wait(self.seconds)
+        return f"{timedelta(seconds=self.seconds)} pass"
+
+
+Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Pass

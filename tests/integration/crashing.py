@@ -1,0 +1,303 @@
+"""A child process that runs one batch and is struck at a chosen point: killed or stopped, with nothing unwound.
+
+The children are forked by a server process that has imported everything and never made a Kafka client, so that
+one costs no more than its run. Parents say where by a `Point`, one line each.
+"""
+
+import json
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock
+from time import monotonic
+from typing import Any
+
+import psutil
+from sqlalchemy import Engine, event
+
+from tidegate.errors import TidegateError
+from tidegate.kafka.group import Group
+from tidegate.kafka.transaction import TransactionalFence
+from tidegate.parquet import files, lake, landing, rename, writer
+from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.ports import Connection
+from tidegate.settings import Settings
+from tidegate.subscription import Subscription
+from tidegate.testing import copying
+from tidegate.testing.connections import MemoryConnections
+from tidegate.testing.copying import CopyingProcessor
+from tidegate.testing.effects import Effect, watched
+
+_SECONDS = 120
+_PAUSE = Event()
+_ONE_AT_A_TIME = Lock()  # multiprocessing looks after all children of a process whenever one is started or asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An instant of a run: before or after the `nth` such effect of a step, or `within` what `during` does."""
+
+    step: str
+    before: str | None = None
+    after: str | None = None
+    within: str | None = None
+    during: str | None = None
+    nth: int = 1
+    fence: str = "transactional"
+
+    def __str__(self) -> str:
+        """As a test's name: `commit: after lake.publish`."""
+        where = f"before {self.before}" if self.before else f"after {self.after}" if self.after else str(self.within)
+        during = f" during {self.during}" if self.during else ""
+        number = f" #{self.nth}" if self.nth > 1 else ""
+        fence = " (fence: none)" if self.fence == "none" else ""
+        return f"{self.step}: {where}{during}{number}{fence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words."""
+
+    subscription: Subscription
+    settings: Settings
+    bootstrap_servers: str
+    point: Point
+    strike: signal.Signals
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended that came to its end: the error that it raised, or `None`."""
+
+    error: str | None
+    message: str
+
+
+class Striker:
+    """Strikes once, at a point of a run; implements `tidegate.testing.effects.Watcher`."""
+
+    def __init__(self, point: Point, strike: Callable[[], None]) -> None:
+        self._point = point
+        self._strike = strike
+        self._step = point.step
+        self._current = ""
+        self._seen = 0
+        self.has_struck = False
+
+    def enter(self, step: str) -> None:
+        """What follows is of this step."""
+        self._step = step
+
+    def before(self, effect: Effect) -> None:
+        """See `Watcher`."""
+        self._current = str(effect)
+        if str(effect) == self._point.before:
+            self.strike()
+
+    def after(self, effect: Effect) -> None:
+        """See `Watcher`."""
+        if str(effect) == self._point.after:
+            self.strike()
+        self._current = ""
+
+    def strike_within(self) -> None:
+        """Strike if it is this effect that the point means."""
+        if self._point.during in (None, self._current):
+            self.strike()
+
+    def strike(self) -> None:
+        """Strike if it is the step, and often enough."""
+        if self._step != self._point.step or self.has_struck:
+            return
+        self._seen += 1
+        if self._seen == self._point.nth:
+            self.has_struck = True
+            self._strike()
+
+
+Strike = Callable[[], None]
+
+
+def _before(owner: Any, name: str) -> Callable[[Strike], None]:
+    """Strike before the function of this name is called."""
+
+    def patch(strike: Strike) -> None:
+        real = getattr(owner, name)
+
+        def struck(*args: Any, **kwargs: Any) -> Any:
+            strike()
+            return real(*args, **kwargs)
+
+        setattr(owner, name, struck)
+
+    return patch
+
+
+def _after(owner: Any, name: str) -> Callable[[Strike], None]:
+    """Strike when it has returned."""
+
+    def patch(strike: Strike) -> None:
+        real = getattr(owner, name)
+
+        def struck(*args: Any, **kwargs: Any) -> Any:
+            answer = real(*args, **kwargs)
+            strike()
+            return answer
+
+        setattr(owner, name, struck)
+
+    return patch
+
+
+def _before_sql_commit(strike: Strike) -> None:
+    event.listen(Engine, "commit", lambda _: strike())
+
+
+def _half_a_copy(strike: Strike) -> None:
+    def copy(source: Path, target: Path) -> None:
+        content = source.read_bytes()
+        target.write_bytes(content[: len(content) // 2])
+        strike()
+        target.write_bytes(content)
+
+    copying.shutil.copyfile = copy  # type: ignore[attr-defined]
+
+
+def _half_a_result(strike: Strike) -> None:
+    real = Path.write_text
+
+    def write(path: Path, text: str, **options: Any) -> int:
+        real(path, text[: len(text) // 2], **options)
+        strike()
+        return real(path, text, **options)
+
+    Path.write_text = write  # type: ignore[method-assign,assignment]
+
+
+WITHIN: dict[str, Callable[[Strike], None]] = {
+    "ledger written, not committed": _before_sql_commit,
+    "transaction begun, nothing sent": _before(TransactionalFence, "_send"),
+    "offsets sent, not committed": _after(TransactionalFence, "_send"),
+    "members looked for, fence not taken": _before(Group, "producer"),
+    "positions asked for a commit without a fence": _before(Group, "commit"),
+    "row group written, file not closed": _after(writer._OpenFile, "write"),
+    "file closed, the next not begun": _after(writer.ParquetWriter, "_close_file"),
+    "files written, not synced": _before(writer, "make_durable"),
+    "document written, not renamed": _before(files, "make_durable"),
+    "document renamed, not synced": _after(landing, "put"),
+    "output half written": _half_a_copy,
+    "output written, no result": _before(copying, "_leave_result"),
+    "result half written": _half_a_result,
+    "manifest put, not synced": _before(lake, "sync_folder"),
+    "manifest put, not renamed": _before(lake, "rename_folder"),
+    "renamed, not synced": _before(rename, "sync"),
+}
+"""Inner points of an effect, by what has happened and what hasn't."""
+
+
+def run(task: Task) -> None:
+    """The child: one run of the pipeline, in files of two records, struck on its way; else its last words are left."""
+    logging.basicConfig(filename=task.folder / "child.log", level=logging.INFO)
+    writer._GROUP_ROWS, writer._FILE_ROWS = 2, 2
+    striker = Striker(task.point, lambda: os.kill(os.getpid(), task.strike))
+    if task.point.within is not None:
+        WITHIN[task.point.within](striker.strike_within)
+    try:
+        with opened(task.subscription, task.settings, task.bootstrap_servers) as pipeline:
+            run_steps(watched(pipeline, striker), striker.enter)
+        ended = Ended(None, "")
+    except TidegateError as error:
+        ended = Ended(type(error).__name__, str(error))
+    except BaseException:  # noqa: BLE001 (the parent tells of it)
+        ended = Ended("?", traceback.format_exc())
+    left = task.folder / "ended.json"
+    left.with_suffix(".part").write_text(json.dumps([ended.error, ended.message]), encoding="utf-8")
+    left.with_suffix(".part").rename(left)
+
+
+def run_steps(pipeline: Pipeline, enter: Callable[[str], None]) -> None:
+    """Plan, land, process, commit, each announced."""
+    enter("plan")
+    plan = pipeline.plan()
+    if plan.batch is None:
+        return
+    enter("land")
+    for member in plan.members:
+        pipeline.land(plan.batch.id, member)
+    enter("process")
+    pipeline.process(plan.batch.id)
+    enter("commit")
+    pipeline.commit(plan.batch.id)
+
+
+@contextmanager
+def opened(subscription: Subscription, settings: Settings, bootstrap_servers: str) -> Iterator[Pipeline]:
+    """The pipeline of a subscription on this broker; a copy stands in for Spark."""
+    kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": bootstrap_servers})
+    with open_pipeline(subscription, settings, MemoryConnections(kafka), CopyingProcessor()) as pipeline:
+        yield pipeline
+
+
+class Child:
+    """A run in a process of its own, from its parent's side."""
+
+    def __init__(self, task: Task) -> None:
+        task.folder.mkdir(parents=True)
+        self._folder = task.folder
+        self._point = task.point
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["__main__", __name__, "alembic.command"])
+        with _ONE_AT_A_TIME:
+            self._process = context.Process(target=run, args=(task,))
+            self._process.start()
+            self._sentinel = self._process.sentinel
+            self._pid = self._process.pid or 0
+
+    def was_killed(self) -> None:
+        """Wait for its end, which the point must have brought about."""
+        assert self._is_over(_SECONDS), f"neither killed nor done: {self._said()}"
+        assert self._exit_code() == -signal.SIGKILL, f"not killed at {self._point}: {self._said()}"
+
+    def is_asleep(self) -> None:
+        """Wait until it stopped itself at the point."""
+        deadline = monotonic() + _SECONDS
+        while not self._is_over(0):
+            if psutil.Process(self._pid).status() == psutil.STATUS_STOPPED:
+                return
+            assert monotonic() < deadline, f"never came to {self._point}: {self._said()}"
+            _PAUSE.wait(0.02)
+        raise AssertionError(f"ended before {self._point}: {self._said()}")
+
+    def wake(self) -> Ended:
+        """Let it go on to its end, and hear how that was."""
+        os.kill(self._pid, signal.SIGCONT)
+        assert self._is_over(_SECONDS), f"never came to its end: {self._said()}"
+        assert self._exit_code() == 0, self._said()
+        return Ended(*json.loads((self._folder / "ended.json").read_text(encoding="utf-8")))
+
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        if not self._is_over(0):
+            with _ONE_AT_A_TIME:
+                self._process.kill()
+        self._is_over(_SECONDS)
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(multiprocessing.connection.wait([self._sentinel], seconds)) or self._exit_code() is not None
+
+    def _exit_code(self) -> int | None:
+        with _ONE_AT_A_TIME:
+            return self._process.exitcode
+
+    def _said(self) -> str:
+        names = ("ended.json", "child.log")
+        said = [(self._folder / name).read_text(encoding="utf-8") for name in names if (self._folder / name).exists()]
+        return "\n".join([f"exit code {self._exit_code()}", *said])

@@ -1,0 +1,103 @@
+-- A ledger as the first version made and filled it: one batch committed, one being processed for the second time.
+-- TIMESTAMP stands for the type of each database.
+CREATE TABLE tidegate_schema (version_num VARCHAR(32) NOT NULL, CONSTRAINT tidegate_schema_pkc PRIMARY KEY (version_num));
+CREATE TABLE tidegate_ledger (identity VARCHAR(32) NOT NULL, PRIMARY KEY (identity));
+CREATE TABLE tidegate_subscriptions (name VARCHAR(250) NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name));
+CREATE TABLE tidegate_missing (
+    subscription VARCHAR(250) NOT NULL,
+    topic VARCHAR(250) NOT NULL,
+    noted_at TIMESTAMP NOT NULL,
+    PRIMARY KEY (subscription, topic)
+);
+CREATE TABLE tidegate_batches (
+    id VARCHAR(64) NOT NULL,
+    subscription VARCHAR(250) NOT NULL,
+    number BIGINT NOT NULL,
+    opening INTEGER NOT NULL,
+    group_id VARCHAR(250) NOT NULL,
+    receipt TEXT NOT NULL,
+    members INTEGER NOT NULL,
+    output TEXT NOT NULL,
+    partition_by JSON NOT NULL,
+    state VARCHAR(20) NOT NULL,
+    reason TEXT,
+    winner VARCHAR(32),
+    attempt TEXT,
+    rows BIGINT,
+    rejected BIGINT,
+    opened_at TIMESTAMP NOT NULL,
+    landed_at TIMESTAMP,
+    closed_at TIMESTAMP,
+    PRIMARY KEY (id),
+    FOREIGN KEY (subscription) REFERENCES tidegate_subscriptions (name)
+);
+CREATE UNIQUE INDEX tidegate_batches_history ON tidegate_batches (subscription, number);
+CREATE UNIQUE INDEX tidegate_batches_open ON tidegate_batches (subscription) WHERE closed_at IS NULL;
+CREATE TABLE tidegate_ranges (
+    batch_id VARCHAR(64) NOT NULL,
+    topic VARCHAR(250) NOT NULL,
+    partition INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    member INTEGER,
+    start_offset BIGINT NOT NULL,
+    planned_end BIGINT NOT NULL,
+    end_offset BIGINT NOT NULL,
+    records BIGINT,
+    PRIMARY KEY (batch_id, topic, partition),
+    FOREIGN KEY (batch_id) REFERENCES tidegate_batches (id)
+);
+CREATE TABLE tidegate_landings (
+    batch_id VARCHAR(64) NOT NULL,
+    member INTEGER NOT NULL,
+    reported_at TIMESTAMP NOT NULL,
+    PRIMARY KEY (batch_id, member),
+    FOREIGN KEY (batch_id) REFERENCES tidegate_batches (id)
+);
+CREATE TABLE tidegate_files (
+    batch_id VARCHAR(64) NOT NULL,
+    member INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    uri TEXT NOT NULL,
+    records BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (batch_id, member, place),
+    FOREIGN KEY (batch_id) REFERENCES tidegate_batches (id)
+);
+CREATE TABLE tidegate_deliveries (
+    token VARCHAR(32) NOT NULL,
+    batch_id VARCHAR(64) NOT NULL,
+    number INTEGER NOT NULL,
+    opening INTEGER NOT NULL,
+    started_at TIMESTAMP NOT NULL,
+    finished_at TIMESTAMP,
+    outcome VARCHAR(20),
+    reason TEXT,
+    PRIMARY KEY (token),
+    FOREIGN KEY (batch_id) REFERENCES tidegate_batches (id),
+    CONSTRAINT tidegate_deliveries_number UNIQUE (batch_id, number)
+);
+INSERT INTO tidegate_schema VALUES ('0001');
+INSERT INTO tidegate_ledger VALUES ('0123456789abcdef0123456789abcdef');
+INSERT INTO tidegate_subscriptions VALUES ('flights', 12);
+INSERT INTO tidegate_missing VALUES ('flights', 'gates', '2024-05-01 12:00:00.000000');
+INSERT INTO tidegate_batches VALUES
+    ('b1', 'flights', 1, 1, 'g', 'tidegate1 inc - 0', 1, 'file:///lake/flights', '["carrier"]', 'committed', NULL, 't1', 'a1',
+     7, 1, '2024-05-01 12:00:00.000000', '2024-05-01 12:00:00.000000', '2024-05-01 12:00:00.000000'),
+    ('b2', 'flights', 8, 1, 'g', 'tidegate1 inc b1 1', 2, 'file:///lake/flights', '["carrier"]', 'processing', NULL, NULL, NULL,
+     NULL, NULL, '2024-05-01 12:00:00.000000', '2024-05-01 12:00:00.000000', NULL);
+INSERT INTO tidegate_ranges VALUES
+    ('b1', 't', 0, 0, 0, 0, 10, 8, 8),
+    ('b2', 't', 0, 0, 0, 8, 20, 20, 12),
+    ('b2', 't', 1, 1, 1, 0, 5, 5, 4);
+INSERT INTO tidegate_landings VALUES
+    ('b1', 0, '2024-05-01 12:00:00.000000'),
+    ('b2', 0, '2024-05-01 12:00:00.000000'),
+    ('b2', 1, '2024-05-01 12:00:00.000000');
+INSERT INTO tidegate_files VALUES
+    ('b1', 0, 0, 'file:///landing/b1.parquet', 8, 80),
+    ('b2', 0, 0, 'file:///landing/b2-0.parquet', 12, 120),
+    ('b2', 1, 0, 'file:///landing/b2-1.parquet', 4, 40);
+INSERT INTO tidegate_deliveries VALUES
+    ('t1', 'b1', 1, 1, '2024-05-01 12:00:00.000000', '2024-05-01 12:00:00.000000', 'processed', NULL),
+    ('t2', 'b2', 1, 1, '2024-05-01 12:00:00.000000', '2024-05-01 12:00:00.000000', 'failed', 'no memory'),
+    ('t3', 'b2', 2, 1, '2024-05-01 12:00:00.000000', NULL, NULL, NULL);

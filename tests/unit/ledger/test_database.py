@@ -1,0 +1,103 @@
+"""Which URLs can be a ledger's, and what is said of a database that can't be used."""
+
+from pathlib import Path
+from sqlite3 import connect
+
+import pytest
+from ledger_batches import plan
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import IntegrityError
+
+from tidegate.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.ledger.database import Database
+from tidegate.ledger.sql import SqlLedger
+from tidegate_local.loopback import free_port
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "isn't a SQLAlchemy URL"),
+        ("postgresql://user:secret@host:port/ledger", "isn't a SQLAlchemy URL"),
+        ("sqlite://", "can't be in memory"),
+        ("mysql://user:secret@host/ledger", "can't be kept in mysql"),
+        ("postgres://user:secret@host/ledger", "can't be kept in postgres: use sqlite or postgresql"),
+        ("postgresql+nosuch://user:secret@host/ledger?password=secret", r"user:\*\*\*@host/ledger needs a driver"),
+        ("sqlite+aiosqlite:////folder/ledger.db", "asynchronous driver"),
+        ("postgresql://user:secret@127.0.0.1:1/ledger?nonsense=1", "nonsense"),
+        ("sqlite:////dev/null/ledger.db", "can't be made"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, message: str) -> None:
+    with pytest.raises(WrongDefinitionError, match=message) as refused:
+        SqlLedger(url)
+    assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2"])
+def test_a_server_that_is_not_there_is_unavailable_and_its_password_is_not_shown(scheme: str) -> None:
+    port = free_port()
+    with pytest.raises(UnavailableError, match=rf"user:\*\*\*@127.0.0.1:{port}/ledger.*refused.*run again") as away:
+        SqlLedger(f"{scheme}://user:secret@127.0.0.1:{port}/ledger?password=secret")
+    assert "secret" not in str(away.value)
+
+
+def test_a_folder_in_the_files_place_is_unavailable(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(UnavailableError, match="unable to open database file"):
+        SqlLedger(f"sqlite:///{file}")
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(file: Path) -> None:
+    file.write_text("flight,carrier\n" * 100)
+    with pytest.raises(WrongDefinitionError, match=r"ledger\.db .*file is not a database.*TIDEGATE_LEDGER"):
+        SqlLedger(f"sqlite:///{file}")
+    assert file.read_text() == "flight,carrier\n" * 100
+
+
+def test_a_file_that_was_damaged_is_refused(file: Path) -> None:
+    ledger = SqlLedger(f"sqlite:///{file}")
+    with file.open("r+b") as damaged:
+        damaged.seek(100)
+        damaged.write(b"\xff" * 8000)
+    with pytest.raises(TidegateError, match="malformed"):
+        ledger.look("flights")
+
+
+def test_a_database_that_somebody_keeps_locked_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.ledger.database._BUSY_SECONDS", 0)
+    ledger = SqlLedger(f"sqlite:///{file}")
+    with connect(file) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnavailableError, match=r"locked.*nothing was written"):
+            ledger.open(plan(), ledger.look("flights").version)
+    assert ledger.look("flights").open is None
+
+
+def test_an_end_that_fails_says_that_it_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.ledger.database._BUSY_SECONDS", 0)
+    ledger = SqlLedger(f"sqlite:///{file}")
+    with connect(file) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM tidegate_ledger").fetchall()
+        with pytest.raises(UnavailableError, match=r"made whole or not at all.*run again, which finds out"):
+            ledger.open(plan(), ledger.look("flights").version)
+
+
+def test_a_row_that_is_there_already_is_somebody_elses(file: Path) -> None:
+    SqlLedger(f"sqlite:///{file}")
+    twice = text("INSERT INTO tidegate_subscriptions VALUES ('flights', 1), ('flights', 2)")
+    with pytest.raises(StaleError, match="UNIQUE constraint") as stale, Database(f"sqlite:///{file}").write() as writes:
+        writes.execute(twice)
+    assert isinstance(stale.value.__cause__, IntegrityError)
+
+
+def test_a_name_for_messages_has_neither_password_nor_options() -> None:
+    name = Database("postgresql://user:secret@host/ledger?password=secret&sslmode=require").name
+    assert name == "postgresql+psycopg2://user:***@host/ledger"
+    assert make_url(name).get_backend_name() == "postgresql"
