@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.batch import Batch, State
-from tidegate.errors import TidegateError
+from tidegate.errors import StaleError, TidegateError, UnavailableError
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
 
@@ -59,8 +59,9 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     except TidegateError as error:
         run.error = error
     if run.batch is not None:
-        run.batch = pipeline.ledger.batch(run.batch.id)
-        run.deliveries = pipeline.ledger.deliveries(run.batch.id)
+        with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
+            run.batch = pipeline.ledger.batch(run.batch.id)
+            run.deliveries = pipeline.ledger.deliveries(run.batch.id)
     return run
 
 

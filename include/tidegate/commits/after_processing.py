@@ -1,6 +1,6 @@
 """The default strategy: a batch's offsets are committed after the Spark job succeeded for every record of it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.batch import Batch
@@ -57,10 +57,12 @@ def _is(position: Committed | None, offset: int, receipt: Receipt) -> bool:
     return position is not None and (position.offset, position.metadata) == (offset, str(receipt))
 
 
-def _describe(foreign: Iterable[tuple[Range, Committed]]) -> str:
+def _describe(foreign: Sequence[tuple[Range, Committed]]) -> str:
     said = (
         f"{r.at} was planned as [{r.start}, {r.end}) and stands at {position.offset}"
         + ("" if Receipt.parse(position.metadata) else " without a receipt of ours")
         for r, position in foreign
     )
-    return "the group was moved by somebody else: " + "; ".join(said)
+    is_ours = all(Receipt.parse(position.metadata) for _, position in foreign)
+    what = "the group has gone on without it" if is_ours else "the group was moved by somebody else"
+    return f"{what}: {'; '.join(said)}"

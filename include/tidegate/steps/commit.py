@@ -6,7 +6,7 @@ from typing import assert_never
 
 from tidegate.batch import Batch, State
 from tidegate.commits.after_processing import Abandon, AfterProcessing, Decision, GoOn, Note
-from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError
+from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, TidegateError
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
 from tidegate.positions import end_epochs, ends
 from tidegate.steps.process import manifest_of
@@ -115,16 +115,20 @@ class Committer:
         manifest = manifest_of(batch, batch.delivery, self.subscription)
         self._keep_deadline(batch, batch.delivery.token)
         if not self.lake.has_attempt(manifest.staging, batch.attempt):
-            reason = (
-                f"{batch}: the staged output of its delivery is gone from {manifest.staging}; it is delivered again"
-            )
-            self.ledger.move(batch.id, State.FAILED, reason)
-            raise BatchFailedError(reason)
+            raise self._gone(batch, manifest.staging)
         self.lake.publish(manifest, batch.attempt)
         published = self.lake.published(batch.output, batch.id)
         if published is None:
             raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
         return self.ledger.adopt(batch.id, published)
+
+    def _gone(self, batch: Batch, staging: str) -> TidegateError:
+        """The staged output is gone: to be delivered again, unless somebody else has just published it."""
+        if self.lake.published(batch.output, batch.id) is not None:
+            return StaleError(f"{batch}: somebody else has just published it; the next run finds out")
+        reason = f"{batch}: the staged output of its delivery is gone from {staging}; it is delivered again"
+        self.ledger.move(batch.id, State.FAILED, reason)
+        return BatchFailedError(reason)
 
     def _keep_deadline(self, batch: Batch, token: str) -> None:
         limit = self.subscription.consumer.max_poll_interval_ms

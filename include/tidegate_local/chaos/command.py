@@ -1,0 +1,69 @@
+"""`make chaos`: servers, producers, two runners and the strikes against them, then the audit and its figures."""
+
+import argparse
+import faulthandler
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from tidegate.settings import PROJECT
+from tidegate_local.chaos.play import Chosen, play
+from tidegate_local.chaos.report import Report
+from tidegate_local.errors import LocalStackError
+from tidegate_local.progress import Display
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Let chaos reign and return the exit status: 0 if every promise held, else 1, 130 if interrupted."""
+    options = _options(arguments)
+    show = Display(Console(highlight=False, soft_wrap=True, stderr=options.json))
+    faulthandler.enable()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
+    folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
+    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, options.spark, options.cache)
+    try:
+        report = play(chosen, folder, os.getpid(), show)
+    except LocalStackError as error:
+        show.say(f"make chaos: {error}\nAll is kept in {folder}.", style="red")
+        return 1
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        show.say("Interrupted; everything is stopped.")
+        return _INTERRUPTED
+    if report.is_clean:
+        shutil.rmtree(folder, ignore_errors=True)
+    _tell(report, show, as_json=options.json)
+    return 0 if report.is_clean else 1
+
+
+def _tell(report: Report, show: Display, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
+        return
+    for line in report.lines():
+        show.say(line)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos", description="Kills everything at random, then audits the lake.")
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long things are killed (default: 2)")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="decides what is drawn")
+    parser.add_argument("--rate", type=int, default=500, help="plain records a second (default: 500)")
+    parser.add_argument("--cap", type=int, default=2000, help="max.poll.records (default: 2000)")
+    parser.add_argument(
+        "--spark", type=int, default=0, metavar="N", help="each N-th run uses real Spark (default: none)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")
+    return parser.parse_args(arguments)

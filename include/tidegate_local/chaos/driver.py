@@ -1,0 +1,56 @@
+"""A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
+
+`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] MANIFEST_URI`. It imports little,
+so that it starts quickly, and ends by itself once the process that keeps chaos is gone.
+"""
+
+import argparse
+import os
+import sys
+import time
+
+from tidegate.testing.copying import CopyingProcessor
+
+_LOOK_SECONDS = 0.1
+_CLIENT_FAILED = 1
+
+
+def main() -> int:
+    """Copy; with `--late`, fail at once while a process that nobody knows of copies after that many seconds."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keeper", type=int, required=True)
+    parser.add_argument("--work", type=float, default=0.0)
+    parser.add_argument("--late", type=float, default=0.0)
+    parser.add_argument("manifest")
+    chosen = parser.parse_args()
+    if chosen.late and os.fork():
+        return _CLIENT_FAILED
+    if chosen.late:
+        _let_go()
+        _wait(chosen.late, chosen.keeper)
+    _wait(chosen.work / 2, chosen.keeper)
+    CopyingProcessor().run(chosen.manifest, 0, lambda _: None)
+    _wait(chosen.work / 2, chosen.keeper)
+    return 0
+
+
+def _let_go() -> None:
+    """Leave the session and the output of the client that started this process."""
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+
+
+def _wait(seconds: float, keeper: int) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        try:
+            os.kill(keeper, 0)
+        except ProcessLookupError:
+            sys.exit(_CLIENT_FAILED)
+        time.sleep(min(left, _LOOK_SECONDS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What chaos draws: what becomes of each run, and when which server is killed.
+
+Everything is drawn from generators that the seed alone decides, one for each runner and one for the servers, so the
+same seed gives the same sequences of choices. When they fall is the machine's to say: real time can't be replayed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+Step = Literal["plan", "land", "process", "commit"]
+Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on"]
+Target = Literal["broker", "postgres", "spark"]
+
+STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
+_BLOWS: dict[Blow, int] = {"none": 45, "kill task": 30, "pause task": 7, "kill driver": 10, "driver lives on": 8}
+_APART = 0.3
+_LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
+_LONGEST_TASK = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one run. Times are in seconds.
+
+    `apart`: each task in a process of its own, as Airflow has it, and the blow falls on `step`; else one process runs
+    all four steps. `after` is how long the process that is struck lives before, `pause` how long it is stopped.
+    `work` is how long the copying driver takes, half before and half after it has written; one that lives on while its
+    task fails is done `late` seconds after that. `spark`: the real job, over Spark Connect.
+    """
+
+    apart: bool = False
+    step: Step = "plan"
+    blow: Blow = "none"
+    after: float = 0.0
+    pause: float = 0.0
+    work: float = 0.0
+    late: float = 0.0
+    spark: bool = False
+
+
+CALM = Fate()
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds."""
+
+    targets: tuple[Target, ...]
+    calm: float
+    away: float
+
+
+def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
+    """The fates of one runner's runs, without end; with `spark_every` n, each n-th uses real Spark."""
+    draw = Random(f"{seed} runner {runner}")  # noqa: S311 (a seed is to be repeated)
+    number = 0
+    while True:
+        number += 1
+        apart = draw.random() < _APART
+        spark = bool(spark_every) and number % spark_every == 0
+        yield Fate(
+            apart=apart,
+            step=draw.choice(STEPS),
+            blow=draw.choices(list(_BLOWS), list(_BLOWS.values()))[0],
+            after=draw.uniform(0, (_LONGEST_TASK if apart else _LONGEST_RUN) * (4 if spark else 1)),
+            pause=draw.uniform(0.2, 6),
+            work=draw.choice((0, 0.1, 0.5)) * draw.random() * 2,
+            late=draw.uniform(0.1, 5),
+            spark=spark,
+        )
+
+
+def strikes(seed: int, *, spark: bool = False) -> Iterator[Strike]:
+    """The strikes against servers, without end."""
+    draw = Random(f"{seed} servers")  # noqa: S311 (a seed is to be repeated)
+    often: dict[tuple[Target, ...], int] = {("broker",): 4, ("postgres",): 5, ("postgres", "broker"): 1}
+    if spark:
+        often[("spark",)] = 2
+    while True:
+        targets = draw.choices(list(often), list(often.values()))[0]
+        yield Strike(targets, calm=draw.uniform(4, 18), away=draw.choice((0, 0, 1, 5)) * draw.random())

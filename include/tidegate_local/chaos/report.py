@@ -1,0 +1,111 @@
+"""What a chaos run tells at its end, as text and as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate_local.chaos.audit import Verdict
+from tidegate_local.chaos.producing import Numbers
+from tidegate_local.chaos.tally import Tally
+
+
+@dataclass(frozen=True)
+class Report:
+    """The figures of one run, and what was wrong."""
+
+    seed: int
+    minutes: float
+    kills: Mapping[str, int]
+    runs: int
+    batches: int
+    records: int
+    aborted: int
+    uncertain: int
+    errors: Mapping[str, int]
+    unexpected: tuple[str, ...]
+    settled: bool
+    verdict: Verdict
+    folder: Path | None = None
+
+    @classmethod
+    def of(
+        cls, *, seed: int, minutes: float, tally: Tally, numbers: Numbers, settled: bool, verdict: Verdict
+    ) -> "Report":
+        """The figures of what was counted."""
+        return cls(
+            seed=seed,
+            minutes=minutes,
+            kills=tally.kills,
+            runs=tally.runs,
+            batches=len(tally.batches),
+            records=len(numbers.acknowledged),
+            aborted=numbers.aborted,
+            uncertain=len(numbers.uncertain),
+            errors=tally.errors,
+            unexpected=tuple(tally.unexpected),
+            settled=settled,
+            verdict=verdict,
+        )
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise held."""
+        return self.settled and self.verdict.is_clean and not self.unexpected
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was wrong, one line each."""
+        never = () if self.settled else ("plain runs came to a standstill",)
+        return (*never, *self.verdict.examples, *self.unexpected)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as `--json` prints them."""
+        return {
+            "seed": self.seed,
+            "minutes": round(self.minutes, 2),
+            "kills": dict(sorted(self.kills.items())),
+            "batches": self.batches,
+            "runs": self.runs,
+            "records": self.records,
+            "aborted_records": self.aborted,
+            "uncertain_records": self.uncertain,
+            "duplicates": self.verdict.duplicates,
+            "losses": self.verdict.losses,
+            "strangers": self.verdict.strangers,
+            "lag": self.verdict.lag,
+            "open_batches": self.verdict.open_batches,
+            "orphans": self.verdict.orphans,
+            "errors": dict(sorted(self.errors.items())),
+            "problems": list(self.problems),
+            "clean": self.is_clean,
+            "folder": str(self.folder) if self.folder else None,
+        }
+
+    def lines(self) -> list[str]:
+        """The figures as text."""
+        verdict = self.verdict
+        figures = {
+            "Minutes": f"{self.minutes:.1f}",
+            "Seed": str(self.seed),
+            "Kills": f"{sum(self.kills.values())} ({_counts(self.kills)})",
+            "Batches": f"{self.batches:,} in {self.runs:,} runs",
+            "Records": f"{self.records:,} acknowledged, {self.aborted:,} aborted, {self.uncertain:,} uncertain",
+            "Duplicates": f"{verdict.duplicates:,}",
+            "Losses": f"{verdict.losses:,}",
+            "Strangers": f"{verdict.strangers:,} (rows of aborted records, or of none)",
+            "Lag": f"{verdict.lag:,}",
+            "Open batches": str(verdict.open_batches),
+            "Orphans": f"{verdict.orphans:,}",
+            "Errors of runs": _counts(self.errors),
+            "Unexpected": str(len(self.unexpected)),
+        }
+        lines = [f"{name:<16}{value}" for name, value in figures.items()]
+        if not self.is_clean:
+            lines += ["", "Not clean:", *(f"  {problem}" for problem in self.problems)]
+            lines += [f"All is kept in {self.folder}; the runners' logs are in {self.folder}/logs."]
+        return lines
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in sorted(counted.items())) or "none"

@@ -1,0 +1,222 @@
+"""Runners: each runs one batch after the other in child processes, to which their fates happen.
+
+The children are forked by a server process that has imported everything and never made a Kafka client.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import psutil
+
+from tidegate_local.chaos.fates import CALM, Fate, Step
+from tidegate_local.chaos.tally import Tally
+from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
+
+HUNG_SECONDS = 150
+_LOOK_SECONDS = 0.02
+_SHORTEST_SECONDS = 0.5  # from one run to the next: while a server is away, they fail at once
+_ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
+
+
+class Child:
+    """A task's process, from its parent's side."""
+
+    def __init__(self, task: Task) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([run.__module__, "alembic.command", "psycopg2"])
+        self.part = task.part
+        self._pipe, theirs = context.Pipe(duplex=False)
+        with _ONE_AT_A_TIME:
+            self._process = context.Process(target=run, args=(task, theirs), daemon=True)
+            self._process.start()
+            self.sentinel = self._process.sentinel
+            self.pid = self._process.pid or 0
+        theirs.close()
+        self._signal: int | None = None
+
+    def is_over(self, seconds: float = 0) -> bool:
+        """Whether it has ended, now or within that time."""
+        return bool(wait([self.sentinel], seconds))
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; SIGKILL is then what it may end by."""
+        if number == signal.SIGKILL:
+            self._signal = number
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def drivers(self) -> list[psutil.Process]:
+        """The drivers that it has started and that run."""
+        try:
+            return [each for each in psutil.Process(self.pid).children() if each.status() != psutil.STATUS_ZOMBIE]
+        except psutil.NoSuchProcess:
+            return []
+
+    def said(self) -> Said | None:
+        """Its last words once it is over; None if `send` killed it before it had any."""
+        with _ONE_AT_A_TIME:
+            self._process.join()
+            status = self._process.exitcode
+            self._process.close()
+        try:
+            said: Said | None = self._pipe.recv() if self._pipe.poll() else None
+        except EOFError:
+            said = None
+        self._pipe.close()
+        if status != 0 and (self._signal is None or status != -self._signal):
+            how = f"signal {signal.Signals(-status).name}" if status and status < 0 else f"status {status}"
+            return Said(error="Died", message=f"{self.part} (process {self.pid}) ended with {how}", is_ours=False)
+        return said
+
+
+class Runner:
+    """One runner of the subscription, as a scheduler would be: it plans, lands, processes and commits, again and again.
+
+    `number` names its log. Every process that it starts is over when its method returns.
+    """
+
+    def __init__(self, number: int, place: Place, tally: Tally) -> None:
+        self.log = place.folder / "logs" / f"runner-{number}.log"
+        self._place = place
+        self._tally = tally
+        self._children: set[Child] = set()
+
+    def go_on(self, fates: Iterator[Fate], is_over: Callable[[], bool]) -> None:
+        """Run batch after batch until it is over; what goes wrong here is noted as what must never happen."""
+        try:
+            while not is_over():
+                began = time.monotonic()
+                self.run(next(fates))
+                time.sleep(max(0.0, began + _SHORTEST_SECONDS - time.monotonic()))
+        except Exception:  # noqa: BLE001 (this is a thread's end)
+            self._tally.failed("Runner", traceback.format_exc(), is_ours=False)
+
+    def end(self) -> None:
+        """Kill what it has started; a run that goes on in another thread may start more."""
+        for child in tuple(self._children):
+            child.send(signal.SIGKILL)
+            child.send(signal.SIGCONT)
+
+    def run(self, fate: Fate) -> None:
+        """One run and its fate."""
+        self._tally.began()
+        if not fate.apart:
+            self._carry_out(self._task("run", fate), fate)
+            return
+        planned = self._step("plan", fate)
+        if planned is None or planned.batch_id is None:
+            return
+        batch_id = planned.batch_id
+        landed = self._land(batch_id, planned.members, fate)
+        if landed:
+            self._step("process", fate, batch_id)
+        self._step("commit", fate, batch_id)  # whatever happened, as in the DAG
+
+    def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
+        late = fate.late if fate.blow == "driver lives on" else 0.0
+        return Task(self._place, self.log, part, batch_id, member, fate.work, late, fate.spark)
+
+    def _step(self, step: Step, fate: Fate, batch_id: str = "") -> Said | None:
+        return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
+
+    def _land(self, batch_id: str, members: Sequence[int], fate: Fate) -> bool:
+        """All members side by side, the blow to the first; whether all came to a good end."""
+        children = [self._start(self._task("land", fate, batch_id, member)) for member in members]
+        if children:
+            self._let_happen(children[0], _at("land", fate))
+        said = [self._heard(child) for child in children]
+        return all(each is not None and each.error is None for each in said)
+
+    def _carry_out(self, task: Task, fate: Fate) -> Said | None:
+        child = self._start(task)
+        self._let_happen(child, fate)
+        said = self._heard(child)
+        if task.late and said is not None and said.error == "BatchFailedError":
+            self._tally.killed("driver's client")
+        return said
+
+    def _start(self, task: Task) -> Child:
+        child = Child(task)
+        self._children.add(child)
+        return child
+
+    def _heard(self, child: Child) -> Said | None:
+        """What the child said in the end, which is noted; one that hangs says where, in its log, and is killed."""
+        if not child.is_over(HUNG_SECONDS):
+            child.send(DUMP_SIGNAL)
+            child.is_over(1)
+            self._tally.failed("Hung", f"{child.part} (process {child.pid}) took {HUNG_SECONDS} s", is_ours=False)
+            child.send(signal.SIGKILL)
+        self._children.discard(child)
+        said = child.said()
+        if said is not None and said.error is not None:
+            self._tally.failed(said.error, said.message, is_ours=said.is_ours)
+        if said is not None and said.committed and said.batch_id is not None:
+            self._tally.committed(said.batch_id)
+        return said
+
+    def _let_happen(self, child: Child, fate: Fate) -> None:
+        match fate.blow:
+            case "kill task" if not child.is_over(fate.after):
+                child.send(signal.SIGKILL)
+                self._tally.killed("task")
+            case "pause task" if not child.is_over(fate.after):
+                child.send(signal.SIGSTOP)
+                time.sleep(fate.pause)
+                child.send(signal.SIGCONT)
+                self._tally.killed("task, paused")
+            case "kill driver":
+                self._kill_driver(child, fate.after)
+            case _:
+                pass
+
+    def _kill_driver(self, child: Child, after: float) -> None:
+        """Kill the first driver that it starts, or nothing if that is quicker."""
+        until = time.monotonic() + HUNG_SECONDS
+        while not (drivers := child.drivers()):
+            if child.is_over(_LOOK_SECONDS) or time.monotonic() > until:
+                return
+        if child.is_over(after / 4):
+            return
+        for driver in drivers:
+            with suppress(psutil.NoSuchProcess):
+                driver.kill()
+                self._tally.killed("driver")
+
+
+def _at(step: Step, fate: Fate) -> Fate:
+    """What of a fate happens at this step."""
+    struck = "process" if fate.blow == "kill driver" else fate.step
+    return fate if struck == step or fate.blow == "driver lives on" else replace(CALM, apart=True)
+
+
+def end_drivers(folder: Path) -> None:
+    """Kill the copying drivers that still work below this folder; they have outlived their tasks."""
+    for process in _drivers(folder):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def wait_for_drivers(folder: Path, seconds: float) -> bool:
+    """Whether all copying drivers that work below this folder have ended by themselves within that time."""
+    until = time.monotonic() + seconds
+    while _drivers(folder):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+def _drivers(folder: Path) -> list[psutil.Process]:
+    """Processes that were handed a manifest below the folder."""
+    found = psutil.process_iter(["cmdline"])
+    return [each for each in found if (each.info["cmdline"] or [""])[-1].startswith(f"file://{folder}/")]

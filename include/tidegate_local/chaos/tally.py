@@ -1,0 +1,54 @@
+"""What has happened so far: counted by several threads, read by whoever shows it."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+EXPECTED = frozenset(
+    {
+        "UnavailableError",
+        "BrokerUnavailableError",
+        "StaleError",
+        "BatchFailedError",
+        "OverrunError",
+        "CommitFailedError",
+        "CommitUnknownError",
+        "TransitionError",
+    }
+)
+"""What runs may say while things die around them. Nothing here gives grounds for data lost, a wrong definition, or
+members in the group; and an error that isn't the engine's own never has any."""
+
+
+@dataclass
+class Tally:
+    """Kills by kind, runs, committed batches, errors by class, and what must never happen, in words."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    batches: set[str] = field(default_factory=set)
+    unexpected: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def killed(self, kind: str) -> None:
+        """Something of this kind was killed, or stopped for a while."""
+        with self._lock:
+            self.kills[kind] += 1
+
+    def began(self) -> None:
+        """A run began."""
+        with self._lock:
+            self.runs += 1
+
+    def committed(self, batch_id: str) -> None:
+        """A run said that this batch is committed; several may say so of one."""
+        with self._lock:
+            self.batches.add(batch_id)
+
+    def failed(self, error: str, message: str, *, is_ours: bool = True) -> None:
+        """A task ended with this class of error; one that mustn't be is kept with its message."""
+        with self._lock:
+            self.errors[error] += 1
+            if not is_ours or error not in EXPECTED:
+                self.unexpected.append(f"{error}: {message}")

@@ -1,0 +1,130 @@
+"""The world of chaos: a real broker and PostgreSQL, Spark Connect if wanted, and a subscription, all in one folder."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidegate_local.broker import Broker
+from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.producing import PARTITIONS
+from tidegate_local.chaos.tasks import SUBSCRIPTION, Place
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.loopback import HOST, free_port
+from tidegate_local.postgres import Postgres
+
+if TYPE_CHECKING:
+    from tidegate_local.spark_connect import SparkConnect
+
+TOPIC = SUBSCRIPTION
+GROUP = f"{SUBSCRIPTION}-lake"
+_ANSWER_SECONDS = 30
+_BROKER = {
+    # a broker that was killed is let in again as soon as its session is over
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "log.segment.bytes": str(16 << 20),  # what one that was killed must read again when it starts
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+_DEFINITION = f"""\
+topics: [{TOPIC}]
+members: 3
+consumer:
+  group.id: {GROUP}
+  max.poll.records: {{cap}}
+  max.poll.interval.ms: 45000
+  auto.offset.reset: earliest
+  fetch.max.wait.ms: 50
+poll-timeout.ms: 3000
+commit-timeout.ms: 10000
+processing:
+  output: lake
+"""
+
+
+class World:
+    """Servers that are started with the context and stopped with it; the topic is there and empty then.
+
+    `cap` is the subscription's `max.poll.records`. Use it from the main thread: servers are leashed to it.
+    """
+
+    def __init__(self, folder: Path, cache: Path, *, keeper: int, cap: int, spark: bool) -> None:
+        self._folder = folder
+        self._cache = cache
+        self._keeper = keeper
+        self._cap = cap
+        self._has_spark = spark
+        self._spark: SparkConnect | None = None
+        self._spark_port = free_port()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            (self._folder / "logs").mkdir()
+            definition = self._folder / f"{SUBSCRIPTION}.yaml"
+            definition.write_text(_DEFINITION.format(cap=self._cap), encoding="utf-8")
+            self._java = find_java()
+            jars = kafka_jars(self._java, self._cache)
+            data = self._folder / "kafka"
+            self._broker = Broker(java=self._java, jars=jars, data=data, heap="512m", properties=_BROKER)
+            stack.callback(self._broker.stop)
+            self._postgres = Postgres(data=self._folder / "postgres")
+            stack.callback(self._postgres.stop)
+            stack.callback(self.stop_spark)
+            if self._has_spark:
+                self._start_spark()
+            self._postgres.wait()
+            self._broker.wait()
+            if self._spark is not None:
+                self._spark.wait()
+            admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
+            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(_ANSWER_SECONDS)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def place(self) -> Place:
+        """Where everything is."""
+        spark = f"sc://{HOST}:{self._spark_port}" if self._has_spark else None
+        return Place(self._folder, self._broker.bootstrap_servers, self._postgres.url, self._keeper, spark)
+
+    def kill(self, target: Target) -> None:
+        """End a server by SIGKILL."""
+        match target:
+            case "broker":
+                self._broker.kill()
+            case "postgres":
+                self._postgres.kill()
+            case "spark" if self._spark is not None:
+                self._spark.kill()
+
+    def restart(self, target: Target) -> None:
+        """Start a server that was killed, on the same data and port, and wait until it answers."""
+        match target:
+            case "broker":
+                self._broker.restart()
+            case "postgres":
+                self._postgres.restart()
+            case "spark":
+                self._start_spark()
+                if self._spark is not None:
+                    self._spark.wait()
+
+    def stop_spark(self) -> None:
+        """End Spark, and with it whatever outlived its client there."""
+        if self._spark is not None:
+            self._spark.stop()
+
+    def _start_spark(self) -> None:
+        from tidegate_local.spark_connect import SparkConnect  # noqa: PLC0415 (PySpark takes a second, if wanted at all)
+
+        data = self._folder / "spark"
+        self._spark = SparkConnect(java=self._java, data=data, port=self._spark_port, memory="1g")

@@ -1,0 +1,88 @@
+"""A short run of chaos; `make chaos` has longer ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
+from time import monotonic
+
+import psutil
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+CHAOS = [sys.executable, "-m", "tidegate_local.chaos", "--json", "--cache", str(PROJECT / ".cache")]
+_PAUSE = Event()
+_SECONDS = 60
+
+pytestmark = [pytest.mark.broker, pytest.mark.postgres]
+
+
+def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    """Chaos that writes below a folder."""
+    return subprocess.Popen(
+        [*CHAOS, *options],
+        env=os.environ | {"TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def processes(folder: Path) -> list[psutil.Process]:
+    """Those that write below the folder, and have not ended."""
+    found = psutil.process_iter(["cmdline", "environ", "status"])
+    mine = [each for each in found if each.info["status"] != psutil.STATUS_ZOMBIE]
+    return [
+        each
+        for each in mine
+        if (each.info["environ"] or {}).get("TMPDIR") == str(folder) or str(folder) in " ".join(each.info["cmdline"])
+    ]
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    deadline = monotonic() + _SECONDS
+    while not ready():
+        assert monotonic() < deadline, what
+        _PAUSE.wait(0.05)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that another user can enter, who runs PostgreSQL where this is root."""
+    with TemporaryDirectory(prefix="tidegate-test-", ignore_cleanup_errors=True) as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
+    chaos = start(folder, "--minutes", "0.3", "--seed", "14")
+    figures, shown = chaos.communicate(timeout=280)
+
+    told = json.loads(figures)
+    assert chaos.returncode == 0, (told, shown)
+    assert told["clean"]
+    assert {told[name] for name in ("duplicates", "losses", "strangers", "lag", "open_batches", "orphans")} == {0}
+    assert {"task", "broker", "postgres"} <= told["kills"].keys()
+    assert told["batches"] > 1
+    assert told["records"] > 1000
+    assert processes(folder) == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_nothing_goes_on_when_it_is_interrupted(number: signal.Signals, status: int, folder: Path) -> None:
+    chaos = start(folder, "--minutes", "9", "--seed", "4")
+    try:
+        wait_until(lambda: any(folder.glob("*/lake/batch_id=*")), "no batch was published")
+        chaos.send_signal(number)
+        chaos.communicate(timeout=_SECONDS)
+    finally:
+        chaos.kill()
+
+    assert chaos.returncode == status
+    wait_until(lambda: not processes(folder), f"still there: {processes(folder)}")

@@ -1,0 +1,41 @@
+from world import World
+
+from tidegate.batch import State
+from tidegate.errors import UnavailableError
+from tidegate.run import run_batch
+from tidegate.testing.effects import Effect, watched
+
+
+def test_a_batch_goes_through_and_the_run_says_what_it_did() -> None:
+    world = World()
+    world.produce(3)
+    said: list[str] = []
+    run = run_batch(world.pipeline(), said.append)
+    assert said == ["plan", "land", "process", "commit"] == list(run.seconds)
+    assert (run.batch and run.batch.state, run.deliveries, run.error) == (State.COMMITTED, 1, None)
+    assert run.to_json()["committed"] == {"orders-0": 3}
+
+
+def test_nothing_to_read_says_why() -> None:
+    run = run_batch(World().pipeline(poll_timeout_ms=1000), print)
+    assert (run.batch, run.error, run.to_json()["why"]) == (None, None, "there is nothing to read")
+
+
+def test_an_error_stands_in_the_run_even_if_the_ledger_is_away_by_then() -> None:
+    world = World()
+    world.produce(3)
+
+    class Away:
+        gone = False
+
+        def before(self, effect: Effect) -> None:
+            self.gone |= str(effect) == "ledger.start_delivery"
+            if self.gone and effect.port == "ledger":
+                raise UnavailableError("the ledger is away")
+
+        def after(self, effect: Effect) -> None:
+            """Nothing."""
+
+    run = run_batch(watched(world.pipeline(), Away()), print)
+    assert str(run.error) == "the ledger is away"
+    assert run.to_json()["batch_id"] is not None
