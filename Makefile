@@ -30,7 +30,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
-	@$(BIN)/pytest -q tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow"
+	@$(BIN)/pytest -q tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .

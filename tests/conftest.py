@@ -1,5 +1,6 @@
 """The real servers of the tests: each is started once, when the first test asks for it, and stopped at the end."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ from tidegate_local.spark_connect import SparkConnect
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
+BROKER = {
+    "log.retention.ms": "-1",  # records of tests have old timestamps, by which retention goes
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not every 10 s
+}
+
 MakeTopic = Callable[..., str]
 
 
@@ -23,7 +29,8 @@ MakeTopic = Callable[..., str]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Kafka broker of the test session's own."""
     java = find_java()
-    with Broker(java=java, jars=kafka_jars(java, CACHE), data=tmp_path_factory.mktemp("kafka")) as started:
+    data = tmp_path_factory.mktemp("kafka")
+    with Broker(java=java, jars=kafka_jars(java, CACHE), data=data, properties=BROKER) as started:
         yield started
 
 
@@ -40,9 +47,17 @@ def topic(admin: AdminClient) -> MakeTopic:
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         made = admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])
         made[name].result(30)
+        deadline = time.monotonic() + 30
+        while not _is_listed(admin, name, partitions):  # the broker answers before it knows the topic itself
+            assert time.monotonic() < deadline, f"the broker doesn't list {name}"
         return name
 
     return make
+
+
+def _is_listed(admin: AdminClient, topic: str, partitions: int) -> bool:
+    found = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return len(found) == partitions and all(one.leader >= 0 for one in found)
 
 
 @pytest.fixture(scope="session")

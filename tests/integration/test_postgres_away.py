@@ -25,7 +25,7 @@ STRIKES = {
     "plan": ("look", "open"),
     "land": ("batch", "landed"),
     "process": ("batch", "start_delivery", "processed"),
-    "commit": ("batch", "move"),
+    "commit": ("batch", "adopt", "move"),
 }
 STEPS = (*STRIKES, "")
 TEMPLATE = "template"
@@ -67,7 +67,7 @@ class Killer:
 
 
 def run(pipeline: Pipeline, killer: Killer) -> None:
-    """The four steps, each in its turn, as far as they come."""
+    """The four steps, each in its turn, and a look at what is next, as far as they come."""
     killer.now_in = "plan"
     plan = pipeline.plan()
     assert plan.batch is not None
@@ -78,6 +78,8 @@ def run(pipeline: Pipeline, killer: Killer) -> None:
     pipeline.process(plan.batch.id)
     killer.now_in = "commit"
     pipeline.commit(plan.batch.id)
+    killer.now_in = ""
+    pipeline.ledger.look(pipeline.subscription.name)
 
 
 @pytest.mark.parametrize("step", STRIKES)

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.batch import State
 from tidegate.receipt import Receipt
 from tidegate.steps.commit import Committer
-from tidegate.testing.lake import MemoryLake
+from tidegate.steps.standing import Stander
+from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.exploration import Bounds, Exploration, Setting
 from tidegate.testing.simulation.explorations import PLAIN, QUICK, RESETS
@@ -16,6 +18,8 @@ from tidegate.testing.simulation.script import Grow, Produce
 from tidegate.testing.simulation.subscriptions import subscription
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.world import World
+
+pytestmark = pytest.mark.simulation
 
 
 def test_every_schedule_of_two_runners_with_two_preemptions_and_a_crash_keeps_the_promise(
@@ -42,8 +46,10 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
             monkeypatch.setattr(Committer, "_is_committed", lambda *_: False)
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
-        case "a look into the lake":
-            monkeypatch.setattr(MemoryLake, "published", lambda *_: None)
+        case "what the lake has":
+            known = Stander._known
+            monkeypatch.setattr(Stander, "_known", lambda *given: replace(known(*given), published={}))
+            monkeypatch.setattr(MemoryLedger, "adopt", lambda ledger, batch, _: ledger.move(batch, State.PUBLISHED))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         ("the fence", replace(PLAIN, fencing=False, audited_as_fenced=True), {}, "went back"),
         ("compare", RESETS, {"resets": 1}, "was reset"),
         ("unique incarnations", RESETS, {"resets": 1}, "was reset"),
-        ("a look into the lake", PLAIN, {"losses": 1, "crashes": 1}, "still published"),
+        ("what the lake has", PLAIN, {"losses": 1, "crashes": 1}, "published nowhere"),
     ],
     indirect=["_without"],
 )
