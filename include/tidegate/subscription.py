@@ -20,6 +20,20 @@ CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
 RowAccounting = Literal["strict", "free"]
 LandingEngine = Literal["python"]
+DeserializerName = Literal[
+    "bytes",
+    "string",
+    "integer",
+    "long",
+    "short",
+    "float",
+    "double",
+    "uuid",
+    "json",
+    "avro",
+    "protobuf",
+    "json-schema",
+]
 CursorType = Literal["TRIM_HORIZON", "LATEST", "AT_TIME", "AT_OFFSET", "AFTER_OFFSET"]
 
 
@@ -65,9 +79,13 @@ class TopicNames:
 
 @dataclass(frozen=True)
 class TopicPattern:
-    """All topics whose whole name matches a regular expression (Java's `Pattern.matches`, not a search)."""
+    """All topics whose whole name matches a regular expression (Java's `Pattern.matches`, not a search).
+
+    With `internal` also those that Kafka keeps for itself (`exclude.internal.topics: false`).
+    """
 
     pattern: str
+    internal: bool = False
 
     def matches(self, topic: str) -> bool:
         """Whether the pattern matches the name from its first to its last character."""
@@ -118,18 +136,51 @@ class Processing:
     """How a landed batch becomes output.
 
     `transform` is `module:function` under spark_jobs/, None to write the records as they came. `output` is
-    the path or URI as written; `tidegate.settings.absolute_uri` places it.
+    the path or URI as written; `tidegate.settings.absolute_uri` places it. `job` is the Spark job's file, as
+    written, None for Tidegate's own.
     """
 
     output: str
     connection: str
     transform: str | None
     partition_by: tuple[str, ...]
+    job: str | None = None
+
+
+@dataclass(frozen=True)
+class Deserializer:
+    """How the bytes of keys or values are decoded.
+
+    `name` is the short one: bytes (as they are), string, integer, long, short, float, double, uuid, json, avro,
+    protobuf or json-schema (these three in Confluent's wire format). `encoding` belongs to string. `schema` is the
+    DDL or JSON Schema of json, as text; None elsewhere.
+    """
+
+    name: DeserializerName = "bytes"
+    encoding: str = "UTF-8"
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Deserialization:
+    """How records are decoded before the transform sees them, and what becomes of one that can't be.
+
+    `fails` is `fail-on-deserialization-failure`: true fails the batch, false rejects the record. `registry` is the
+    Airflow connection of the Schema Registry, None unless a deserializer needs one.
+    """
+
+    key: Deserializer = Deserializer()
+    value: Deserializer = Deserializer()
+    fails: bool = True
+    registry: str | None = None
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """One definition file. `name` is the file's stem and the DAG's id; durations are in milliseconds."""
+    """One definition file. `name` is the file's stem and the DAG's id; durations are in milliseconds.
+
+    `execution_timeout_ms` is Airflow's for each task, None for none.
+    """
 
     name: str
     description: str
@@ -150,3 +201,5 @@ class Subscription:
     row_accounting: RowAccounting
     landing_engine: LandingEngine
     processing: Processing
+    execution_timeout_ms: int | None = None
+    deserialization: Deserialization = Deserialization()
