@@ -39,7 +39,7 @@ static: install
 	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything: what CI runs
-	@$(BIN)/pytest -q tests
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests
 	@$(BIN)/python -m tidegate_local.chaos --minutes 2
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
