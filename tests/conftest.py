@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from hypothesis import HealthCheck, settings
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate_local.broker import Broker
@@ -14,6 +15,9 @@ from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.postgres import Postgres, short_lived
 from tidegate_local.spark_connect import SparkConnect
+
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
+settings.load_profile("here")
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
