@@ -5,32 +5,21 @@ Known names and values that this version can't act on are refused, never ignored
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml.nodes import MappingNode
-
-from tidegate import properties, timeouts
-from tidegate.definition_keys import ALIASES, CONSUMER, CURSOR, LATER, PROCESSING, SECTIONS, TOP, Key
+from tidegate import definition_rules as rules
+from tidegate import properties
+from tidegate.definition_keys import PROCESSING, TOP, Key
+from tidegate.definition_sections import read_sections
 from tidegate.errors import WrongDefinitionError
-from tidegate.findings import Findings, shown
-from tidegate.properties import NOT_YET, nearest
-from tidegate.subscription import (
-    ConsumerProperties,
-    Cursor,
-    Problem,
-    Processing,
-    Scalar,
-    Subscription,
-    TopicNames,
-    TopicPartitions,
-    TopicPattern,
-    TopicSelection,
-)
+from tidegate.findings import Findings
+from tidegate.kinds import nearest
+from tidegate.subscription import ConsumerProperties, Problem, Processing, Subscription
 from tidegate.yaml_graph import TOO_DEEP, Graph
+from tidegate.yaml_nodes import MappingNode
 
 SUFFIX = ".yaml"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -107,172 +96,39 @@ def read(path: Path) -> Reading:
 
 def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings) -> Subscription | None:
     """The subscription if it has a group, topics and an output; what is wrong otherwise has its default."""
-    findings.lines[""] = 1
-    found = graph.section(root, "")
-    _aliases(found, findings)
-    top = _checked(
-        {key: found[key] for key in found if key not in ("consumer", *SECTIONS)}, TOP, "", _not_yet, findings
-    )
-    sections = {each: _section(each, found, graph, root, findings) for each in ("consumer", *SECTIONS)}
-    consumer = _checked(sections["consumer"] or {}, CONSUMER, "consumer", properties.refusal, findings)
-    processing = _checked(sections["processing"] or {}, PROCESSING, "processing", _none_refused, findings)
-    cursor = _cursor(sections["cursor"], findings)
-    _required(sections, findings)
-    topics = _topics(found, top, findings)
-    _timeouts(consumer, top, findings)
-    if topics is None or "group.id" not in consumer or "output" not in processing:
+    found, good = read_sections(graph, root, findings)
+    rules.check_required(found, findings)
+    topics = rules.topics(found[""], good, findings)
+    cursor = rules.cursor(found["cursor"], good["cursor"], findings)
+    deserialization = rules.deserialization(good, findings)
+    rules.check_timeouts(good, findings)
+    rules.check_job(good["processing"], findings)
+    if topics is None or "group.id" not in good["consumer"] or "output" not in good["processing"]:
         return None
-    values = _with_defaults(top, TOP)
+    top = _with_defaults(good[""], TOP)
     return Subscription(
         name=name,
-        description=values["description"].strip(),
-        schedule=values["schedule"],
-        connection=values["connection"],
+        description=top["description"].strip(),
+        schedule=top["schedule"],
+        connection=top["connection"],
         topics=topics,
-        members=values["members"],
-        consumer=_consumer(consumer),
-        poll_timeout_ms=values["poll-timeout.ms"],
-        commit_timeout_ms=values["commit-timeout.ms"],
-        commit_strategy=values["commit-strategy"],
-        failure_strategy=values["failure-strategy"],
-        commit_fence=values["commit-fence"],
-        on_data_loss=values["on-data-loss"],
+        members=top["members"],
+        consumer=_consumer(good["consumer"]),
+        poll_timeout_ms=top["poll-timeout.ms"],
+        commit_timeout_ms=top["commit-timeout.ms"],
+        execution_timeout_ms=top["execution-timeout.ms"],
+        commit_strategy=top["commit-strategy"],
+        failure_strategy=top["failure-strategy"],
+        commit_fence=top["commit-fence"],
+        on_data_loss=top["on-data-loss"],
         cursor=cursor,
-        max_retries=values["max-retries"],
-        retry_delay_ms=values["retry-delay.ms"],
-        row_accounting=values["row-accounting"],
-        landing_engine=values["landing-engine"],
-        processing=_processing(processing),
+        max_retries=top["max-retries"],
+        retry_delay_ms=top["retry-delay.ms"],
+        row_accounting=top["row-accounting"],
+        landing_engine=top["landing-engine"],
+        deserialization=deserialization,
+        processing=_processing(good["processing"]),
     )
-
-
-def _section(
-    name: str, found: Mapping[str, object], graph: Graph, root: MappingNode, findings: Findings
-) -> dict[str, object] | None:
-    if found.get(name) is None:
-        return None
-    node = graph.entries(root)[name][1]
-    if isinstance(node, MappingNode):
-        return graph.section(node, name)
-    findings.add(name, f"{name} must be a mapping of properties to values", "allowed", found[name])
-    return None
-
-
-def _aliases(found: dict[str, object], findings: Findings) -> None:
-    for alias, name in ALIASES.items():
-        if alias not in found:
-            continue
-        if name in found:
-            findings.add(alias, f"{alias} and {name} are the same: keep one", "given-twice", found[alias])
-        else:
-            found[name] = found[alias]
-            findings.lines[name] = findings.lines[alias]
-        del found[alias]
-
-
-def _checked(
-    found: Mapping[str, object],
-    known: Mapping[str, Key],
-    section: str,
-    refused: Callable[[str], str | None],
-    findings: Findings,
-) -> dict[str, Any]:
-    """The values that may stand; each other one is a problem."""
-    good: dict[str, Any] = {}
-    for name, value in found.items():
-        path = f"{section}.{name}" if section else name
-        if reason := refused(name):
-            findings.add(path, f"{path} {reason}", "not-available" if NOT_YET in reason else "refused", value)
-        elif name not in known:
-            findings.add(path, f"{path} isn't a property{_meant(name, known, section)}", "unknown", value)
-        elif value is None and known[name].default is None:
-            continue  # written out, and unset
-        elif wrong := known[name].kind.wrong(value):
-            brief = shown(path, value)
-            quoted = repr(brief) if isinstance(value, str) else brief
-            it_is = "it is empty" if value is None else f"it is {quoted}"
-            rule = "not-available" if NOT_YET in wrong else "allowed"
-            findings.add(path, f"{path} {wrong}; {it_is}", rule, value)
-        else:
-            good[name] = value
-    return good
-
-
-def _meant(name: str, known: Mapping[str, Key], section: str) -> str:
-    homes = {
-        "at the top level": TOP,
-        "under consumer": CONSUMER,
-        **{f"under {k}": v for k, v in SECTIONS.items()},
-    }
-    bare = name.rpartition("consumer.")[2]
-    if home := next((home for home, keys in homes.items() if bare in keys), None):
-        return f" here: {bare} stands {home}"
-    names = known if section else (*known, "consumer", *SECTIONS, *ALIASES)
-    near = nearest(name, names)
-    return f"; did you mean {near}?" if near else ""
-
-
-def _not_yet(name: str) -> str | None:
-    return NOT_YET if LATER.fullmatch(name) else None
-
-
-def _none_refused(_name: str) -> None:
-    return None
-
-
-def _required(sections: Mapping[str, dict[str, object] | None], findings: Findings) -> None:
-    for section, name in (("consumer", "group.id"), ("processing", "output")):
-        if name not in (sections[section] or {}):
-            path = f"{section}.{name}"
-            findings.add(path, f"{path} is missing: it has no default", "required")
-
-
-def _topics(found: Mapping[str, object], top: Mapping[str, Any], findings: Findings) -> TopicSelection | None:
-    given = [name for name in ("topics", "pattern", "partitions") if found.get(name) is not None]
-    if len(given) != 1:
-        path = given[1] if given else ""
-        what = f"{' and '.join(given)} are given" if given else "none of them is"
-        findings.add(path, f"exactly one of topics, pattern and partitions says what to read: {what}", "required")
-        return None
-    match top:
-        case {"topics": names}:
-            return TopicNames(tuple(names))
-        case {"pattern": pattern}:
-            return TopicPattern(pattern)
-        case {"partitions": lists}:
-            return TopicPartitions({topic: tuple(sorted(numbers)) for topic, numbers in lists.items()})
-    return None
-
-
-def _cursor(found: Mapping[str, object] | None, findings: Findings) -> Cursor | None:
-    if found is None:
-        return None
-    good = _checked(found, CURSOR, "cursor", _none_refused, findings)
-    if found.get("type") is None:
-        findings.add("cursor.type", "cursor.type is missing: it has no default", "required")
-    if "type" not in good:
-        return None
-    needed = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}.get(good["type"])
-    for name in ("time", "offset"):
-        path = f"cursor.{name}"
-        if name == needed and found.get(name) is None:
-            findings.add(path, f"{path} is missing: cursor.type {good['type']} needs it", "required")
-        elif name != needed and found.get(name) is not None:
-            text = f"{path} doesn't belong to cursor.type {good['type']}: remove it"
-            findings.add(path, text, "refused", found[name])
-    time = datetime.fromisoformat(good["time"]).astimezone(UTC) if "time" in good else None
-    return Cursor(good["type"], time, good.get("offset"))
-
-
-def _timeouts(consumer: Mapping[str, Scalar], top: Mapping[str, Any], findings: Findings) -> None:
-    values = {f"consumer.{name}": value for name, value in properties.effective(consumer).items()}
-    values |= {name: top.get(name, TOP[name].default) for name in ("poll-timeout.ms", "commit-timeout.ms")}
-    wrong = {problem.property for problem in findings.problems if problem.severity == "error"}
-    for breach in timeouts.breaches({name: int(values[name]) for name in timeouts.TIMEOUTS}):
-        named = [name for name, _ in breach.properties]
-        if not wrong.intersection(named):
-            path = next((name for name in named if name in findings.lines), named[0])
-            findings.add(path, breach.message, breach.rule, values[path], breach.severity)
 
 
 def _consumer(given: Mapping[str, Any]) -> ConsumerProperties:
@@ -294,6 +150,7 @@ def _processing(given: Mapping[str, Any]) -> Processing:
         connection=values["connection"],
         transform=values["transform"],
         partition_by=tuple(values["partition-by"]),
+        job=values["job"],
     )
 
 

@@ -10,7 +10,7 @@ from tidegate.settings import redact
 from tidegate.subscription import Problem, Scalar, Severity
 
 _SHOWN = 200  # characters of a value
-_SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|sasl|ssl", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|sasl|ssl|auth", re.IGNORECASE)
 
 
 @dataclass
@@ -20,6 +20,11 @@ class Findings:
     file: str
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def faulty(self) -> frozenset[str]:
+        """The properties that have an error, so that nothing is concluded from their values."""
+        return frozenset(problem.property for problem in self.problems if problem.severity == "error")
 
     def add(self, path: str, message: str, rule: str, value: object = None, severity: Severity = "error") -> None:
         """Note a problem of a property, on its line or that of its section."""

@@ -9,105 +9,32 @@ buffers stay the operating system's unless given (Java: 64 and 128 KiB), which l
 Sources: ConsumerConfig of Apache Kafka 4.1, CONFIGURATION.md of librdkafka 2.16.
 """
 
-import difflib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
+from tidegate.deserializers import Charset, DeserializerClass
+from tidegate.kinds import INT_MAX, LONG_MAX, NOT_YET, Choice, Flag, Kind, Text, Whole
 from tidegate.subscription import Scalar
 
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 LIBRDKAFKA_MESSAGE_MAX_BYTES = 1_000_000  # its default; it wants fetch.max.bytes to be no smaller
 
-NOT_YET = "is not available yet in this version"
 _CREDENTIALS = (
     "belongs in the Airflow connection that `connection` names, so that addresses and credentials stay out "
     "of definitions: remove it here"
 )
 _NO_JOIN = "has no effect: partitions are assigned outright, nobody joins the group: remove it"
 _NO_JAVA = "names a Java class, and no Java runs in the consumer: remove it"
+_REGISTRY = (
+    "belongs in the Airflow connection that deserialization.schema-registry names, so that addresses and credentials "
+    "stay out of definitions: remove it here"
+)
+_NO_CLASSES = "makes objects of generated Java classes, and records become columns here: remove it"
+_NO_DECODER = "configures a Java deserializer, and records are decoded in Spark: remove it"
+_NO_WRITING = "is the serializer's, and nothing is written to the registry: remove it"
+_WRITER_S_SCHEMA = "chooses another schema than a record's own, by which each is decoded: remove it"
 _METRICS = "configures the Java client's own metrics, which don't exist here: remove it"
-
-
-class Kind(Protocol):
-    """What a property may hold."""
-
-    def wrong(self, value: object) -> str | None:
-        """What is wrong with the value, to be read after the property's name; None if nothing is."""
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A whole number between two bounds, both included, or one of the others."""
-
-    lowest: int
-    highest: int = INT_MAX
-    others: tuple[int, ...] = ()
-
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            if self.lowest <= value <= self.highest or value in self.others:
-                return None
-        elif isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
-            return "must be a number: write it without quotes"
-        others = "".join(f", or {other}" for other in self.others)
-        return f"must be a whole number from {self.lowest} to {self.highest}{others}"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of some words; `later` are words that are known and not available yet."""
-
-    words: tuple[str, ...]
-    later: tuple[str, ...] = ()
-
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
-        if isinstance(value, str) and value in self.words:
-            return None
-        allowed = "must be " + " or ".join((", ".join(self.words[:-1]), self.words[-1])).removeprefix(" or ")
-        if isinstance(value, str) and value in self.later:
-            return f"{allowed}: {value} {NOT_YET}"
-        near = nearest(value, self.words + self.later) if isinstance(value, str) else None
-        return allowed + (f" (did you mean {near}?)" if near else "")
-
-
-@dataclass(frozen=True)
-class Flag:
-    """True or false; with `only`, the one value that can be, and why."""
-
-    only: bool | None = None
-    reason: str = ""
-
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
-        if not isinstance(value, bool):
-            return "must be true or false"
-        if self.only is not None and value is not self.only:
-            return f"can only be {str(self.only).lower()}: {self.reason}"
-        return None
-
-
-@dataclass(frozen=True)
-class Text:
-    """A line of text that isn't empty and can be printed, and that as a whole matches a pattern."""
-
-    pattern: str = r".+"
-    shape: str = "a line of text"
-
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
-        if isinstance(value, str) and value.isprintable() and value.strip():
-            if re.fullmatch(self.pattern, value):
-                return None
-        elif isinstance(value, (int, float)):
-            return f"must be {self.shape}: put it in quotes"
-        return f"must be {self.shape}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +63,12 @@ PROPERTIES: Mapping[str, ConsumerProperty] = {
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")), None, "client.dns.lookup"
     ),
     "max.poll.records": ConsumerProperty(Whole(1, LONG_MAX), 500),
-    "auto.offset.reset": ConsumerProperty(Choice(("earliest", "latest", "none")), "latest"),
+    "auto.offset.reset": ConsumerProperty(
+        Choice(
+            ("earliest", "latest", "none"), instead=(("by_duration:", "a cursor of type AT_TIME starts at a time"),)
+        ),
+        "latest",
+    ),
     "isolation.level": ConsumerProperty(
         Choice(("read_committed", "read_uncommitted")), "read_committed", "isolation.level"
     ),
@@ -171,6 +103,12 @@ PROPERTIES: Mapping[str, ConsumerProperty] = {
     "allow.auto.create.topics": ConsumerProperty(
         Flag(only=False, reason="a topic that is missing is an empty poll, never created")
     ),
+    "exclude.internal.topics": ConsumerProperty(Flag(), default=True),
+    "key.deserializer": ConsumerProperty(DeserializerClass(), "bytes"),
+    "value.deserializer": ConsumerProperty(DeserializerClass(), "bytes"),
+    "key.deserializer.encoding": ConsumerProperty(Charset()),
+    "value.deserializer.encoding": ConsumerProperty(Charset()),
+    "deserializer.encoding": ConsumerProperty(Charset()),
     "check.crcs": ConsumerProperty(Flag(only=True, reason="a damaged record must not reach the lake")),
     "group.protocol": ConsumerProperty(Choice(("classic",))),
     "partition.assignment.strategy": ConsumerProperty(
@@ -188,16 +126,42 @@ REFUSED: Mapping[str, str] = {
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
-    "key.deserializer": f"{NOT_YET}: records land as bytes, and the transform decodes them",
-    "value.deserializer": f"{NOT_YET}: records land as bytes, and the transform decodes them",
     "auto.commit.interval.ms": NOT_YET,
-    "exclude.internal.topics": NOT_YET,
     "group.instance.id": _NO_JOIN,
     "group.remote.assignor": _NO_JOIN,
     "internal.leave.group.on.close": _NO_JOIN,
+    "internal.throw.on.fetch.stable.offset.unsupported": "is internal to the Java client: remove it",
+    "specific.avro.reader": _NO_CLASSES,
+    "specific.protobuf.key.type": _NO_CLASSES,
+    "specific.protobuf.value.type": _NO_CLASSES,
+    "derive.type": _NO_CLASSES,
+    "json.key.type": _NO_CLASSES,
+    "json.value.type": _NO_CLASSES,
+    "type.property": _NO_CLASSES,
+    "auto.register.schemas": _NO_WRITING,
+    "key.subject.name.strategy": _NO_WRITING,
+    "value.subject.name.strategy": _NO_WRITING,
+    "normalize.schemas": _NO_WRITING,
+    "use.latest.version": _WRITER_S_SCHEMA,
+    "use.latest.with.metadata": _WRITER_S_SCHEMA,
+    "latest.compatibility.strict": _WRITER_S_SCHEMA,
+    "use.schema.id": _WRITER_S_SCHEMA,
+    "avro.reflection.allow.null": _NO_CLASSES,
+    "schema.reflection": _NO_CLASSES,
+    "avro.use.logical.type.converters": _NO_DECODER,
+    "json.fail.invalid.schema": _NO_DECODER,
+    "json.fail.unknown.properties": _NO_DECODER,
+    "json.oneof.for.nullables": _NO_DECODER,
     "default.api.timeout.ms": "has no counterpart: request.timeout.ms and poll-timeout.ms bound the calls",
 }
-_REFUSED_FAMILIES = {"sasl.": _CREDENTIALS, "ssl.": _CREDENTIALS, "share.": _NO_JOIN}
+REFUSED_FAMILIES = {
+    "sasl.": _CREDENTIALS,
+    "ssl.": _CREDENTIALS,
+    "share.": _NO_JOIN,
+    "schema.registry.": _REGISTRY,
+    "basic.auth.": _REGISTRY,
+    "bearer.auth.": _REGISTRY,
+}
 
 _ALWAYS: Mapping[str, Scalar] = {
     "enable.auto.commit": False,
@@ -212,13 +176,8 @@ _ALWAYS: Mapping[str, Scalar] = {
 
 def refusal(name: str) -> str | None:
     """Why a known consumer property can't be given, to be read after its name; None if it isn't refused."""
-    families = (reason for prefix, reason in _REFUSED_FAMILIES.items() if name.startswith(prefix))
+    families = (reason for prefix, reason in REFUSED_FAMILIES.items() if name.startswith(prefix))
     return REFUSED.get(name) or next(families, None)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like a mistaken one, None if nothing is like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def effective(given: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -24,6 +24,7 @@ T10 = "consumer.retry.backoff.ms"
 T11 = "consumer.reconnect.backoff.ms"
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
+EXECUTION = "execution-timeout.ms"
 
 TIMEOUTS = (T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, SESSION, HEARTBEAT)
 CLOSING_MS = 30_000
@@ -46,7 +47,7 @@ def breaches(values: Mapping[str, int]) -> tuple[Breach, ...]:
 
 
 def execution_breach(execution_timeout_ms: int, values: Mapping[str, int]) -> Breach | None:
-    """Rule R7: an Airflow execution timeout must leave time for a whole run.
+    """Rule R7: Airflow's execution timeout of a task must leave time for a whole run.
 
     A run is the wait for records and the landing (the poll timeout bounds each), the delivery, the commit
     and the closing of the consumer.
@@ -55,10 +56,10 @@ def execution_breach(execution_timeout_ms: int, values: Mapping[str, int]) -> Br
     if execution_timeout_ms > whole:
         return None
     text = (
-        f"execution_timeout ({execution_timeout_ms}) must be longer than {whole}: twice {T4} ({values[T4]}), "
+        f"{EXECUTION} ({execution_timeout_ms}) must be longer than {whole}: twice {T4} ({values[T4]}), "
         f"{T2} ({values[T2]}), {T5} ({values[T5]}) and {CLOSING_MS} for closing"
     )
-    named = (("execution_timeout", execution_timeout_ms), *((name, values[name]) for name in (T4, T2, T5)))
+    named = ((EXECUTION, execution_timeout_ms), *((name, values[name]) for name in (T4, T2, T5)))
     return Breach("R7", "error", named, text)
 
 

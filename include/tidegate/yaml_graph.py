@@ -1,17 +1,28 @@
 """YAML as plain values and the lines they stand on; each node is visited once, so alias bombs stay small."""
 
+import re
 from pathlib import Path
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
 from tidegate.findings import Findings
-from tidegate.properties import LONG_MAX
+from tidegate.kinds import LONG_MAX
+from tidegate.yaml_nodes import TOO_DEEP, MappingNode, Node, ScalarNode, SequenceNode, YamlError, compose
+
+__all__ = ["TOO_DEEP", "Graph", "MappingNode"]
 
 LARGEST_FILE = 250_000  # bytes; a definition has some hundred
 _YAML_TAG = "tag:yaml.org,2002:"
-TOO_DEEP = "not a definition: nested too deeply"
+_TAGS = tuple(f"{_YAML_TAG}{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
+
+# YAML 1.2's core schema: what a plain word means
+_WORDS: dict[str, object] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **{f"{sign}.{word}": float(f"{sign}inf") for sign in ("", "+", "-") for word in ("inf", "Inf", "INF")},
+}
+_WHOLE = re.compile(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40}")
+_DECIMAL = re.compile(r"[-+]?((\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)")
 
 
 class Graph:
@@ -19,7 +30,6 @@ class Graph:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._yaml = YAML(typ="safe", pure=True)
         self._entries: dict[int, dict[str, tuple[int, Node]]] = {}
         self._values: dict[int, object] = {}
         self._open: set[int] = set()
@@ -32,21 +42,14 @@ class Graph:
             if len(text) > LARGEST_FILE:
                 self._findings.add("", f"the file is larger than {LARGEST_FILE} bytes", "unreadable")
                 return None
-            root = self._yaml.compose(text.decode("utf-8-sig"))
+            root = compose(text.decode("utf-8-sig"))
         except OSError as error:
             self._findings.add("", f"the file can't be read: {error.strerror}", "unreadable")
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
             self._findings.add_at(line, "the file isn't UTF-8 text", "unreadable")
-        except MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 0
-            what = "; ".join(each for each in (error.context, error.problem) if each)
-            self._findings.add_at(line, f"not valid YAML: {what}", "syntax")
-        except RecursionError:
-            self._findings.add("", TOO_DEEP, "syntax")
-        except (YAMLError, ValueError, IndexError, AssertionError, AttributeError, TypeError) as error:
-            # ruamel.yaml lets some of its own slips through on broken input
-            self._findings.add("", f"not valid YAML: {type(error).__name__}", "syntax")
+        except YamlError as error:
+            self._findings.add_at(error.line, error.message, "syntax")
         else:
             if isinstance(root, MappingNode):
                 return root
@@ -68,22 +71,21 @@ class Graph:
         own: dict[str, tuple[int, Node]] = {}
         merged: dict[str, tuple[int, Node]] = {}
         self._entries[id(node)] = own  # what refers back to this mapping finds it as far as it is read
-        for key, value in node.value:
-            line = key.start_mark.line + 1
+        for key, value in node.pairs:
             if not isinstance(key, ScalarNode):
-                self._findings.add_at(line, "a property's name must be a plain word", "syntax")
-            elif key.tag == f"{_YAML_TAG}merge":
-                for source in value.value if isinstance(value, SequenceNode) else [value]:
+                self._findings.add_at(key.line, "a property's name must be a plain word", "syntax")
+            elif key.plain and key.text == "<<":
+                for source in value.items if isinstance(value, SequenceNode) else [value]:
                     if isinstance(source, MappingNode):
                         merged = self.entries(source) | merged
                     else:
-                        self._findings.add_at(line, "<< takes a mapping or a list of them", "syntax")
-            elif key.value in own:
-                first = own[key.value][0]
-                text = f"{key.value} is given twice, first on line {first}: keep one"
-                self._findings.add_at(line, text, "duplicate-key", property=key.value)
+                        self._findings.add_at(key.line, "<< takes a mapping or a list of them", "syntax")
+            elif key.text in own:
+                first = own[key.text][0]
+                text = f"{key.text} is given twice, first on line {first}: keep one"
+                self._findings.add_at(key.line, text, "duplicate-key", property=key.text)
             else:
-                own[key.value] = (line, value)
+                own[key.text] = (key.line, value)
         own.update({name: entry for name, entry in merged.items() if name not in own})
         return own
 
@@ -91,31 +93,34 @@ class Graph:
         """A node as dict, list or scalar; timestamps stay text."""
         if id(node) in self._values:
             return self._values[id(node)]
-        line = node.start_mark.line + 1
         if id(node) in self._open:
-            self._findings.add_at(line, "a value can't contain itself", "syntax")
+            self._findings.add_at(node.line, "a value can't contain itself", "syntax")
             return None
         self._open.add(id(node))
         value: object
-        if isinstance(node, MappingNode) and node.tag == f"{_YAML_TAG}map":
-            value = {name: self.value(each) for name, (_, each) in self.entries(node).items()}
-        elif isinstance(node, SequenceNode) and node.tag == f"{_YAML_TAG}seq":
-            value = [self.value(each) for each in node.value]
-        else:
-            value = self._scalar(node, line)
+        match node:
+            case MappingNode(tag=None | "tag:yaml.org,2002:map"):
+                value = {name: self.value(each) for name, (_, each) in self.entries(node).items()}
+            case SequenceNode(tag=None | "tag:yaml.org,2002:seq", items=items):
+                value = [self.value(each) for each in items]
+            case ScalarNode(tag=tag) if tag in (None, "!", *_TAGS):
+                value = _scalar(node)
+            case _:
+                value = None
+                self._findings.add_at(node.line, f"the tag {node.tag} isn't allowed here", "syntax")
         self._open.discard(id(node))
         self._values[id(node)] = value
         return value
 
-    def _scalar(self, node: Node, line: int) -> object:
-        plain = {f"{_YAML_TAG}{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
-        if not isinstance(node, ScalarNode) or node.tag not in plain:
-            self._findings.add_at(line, f"the tag {node.tag} isn't allowed here", "syntax")
-            return None
-        if node.tag in (f"{_YAML_TAG}str", f"{_YAML_TAG}timestamp"):
-            return node.value
-        try:
-            value = self._yaml.constructor.construct_object(node)
-        except (YAMLError, ValueError, IndexError, KeyError):
-            value = node.value  # `!!int abc`: text, and no number property takes text
-        return node.value if isinstance(value, int) and abs(value) > LONG_MAX else value
+
+def _scalar(node: ScalarNode) -> object:
+    """What a scalar means in YAML 1.2's core schema; a number beyond 64 bits is text, for no property takes it."""
+    text = node.text
+    if not node.plain and node.tag in (None, "!", f"{_YAML_TAG}str", f"{_YAML_TAG}timestamp"):
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        number = int(text, 8 if text.startswith("0o") else 16 if text.startswith("0x") else 10)
+        return number if abs(number) <= LONG_MAX else text
+    return float(text) if _DECIMAL.fullmatch(text) else text

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
@@ -16,19 +16,21 @@ from tidegate.errors import BrokerUnavailableError, LostDataError
 from tidegate.kafka.source import KafkaSource
 from tidegate.ports import RecordSource
 from tidegate.positions import Range, TopicPartition, Watermarks
-from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern
+from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.source import MemorySource, ReadRecord
 from tidegate.testing.topics import MemoryTopics, Record
 
 SECONDS = 20.0
 SHORT = 1.0
+OFFSETS_TOPIC = "__consumer_offsets"
 Row = tuple[int, int, bytes | None]  # partition, offset, value
 
 
 class World(Protocol):
     """A broker with topics, and sources that read from it."""
 
-    def topic(self, partitions: int = 1) -> str: ...
+    def topic(self, partitions: int = 1, name: str | None = None) -> str: ...
+    def internal_topic(self) -> str: ...
     def add_partition(self, topic: str, total: int) -> None: ...
     def make_anew(self, topic: str) -> None: ...
     def produce(self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1) -> None: ...
@@ -43,10 +45,14 @@ class MemoryWorld:
     def __init__(self) -> None:
         self.topics = MemoryTopics()
 
-    def topic(self, partitions: int = 1) -> str:
-        name = f"topic-{uuid.uuid4().hex[:8]}"
+    def topic(self, partitions: int = 1, name: str | None = None) -> str:
+        name = name or f"topic-{uuid.uuid4().hex[:8]}"
         self.topics.create(name, partitions)
         return name
+
+    def internal_topic(self) -> str:
+        self.topics.create(OFFSETS_TOPIC)
+        return OFFSETS_TOPIC
 
     def add_partition(self, topic: str, total: int) -> None:
         self.topics.add_partitions(topic, 1)
@@ -87,10 +93,18 @@ class KafkaWorld:
         self._make = topic
         self._stack = stack
 
-    def topic(self, partitions: int = 1) -> str:
-        name = self._make(partitions)
+    def topic(self, partitions: int = 1, name: str | None = None) -> str:
+        name = self._make(partitions, name=name)
         self._wait_for(name, partitions)
         return name
+
+    def internal_topic(self) -> str:
+        """Kafka makes it when the first group asks for its offsets."""
+        asking = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "asking"})
+        self._stack.callback(asking.close)
+        asking.committed([KafkaPartition("nowhere", 0)], timeout=SECONDS)
+        self._wait(lambda: self._partitions(OFFSETS_TOPIC) > 0)
+        return OFFSETS_TOPIC
 
     def add_partition(self, topic: str, total: int) -> None:
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(SECONDS)
@@ -212,6 +226,24 @@ def test_a_pattern_is_a_full_match(world: World) -> None:
     topic, source = world.topic(), world.source()
     assert source.partitions(TopicPattern(topic[:-1])) == ()
     assert source.partitions(TopicPattern(topic[:-1] + ".")) == (TopicPartition(topic, 0),)
+
+
+def test_a_pattern_finds_internal_topics_only_if_it_says_so(world: World) -> None:
+    topic, internal, source = world.topic(), world.internal_topic(), world.source()
+    pattern = f"{topic}|__.*"
+
+    def found(selection: TopicSelection) -> set[str]:
+        return {at.topic for at in source.partitions(selection)}
+
+    assert found(TopicPattern(pattern)) == {topic}
+    assert found(TopicPattern(pattern, internal=True)) >= {topic, internal}
+    assert found(TopicNames((internal,))) == {internal}
+    assert found(TopicPartitions({internal: (0,)})) == {internal}
+
+
+def test_a_topic_of_a_user_s_own_may_begin_like_an_internal_one(world: World) -> None:
+    own = world.topic(name=f"__own-{uuid.uuid4().hex[:8]}")
+    assert world.source().partitions(TopicPattern("__own-.*")) == (TopicPartition(own, 0),)
 
 
 def test_chosen_partitions_are_those_that_exist(world: World) -> None:

@@ -1,23 +1,19 @@
 """Java's consumer properties and what librdkafka is told."""
 
+from pathlib import Path
+
 import confluent_kafka
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from java_source import FOLDER, run_source
 
 from tidegate import properties
-from tidegate.properties import (
-    LONG_MAX,
-    PROPERTIES,
-    Choice,
-    Flag,
-    Text,
-    Whole,
-    effective,
-    nearest,
-    refusal,
-    translate,
-)
+from tidegate.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
+from tidegate.properties import PROPERTIES, effective, refusal, translate
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
 
 GROUP = {"group.id": "flights-lake"}
 
@@ -27,7 +23,7 @@ def accepted(configuration: dict[str, object]) -> None:
     confluent_kafka.Consumer(configuration | {"log_level": 0}).close()
 
 
-def values_of(kind: properties.Kind) -> st.SearchStrategy[object]:
+def values_of(kind: Kind) -> st.SearchStrategy[object]:
     match kind:
         case Whole(lowest, highest, others):
             bounds = st.sampled_from((lowest, highest, *others))
@@ -38,6 +34,10 @@ def values_of(kind: properties.Kind) -> st.SearchStrategy[object]:
             return st.booleans() if only is None else st.just(only)
         case Text():
             return st.text(st.characters(categories=["L", "N"]), min_size=1)
+        case DeserializerClass():
+            return st.sampled_from((*NAMES, *CLASSES))
+        case Charset():
+            return st.sampled_from(("UTF-8", "latin1", "us-ascii", "UTF-16BE"))
     raise AssertionError(kind)
 
 
@@ -108,6 +108,7 @@ def test_each_difference_reaches_the_client_and_nothing_else_changes(given_, exp
 
 
 @pytest.mark.parametrize("name", sorted(PROPERTIES))
+@settings(deadline=None)
 @given(data=st.data())
 def test_librdkafka_takes_whatever_a_property_may_hold(name, data):
     value = data.draw(values_of(PROPERTIES[name].kind))
@@ -138,6 +139,7 @@ def test_java_raises_the_longest_backoff_with_the_first():
         ("socket.connection.setup.timeout.ms", 999, "from 1000"),
         ("request.timeout.ms", 300_001, "from 10 to 300000"),
         ("auto.offset.reset", "earlyest", "earliest, latest or none (did you mean earliest?)"),
+        ("auto.offset.reset", "by_duration:P1D", "a cursor of type AT_TIME starts at a time"),
         ("isolation.level", "committed", "read_committed or read_uncommitted"),
         ("group.id", "", "a line of text"),
         ("group.id", 5, "put it in quotes"),
@@ -171,15 +173,41 @@ def test_addresses_and_credentials_belong_in_the_connection(name):
 
 def test_no_property_is_both_known_and_refused():
     assert [name for name in PROPERTIES if refusal(name)] == []
-    assert "not available yet" in (refusal("value.deserializer") or "")
+    assert "not available yet" in (refusal("auto.commit.interval.ms") or "")
 
 
-def test_the_nearest_name_is_one_that_is_like_it():
-    assert nearest("max.poll.record", PROPERTIES) == "max.poll.records"
-    assert nearest("zzz", PROPERTIES) is None
+def javas() -> dict[str, str]:
+    """Every property of Kafka's Java consumer with its default, as `java/ConsumerProperties.java` prints them.
+
+    Made by `java -cp '.cache/kafka-4.1.0/libs/*' tests/unit/java/ConsumerProperties.java`.
+    """
+    lines = (FOLDER / "consumer_properties.tsv").read_text().splitlines()
+    return dict(line.split("\t") for line in lines)
 
 
-def test_a_choice_that_comes_later_is_not_called_unknown():
-    kind = Choice(("fail",), later=("ignore",))
-    assert kind.wrong("ignore") == "must be fail: ignore is not available yet in this version"
-    assert kind.wrong("ignor") == "must be fail (did you mean ignore?)"
+@pytest.mark.parametrize("name", sorted(javas()))
+def test_each_of_java_s_properties_is_known_or_refused_with_a_reason(name):
+    assert (name in PROPERTIES) != bool(refusal(name))
+
+
+def test_nothing_is_known_that_kafka_does_not_know():
+    of_the_string_deserializer = {"key.deserializer.encoding", "value.deserializer.encoding", "deserializer.encoding"}
+    assert set(PROPERTIES) - set(javas()) == of_the_string_deserializer
+
+
+def test_where_a_default_is_not_java_s():
+    ours = {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in effective({}).items()
+    }
+    differing = {name: (value, javas()[name]) for name, value in ours.items() if value != javas()[name]}
+    assert differing == {
+        "isolation.level": ("read_committed", "read_uncommitted"),
+        "key.deserializer": ("bytes", ""),
+        "value.deserializer": ("bytes", ""),
+    }
+
+
+@pytest.mark.broker
+def test_the_list_of_java_s_properties_is_that_of_the_jars():
+    jars = kafka_jars(find_java(), Path(__file__).parents[2] / ".cache")
+    assert run_source("ConsumerProperties.java", f"{jars}/*") == (FOLDER / "consumer_properties.tsv").read_text()

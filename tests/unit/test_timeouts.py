@@ -1,7 +1,7 @@
 """The rules between timeouts, with the text's own defaults as the starting point."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate import timeouts
@@ -71,8 +71,21 @@ def renamed(changes: dict[str, int]) -> dict[str, int]:
         ({"SESSION": 8_999}, {("R5", "error")}),
         ({"SESSION": 300_000}, set()),
         ({"SESSION": 300_001}, {("R5", "error")}),
+        ({"T3": 60_000}, {("R1", "warning")}),
+        ({"T3": 60_001}, set()),
+        ({"T6": 10_000}, {("R1", "warning")}),
+        ({"T6": 10_001}, set()),
+        ({"T7": 1_000}, {("R1", "warning")}),
+        ({"T7": 1_001}, set()),
+        ({"T8": 500}, {("R1", "warning")}),
+        ({"T8": 501}, set()),
         ({"T9": 100}, {("R1", "warning")}),
+        ({"T9": 101}, set()),
         ({"T10": 50}, {("R1", "warning")}),
+        ({"T10": 51}, set()),
+        ({"T6": 30_001}, set()),
+        ({"HEARTBEAT": 15_000}, set()),
+        ({"HEARTBEAT": 15_001}, {("R5", "error")}),
     ],
 )
 def test_each_rule_at_its_bound(changes, expected):
@@ -109,6 +122,7 @@ def test_an_execution_timeout_leaves_time_for_the_whole_run():
     assert (breach.rule, breach.severity) == ("R7", "error")
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({name: st.integers(-1, 2**31 - 1) for name in TIMEOUTS}))
 def test_errors_are_exactly_what_the_text_demands(values):
     demanded = (

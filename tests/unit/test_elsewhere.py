@@ -1,0 +1,109 @@
+"""Properties of the other systems, as their users would write them here."""
+
+import pytest
+from definition_files import LEAST
+
+from tidegate.definition_keys import ALIASES, KEYS, LATER
+from tidegate.elsewhere import ELSEWHERE, elsewhere
+
+SMALLRYE = (
+    ("poll-timeout: 1000", "poll-timeout.ms"),
+    ("topic: flights", "topics: [flights]"),
+    ("assign-seek: '0:5'", "`cursor`"),
+    ("concurrency: 3", "`members`"),
+    ("max-queue-size-factor: 2", "remove it"),
+    ("pause-if-no-requests: true", "remove it"),
+    ("health-enabled: true", "tidegate status"),
+    ("connector: smallrye-kafka", "remove it"),
+    ("mp.messaging.incoming.flights.topic: x", "each channel is a file"),
+)
+OCI = (
+    ("commitOnGet: true", "on-next-poll"),
+    ("timeoutInMs: 30000", "max.poll.interval.ms"),
+    ("groupName: g", "consumer.group.id"),
+    ("instanceName: i", "`members`"),
+    ("limit: 100", "consumer.max.poll.records"),
+)
+QUEUE_OVER_HTTP = (
+    ("concurrencyFactor: 5", "max.poll.records"),
+    ("autoCommitPeriodMs: 10", "throttled"),
+    ("retryBeforeCommit: 3", "`max-retries`"),
+    ("delayOnErrorMs: 5", "retry-delay.ms"),
+    ("subscriptionMethod: {type: http}", "`processing`"),
+    ("id: x", "the file's name"),
+    ("group: {id: g}", "consumer.group.id"),
+    ("broker: b", "`connection`"),
+)
+HITACHI = (
+    ("urecp-kafka.topics: a", "Hitachi"),
+    ("urecp-kafka.poll-timeout: 5", "poll-timeout.ms"),
+    ("MaxTPoolSize: 5", "`members`"),
+)
+
+
+@pytest.mark.parametrize(("line", "said"), [*SMALLRYE, *OCI, *QUEUE_OVER_HTTP, *HITACHI])
+def test_what_stands_here_for_another_system_s_property_is_said(with_lines, line, said):
+    (problem,) = with_lines(line).problems
+    assert (problem.line, problem.rule) == (4, "elsewhere")
+    assert problem.message.startswith(f"{line.partition(':')[0]} isn't a property here: ")
+    assert said in problem.message.partition(": ")[2]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("cursor: {type: LATEST, groupName: g}", "cursor.groupName isn't a property here: it is consumer.group.id"),
+        ("cursor: {type: LATEST, commitOnGet: true}", "cursor.commitOnGet isn't a property here"),
+    ],
+)
+def test_they_are_known_in_every_section(with_lines, line, said):
+    (problem,) = with_lines(line).problems
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("commit-strategy: after-processing", "commit_strategy", "after-processing"),
+        ("failure-strategy: fail", "failure_strategy", "fail"),
+        ("urecp-kafka.poll-timeout.ms: 50000", "poll_timeout_ms", 50_000),
+        ("urecp-kafka.commit-timeout.ms: 7000", "commit_timeout_ms", 7_000),
+    ],
+)
+def test_what_means_the_same_is_taken_under_its_own_name(with_lines, line, field, value):
+    assert getattr(with_lines(line).subscription, field) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("commit-strategy: throttled", "not available yet"),
+        ("commit-strategy: latest", "not available yet"),
+        ("failure-strategy: dead-letter-queue", "not available yet"),
+        ("dead-letter-queue.topic: dead", "not available yet"),
+        ("partitions: 3", "a number of consumers is `members`"),
+        ("pattern: true", "`topics` left out"),
+    ],
+)
+def test_what_another_system_means_by_a_name_of_ours_is_explained(reading, line, said):
+    selects = line.startswith(("partitions", "pattern"))
+    text = LEAST.replace("topics: [flights]", line) if selects else LEAST + line
+    (problem,) = reading(text).problems
+    assert said in problem.message
+
+
+def test_topics_are_a_list_and_not_smallrye_s_text_nor_queue_over_http_s_mappings(reading):
+    for topics in ("a,b", "[{name: a}]"):
+        (problem,) = reading(LEAST.replace("[flights]", topics)).problems
+        assert (problem.line, problem.property, problem.rule) == (1, "topics", "allowed")
+
+
+def test_every_sentence_is_of_a_name_that_is_not_known_here():
+    for name, said in ELSEWHERE.items():
+        assert elsewhere(name) == said
+        assert not any(name in keys for keys in KEYS.values())
+        assert name not in ALIASES
+        assert LATER.fullmatch(name) is None
+        assert said.strip() == said
+        assert not said.endswith(".")
+    assert elsewhere("members") is None
