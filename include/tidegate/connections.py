@@ -70,34 +70,6 @@ class AirflowConnections:
         return _from_answer(connection_id, answer.stdout)
 
 
-def kafka_client(connection: Connection) -> dict[str, str]:
-    """The librdkafka configuration that an Airflow `kafka` connection holds: its extra, as the Kafka provider takes it.
-
-    Without `bootstrap.servers` there, host and port are taken. Raises WrongDefinitionError, naming the property,
-    for values that a client can't take.
-    """
-    client: dict[str, str] = {}
-    for name, value in connection.extra.items():
-        match value:
-            case None:
-                continue
-            case bool():
-                client[name] = str(value).lower()
-            case str() | int() | float():
-                client[name] = str(value)
-            case _:
-                raise WrongDefinitionError(f"connection {connection.id}: extra {name} must be a text or a number")
-        if name.endswith("_cb"):
-            raise WrongDefinitionError(f"connection {connection.id}: extra {name} names Python code: remove it")
-    if not client.get("bootstrap.servers"):
-        if not connection.host:
-            raise WrongDefinitionError(
-                f'connection {connection.id} has no brokers: put "bootstrap.servers" into its extra'
-            )
-        client["bootstrap.servers"] = f"{connection.host}:{connection.port}" if connection.port else connection.host
-    return client
-
-
 def _command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     beside = Path(sys.executable).with_name("airflow")
     found = str(beside) if beside.exists() else shutil.which("airflow", path=environ.get("PATH"))
@@ -124,6 +96,7 @@ def _from_answer(connection_id: str, output: str) -> Connection:
             login=found["login"],
             password=found["password"],
             extra=_extra(found["extra_dejson"]),
+            schema=found["schema"],
         )
     except (_UnreadableError, ValueError, KeyError, IndexError, TypeError):
         raise UnavailableError(
@@ -147,6 +120,7 @@ def _from_json(connection_id: str, value: str) -> Connection:
         login=found.get("login"),
         password=found.get("password"),
         extra=_extra(found.get("extra")),
+        schema=found.get("schema"),
     )
 
 
@@ -169,6 +143,7 @@ def _from_uri(connection_id: str, uri: str) -> Connection:
         login=unquote(parts.username) if parts.username else parts.username,
         password=unquote(parts.password) if parts.password else parts.password,
         extra=_query(parts.query),
+        schema=unquote(parts.path[1:]) or None,
     )
 
 

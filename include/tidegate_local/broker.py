@@ -5,7 +5,7 @@ import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -24,12 +24,16 @@ _TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
 
 @dataclass(frozen=True)
 class Listener:
-    """One more port of a broker, under a name in capital letters; clients are told to come to `advertised_port`."""
+    """One more port of a broker, under a name in capital letters; clients are told to come to `advertised_port`.
+
+    `properties` are this listener's own, under Kafka's names without their prefix: `ssl.keystore.location`.
+    """
 
     name: str
     port: int
     advertised_port: int
-    security: Literal["PLAINTEXT", "SASL_PLAINTEXT"] = "PLAINTEXT"
+    security: Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"] = "PLAINTEXT"
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 class Broker:
@@ -116,7 +120,7 @@ class Broker:
         self._data.mkdir(parents=True, exist_ok=True)
         properties = broker_properties(self._data / "log", port=self.port, controller_port=free_port())
         properties |= listener_properties(properties["listeners"], self.port, self._listeners) | self._properties
-        lines = [f"{name}={value}\n" for name, value in properties.items()]
+        lines = [f"{name}={value}\n".replace("\\", "\\\\") for name, value in properties.items()]  # as Java reads it
         settings = self._data / "server.properties"
         settings.write_text("".join(lines), encoding="utf-8")
         return settings
@@ -150,7 +154,11 @@ def listener_properties(own: str, port: int, more: Sequence[Listener]) -> dict[s
         return {}
     clients = (Listener("PLAINTEXT", port, port), *more)
     protocols = {"CONTROLLER": "PLAINTEXT"} | {each.name: each.security for each in clients}
+    owned = {
+        f"listener.name.{each.name.lower()}.{name}": value for each in more for name, value in each.properties.items()
+    }
     return {
+        **owned,
         "listeners": ",".join([own, *(f"{each.name}://{HOST}:{each.port}" for each in more)]),
         "advertised.listeners": ",".join(f"{each.name}://{HOST}:{each.advertised_port}" for each in clients),
         "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),

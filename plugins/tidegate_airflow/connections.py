@@ -2,13 +2,15 @@
 
 from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
+from tidegate.security.secret_values import secret_values
 
 
 class AirflowConnections:
-    """The port `Connections` inside a running task."""
+    """The port `Connections` inside a running task, whose log hides every secret of what was found."""
 
     def get(self, connection_id: str) -> Connection:
         """The connection of this id. Raises WrongDefinitionError if there is none."""
@@ -19,7 +21,7 @@ class AirflowConnections:
                 f"there is no Airflow connection {connection_id}: create it under Admin, Connections, "
                 f"or set AIRFLOW_CONN_{connection_id.upper()}"
             ) from None
-        return Connection(
+        connection = Connection(
             id=connection_id,
             type=found.conn_type,
             host=found.host,
@@ -27,4 +29,8 @@ class AirflowConnections:
             login=found.login,
             password=found.password,
             extra=found.extra_dejson,
+            schema=found.schema,
         )
+        for value in secret_values(connection):  # Airflow itself knows passwords, and extras by their names alone
+            mask_secret(value)
+        return connection

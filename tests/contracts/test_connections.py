@@ -6,19 +6,17 @@ import subprocess
 import sys
 import textwrap
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidegate.connections import AirflowConnections, kafka_client
+from tidegate.connections import AirflowConnections
 from tidegate.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection, Connections
 from tidegate.testing.connections import MemoryConnections
 
 SECRET = "hush-hush"
-KAFKA = {"bootstrap.servers": "b1:9092,b2:9092", "security.protocol": "SASL_SSL", "sasl.password": SECRET}
 NOBODY = ("/bin/sh", "-c", "exit 1")
 
 
@@ -36,7 +34,7 @@ def connections(request: pytest.FixtureRequest, tmp_path: Path) -> Connections:
             return AirflowConnections({"AIRFLOW_CONN_KAFKA_LOCAL": json.dumps(value)}, airflow=NOBODY)
         case _:
             answer = [{"conn_id": "kafka_local", "conn_type": "kafka", "host": "h", "port": 9092, "login": "me"}]
-            answer[0] |= {"password": SECRET, "extra_dejson": {"sasl.password": SECRET}}
+            answer[0] |= {"password": SECRET, "schema": None, "extra_dejson": {"sasl.password": SECRET}}
             return AirflowConnections({}, airflow=fake_airflow(tmp_path, json.dumps(answer)))
 
 
@@ -150,7 +148,7 @@ from airflow.sdk._shared.secrets_backend.base import BaseSecretsBackend
 def read(value):
     found = BaseSecretsBackend._deserialize_connection_value(Connection, "kafka_x", value)
     extra = json.loads(found.extra) if found.extra else {}
-    return [found.conn_type, found.host, found.port, found.login, found.password, extra]
+    return [found.conn_type, found.host, found.port, found.login, found.password, extra, found.schema or None]
 
 print(json.dumps([read(value) for value in json.load(sys.stdin)]))
 """
@@ -176,36 +174,5 @@ def as_airflow_reads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
 @pytest.mark.parametrize("value", VALUES)
 def test_the_environment_is_read_as_airflow_reads_it(value: str, as_airflow_reads: dict[str, Any]) -> None:
     found = AirflowConnections({"AIRFLOW_CONN_KAFKA_X": value}, airflow=NOBODY).get("kafka_x")
-    assert [found.type, found.host, found.port, found.login, found.password, found.extra] == as_airflow_reads[value]
-
-
-def kafka(extra: Mapping[str, object], host: str | None = None, port: int | None = None) -> Connection:
-    return Connection("k", "kafka", host, port, None, None, extra)
-
-
-def test_a_kafka_connection_is_its_extra() -> None:
-    extra = {**KAFKA, "enable.ssl.certificate.verification": False, "socket.timeout.ms": 10, "nothing": None}
-    assert kafka_client(kafka(extra, "ignored", 1)) == {
-        **KAFKA,
-        "enable.ssl.certificate.verification": "false",
-        "socket.timeout.ms": "10",
-    }
-
-
-def test_a_kafka_connection_may_name_its_broker_as_host() -> None:
-    assert kafka_client(kafka({}, "h", 9092)) == {"bootstrap.servers": "h:9092"}
-    assert kafka_client(kafka({"acks": "all"}, "b1:1,b2:2")) == {"acks": "all", "bootstrap.servers": "b1:1,b2:2"}
-
-
-@pytest.mark.parametrize(
-    ("extra", "said"),
-    [
-        ({}, "bootstrap.servers"),
-        ({**KAFKA, "error_cb": "module.function"}, "error_cb"),
-        ({**KAFKA, "sasl.password": [SECRET]}, "sasl.password"),
-    ],
-)
-def test_what_a_client_cannot_take_is_named(extra: dict[str, object], said: str) -> None:
-    with pytest.raises(WrongDefinitionError, match=rf"connection k.*{said}") as caught:
-        kafka_client(kafka(extra))
-    assert SECRET not in str(caught.value)
+    read = [found.type, found.host, found.port, found.login, found.password, found.extra, found.schema or None]
+    assert read == as_airflow_reads[value]

@@ -17,7 +17,7 @@ from typing import Literal, Self
 from tidegate.testing.effects import Effect
 from tidegate_local.loopback import HOST
 
-FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 1, 2, 3, 8, 9
+FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 1, 2, 3, 8, 9, 10
 INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
 
 _Way = Literal["request", "answer"]
@@ -113,6 +113,11 @@ class Traffic:
             yield
         finally:
             self._set(HEALTHY)
+
+    @property
+    def connections(self) -> frozenset[object]:
+        """Those that there are now."""
+        return frozenset(self._open)
 
     def cut(self) -> None:
         """Break every connection that there is."""

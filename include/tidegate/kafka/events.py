@@ -1,12 +1,16 @@
 """What the client reports instead of a record: ends of partitions, passing trouble, and what can't be mended."""
 
 import logging
+import re
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, place
+from tidegate.kafka.verification import why_unverified
 from tidegate.positions import TopicPartition
+from tidegate.subscription import Scalar
 
 END_OF_PARTITION: int = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
 
@@ -32,10 +36,18 @@ _REFUSED = frozenset(
 _FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
-class Complaints:
-    """Collects what the client reports of brokers and connections; its `hear` is the client's error_cb."""
+_ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
+_UNVERIFIED = "certificate verify failed"
 
-    def __init__(self) -> None:
+
+class Complaints:
+    """Collects what the client reports of brokers and connections; its `hear` is the client's error_cb.
+
+    `client` is the client's configuration, for the group and for what it trusts.
+    """
+
+    def __init__(self, client: Mapping[str, Scalar]) -> None:
+        self._client = client
         self._refusal: str | None = None
         self._heard: set[str] = set()
         self.last: str | None = None
@@ -43,16 +55,36 @@ class Complaints:
     def hear(self, error: KafkaError) -> None:
         """Note a report, and log the first of each kind; nothing may be raised here, on the client's behalf."""
         self.last = f"{error.name()}: {error.str()}"
-        if error.code() in _REFUSED or error.fatal():
+        if error.code() in _REFUSED or error.fatal() or _ALERT.search(self.last):
             self._refusal = self.last
         if error.name() not in self._heard:
             self._heard.add(error.name())
             log.warning("the client reports %s", self.last)
 
     def check(self) -> None:
-        """Raise UnavailableError, with the reason, once a broker has refused the client."""
+        """Raise UnavailableError, with the reason, once broker and client have refused each other."""
         if self._refusal:
-            raise UnavailableError(f"the broker refuses the client ({self._refusal}); look at the connection")
+            group = self._client.get("group.id")
+            where = f"{place(group=str(group))}: " if group else ""
+            raise UnavailableError(f"{where}{self._advice(self._refusal)}")
+
+    def _advice(self, refusal: str) -> str:
+        if _UNVERIFIED in refusal:
+            why = why_unverified(refusal, self._client)
+            return (
+                f"the broker's certificate isn't trusted{f' ({why})' if why else ''}: it must be valid now, name the "
+                "host that the client comes to, and be signed by an authority in the connection's "
+                f"ssl.truststore.location ({refusal})"
+            )
+        if _ALERT.search(refusal):
+            return (
+                f"the broker refuses the client's certificate, or that it has none ({refusal}); look at the "
+                "connection's ssl.keystore.location, and at what the broker trusts"
+            )
+        return (
+            f"the broker refuses the client ({refusal}); look at the connection's user, password, sasl.mechanism and "
+            "security.protocol"
+        )
 
 
 def judge(message: Message, consumer: Consumer, position: int) -> TidegateError | None:

@@ -10,12 +10,10 @@ Members are asked for, and offsets committed, through short-lived admin clients,
 Committed offsets are read by a consumer that assigns nothing and joins nothing: it waits out transactions.
 """
 
-import logging
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -29,12 +27,12 @@ from tidegate.errors import (
     WrongDefinitionError,
     place,
 )
+from tidegate.kafka.closing import close, held
 from tidegate.kafka.events import Complaints
+from tidegate.kafka.making import made
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Scalar
-
-log = logging.getLogger(__name__)
 
 IN_USE: Final = frozenset(
     {
@@ -56,11 +54,14 @@ PASSING: Final = frozenset(
 )
 """What passes by itself: the group's coordinator starts, or moves to another broker."""
 
-_FORBIDDEN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+FORBIDDEN: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+"""What a broker answers to a user who lacks a right; trying again doesn't help."""
+
+RIGHTS: Final = "let the connection's user describe and read the group and its topics"
+
 _GROUP_ID_NOT_FOUND = 69
 _UNKNOWN_EPOCH = -1
 _TRY_SECONDS = 3.0
-_CLOSE_SECONDS = 30.0
 _LONGEST_REQUEST_SECONDS = 3600.0
 _SHORTEST_REQUEST_SECONDS = 0.01
 _PAUSE_SECONDS = 0.1
@@ -73,17 +74,16 @@ _ASSIGN_ONLY: Mapping[str, Scalar] = {
 
 _SHORTEST_TRANSACTION_MS = 10_000  # a client needs some time between two of its calls
 
-_Client = TypeVar("_Client", Consumer, AdminClient, Producer)
-
 
 class Group:
     """Questions to the coordinator of one group. Timeouts are in seconds."""
 
     def __init__(self, client: Mapping[str, Scalar], group_id: str) -> None:
         self.id = group_id
-        self._complaints = Complaints()
+        self._complaints = Complaints({**client, "group.id": group_id})
         self._client: dict[str, object] = {
             **client,
+            "group.id": group_id,
             "log_level": _ONLY_WHAT_IS_CRITICAL,
             "error_cb": self._complaints.hear,
         }
@@ -121,7 +121,7 @@ class Group:
             "transaction.timeout.ms": longest,
             "socket.timeout.ms": max(10, int(timeout * 1000)),  # else a call outlasts its own timeout
         }
-        return self._connect(Producer, {**self._client, **own})
+        return made(Producer, {**self._client, **own})
 
     def refuse_members(self, timeout: float) -> None:
         """Raises GroupInUseError, naming them, if the group has live members; UnavailableError without an answer."""
@@ -158,28 +158,47 @@ class Group:
     def close(self) -> None:
         """Disconnect; given up after 30 seconds, with a warning."""
         consumer, self._consumer = self._consumer, None
-        if consumer is not None and not closed_within(_CLOSE_SECONDS, consumer.close):
-            log.warning("%s: closing took longer than %.0f s and was given up", place(group=self.id), _CLOSE_SECONDS)
+        if consumer is not None:
+            close(f"{place(group=self.id)}: the client that read its offsets", consumer.close)
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = self._connect(Consumer, {**self._client, **_ASSIGN_ONLY, "group.id": self.id})
+            self._consumer = made(Consumer, {**self._client, **_ASSIGN_ONLY})
         return self._consumer
 
     def _positions(self, wanted: list[KafkaPartition], deadline: float) -> list[KafkaPartition]:
-        """Ask, and again while the coordinator starts: the client hands that answer on at once."""
+        """Ask, and again while the coordinator starts: the client hands that answer on at once.
+
+        A client that may not describe the group gets no answer at all, so whoever waits looks for the reason.
+        """
         reader = self._reader()
+        seconds = _TRY_SECONDS
         while True:
             try:
-                answers: list[KafkaPartition] = reader.committed(wanted, timeout=_left(deadline))
+                answers: list[KafkaPartition] = reader.committed(wanted, timeout=min(_left(deadline), seconds))
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 reader.poll(0)  # lets the client report what is wrong
-                if reason.code() not in PASSING or time.monotonic() + _PAUSE_SECONDS >= deadline:
+                passing = reason.code() in PASSING or _is_timeout(reason)
+                if not passing or time.monotonic() + _PAUSE_SECONDS >= deadline:
                     raise self._unanswered("its committed offsets", reason) from None
+                self._complaints.check()
+                if _is_timeout(reason):
+                    self._look_for_rights(deadline)
+                    seconds *= 2
             else:
                 return answers
             time.sleep(_PAUSE_SECONDS)
+
+    def _look_for_rights(self, deadline: float) -> None:
+        """Raises WrongDefinitionError if the user may not describe the group; anything else may pass."""
+        with held(made(AdminClient, self._client), f"{place(group=self.id)}: the admin client") as admin:
+            futures = admin.describe_consumer_groups([self.id], request_timeout=min(_left(deadline), _TRY_SECONDS))
+            try:
+                next(iter(futures.values())).result()
+            except KafkaException as error:
+                if error.args[0].code() in FORBIDDEN:
+                    raise self._unanswered("its committed offsets", error.args[0]) from None
 
     @contextmanager
     def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
@@ -187,7 +206,7 @@ class Group:
         seconds = _TRY_SECONDS
         deadline = time.monotonic() + timeout
         while True:
-            with self._connect(AdminClient, self._client) as admin:
+            with held(made(AdminClient, self._client), f"{place(group=self.id)}: the admin client") as admin:
                 members = self._members(admin, deadline, seconds)
                 if members is not None:
                     yield admin, members
@@ -211,24 +230,15 @@ class Group:
             admin.poll(0)  # lets the client report what is wrong
             passing = reason.code() in PASSING or reason.code() < 0  # below 0: the client's own, nothing was answered
             if passing and time.monotonic() + _PAUSE_SECONDS < deadline:
+                self._complaints.check()  # nobody who was refused is answered later
                 return None
             raise self._unanswered("its members", reason) from None
         return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
 
-    def _connect(self, make: Callable[[dict[str, object]], _Client], config: dict[str, object]) -> _Client:
-        try:
-            return make(config)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise WrongDefinitionError(
-                f"{place(group=self.id)}: the Kafka client can't be made: {error}; look at the connection's extra"
-            ) from None
-
     def _unanswered(self, what: str, reason: KafkaError) -> TidegateError:
         where = f"{place(group=self.id)}: {what} can't be read"
-        if reason.code() in _FORBIDDEN:
-            return WrongDefinitionError(
-                f"{where}: {reason.str()}; let the connection's user describe and read the group and its topics"
-            )
+        if reason.code() in FORBIDDEN:
+            return WrongDefinitionError(f"{where}: {reason.str()}; {RIGHTS}")
         self._complaints.check()
         return BrokerUnavailableError(f"{where} ({self._said(reason)}); nothing has changed, try again later")
 
@@ -247,19 +257,15 @@ def to_commit(
     ]
 
 
-def closed_within(seconds: float, close: Callable[[], None]) -> bool:
-    """Run `close`, which may hang; whether it was done in time. It goes on in the background if it wasn't."""
-    closing = threading.Thread(target=close, name="closing a Kafka client", daemon=True)
-    closing.start()
-    closing.join(seconds)
-    return not closing.is_alive()
-
-
 def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
     return GroupInUseError(
         f"{place(group=group)} has live members: {'; '.join(members)}. Nothing is committed while there are "
         "any: stop them, or give the subscription a consumer.group.id of its own"
     )
+
+
+def _is_timeout(reason: KafkaError) -> bool:
+    return bool(reason.code() == KafkaError._TIMED_OUT)  # noqa: SLF001 (the client's own code)
 
 
 def _left(deadline: float) -> float:

@@ -8,8 +8,15 @@ from typing import Self
 
 from confluent_kafka import KafkaError
 
-from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, UnavailableError, place
-from tidegate.kafka.group import IN_USE, PASSING, Group, to_commit
+from tidegate.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    GroupInUseError,
+    UnavailableError,
+    WrongDefinitionError,
+    place,
+)
+from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, to_commit
 from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Scalar
@@ -62,6 +69,8 @@ class PlainFence:
                     f"{place(group=self._group.id)}: a live member joined while the batch was committed; nothing is "
                     "committed while there are any: stop it, or give the subscription a consumer.group.id of its own"
                 )
+            if codes & FORBIDDEN:
+                raise WrongDefinitionError(f"{_describe(self._group.id, offsets, refused)} So {RIGHTS}")
             if codes - PASSING:
                 raise CommitFailedError(_describe(self._group.id, offsets, refused))
             if time.monotonic() + _PAUSE_SECONDS >= deadline:

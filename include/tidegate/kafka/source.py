@@ -7,14 +7,16 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from tidegate.errors import BrokerUnavailableError
+from tidegate.kafka.closing import close, held
 from tidegate.kafka.events import Complaints
+from tidegate.kafka.making import made
 from tidegate.kafka.reader import RangeReader, collector_off
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.subscription import IsolationLevel, Scalar, TopicNames, TopicPartitions, TopicPattern, TopicSelection
@@ -40,7 +42,8 @@ _UNLESS_GIVEN: Mapping[str, Scalar] = {
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NO_ID = "A" * 22  # what a broker that is older than topic ids (Kafka 2.8) says: sixteen zero bytes
-_SLICE_SECONDS = 5.0  # how long one request may take before the client is asked what is wrong
+# how long one request may take before the client is asked what is wrong: soon, and later less often
+_FIRST_SLICE_SECONDS, _LONGEST_SLICE_SECONDS = 1.0, 8.0
 _PAUSE_SECONDS = 0.1
 
 T = TypeVar("T")
@@ -63,12 +66,12 @@ class KafkaSource:
         own = dict(_UNLESS_GIVEN) | dict(client)
         self._client = own | dict(_ALWAYS) | {"isolation.level": isolation_level}
         self._timeout = timeout
-        self._complaints = Complaints()
+        self._complaints = Complaints(self._client)
 
     def close(self) -> None:
-        """Disconnect; the source connects again when it is used again."""
+        """Disconnect, given up after 30 seconds with a warning; the source connects again when it is used again."""
         if "_questions" in self.__dict__:
-            self.__dict__.pop("_questions").close()
+            close("the client that asked for topics and offsets", self.__dict__.pop("_questions").close)
 
     @cached_property
     def _questions(self) -> Consumer:
@@ -76,7 +79,7 @@ class KafkaSource:
         return _consumer(self._client, self._complaints)
 
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
-        """See ports.RecordSource. Internal topics are left out unless they are named; one metadata request."""
+        """See ports.RecordSource. A pattern finds internal topics only if it says so; one metadata request."""
         listed = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics").topics
         exist = {name: frozenset(found.partitions) for name, found in listed.items()}
         return tuple(sorted(TopicPartition(*at) for at in _selected(topics, exist)))
@@ -97,7 +100,7 @@ class KafkaSource:
         """See ports.RecordSource; one request, whatever the number of topics."""
 
         def ask(seconds: float) -> dict[str, str]:
-            with AdminClient(self._client | {"error_cb": self._complaints.hear}, logger=_client_log) as admin:
+            with held(_admin(self._client, self._complaints), "the client that asked for topics' ids") as admin:
                 answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
                 try:
                     return _known_ids(answers)
@@ -110,13 +113,13 @@ class KafkaSource:
     @contextmanager
     def read(self, ranges: Sequence[Range], deadline: float) -> Iterator[RangeReader]:
         """See ports.RecordSource. Python's cyclic garbage collector rests until the context is left."""
-        complaints = Complaints()
+        complaints = Complaints(self._client)
         consumer = _consumer(self._client | _prefetch(ranges), complaints)
         try:
             with collector_off():
                 yield RangeReader(consumer, ranges, deadline, complaints)
         finally:
-            consumer.close()
+            close("the client that read", consumer.close)
 
     def _offsets(self, partitions: Collection[TopicPartition], time_or_end: int) -> dict[TopicPartition, int]:
         """ListOffsets for all partitions at once; -2 and -1 are the protocol's earliest and latest."""
@@ -137,9 +140,10 @@ class KafkaSource:
         Raises BrokerUnavailableError when the timeout has passed, UnavailableError once the client is refused.
         """
         deadline = time.monotonic() + self._timeout
+        slice_seconds = _FIRST_SLICE_SECONDS
         while True:
             try:
-                return question(max(0.001, min(_SLICE_SECONDS, deadline - time.monotonic())))
+                return question(max(0.001, min(slice_seconds, deadline - time.monotonic())))
             except KafkaException as error:
                 self._questions.poll(0)  # serves the callback that fills the complaints
                 self._complaints.check()
@@ -148,14 +152,18 @@ class KafkaSource:
                     reason = self._complaints.last or error.args[0].str()
                     raise BrokerUnavailableError(
                         f"the broker didn't {what} within {self._timeout:g} s ({reason}); look at the connection's "
-                        "bootstrap.servers and at the broker"
+                        "bootstrap.servers and security.protocol, and at the broker"
                     ) from error
                 time.sleep(min(_PAUSE_SECONDS, left))
+                slice_seconds = min(2 * slice_seconds, _LONGEST_SLICE_SECONDS)
 
 
 def _consumer(client: Mapping[str, Scalar], complaints: Complaints) -> Consumer:
-    configuration: dict[str, Any] = dict(client) | {"error_cb": complaints.hear}
-    return Consumer(configuration, logger=_client_log)
+    return made(Consumer, dict(client) | {"error_cb": complaints.hear}, logger=_client_log)
+
+
+def _admin(client: Mapping[str, Scalar], complaints: Complaints) -> AdminClient:
+    return made(AdminClient, dict(client) | {"error_cb": complaints.hear}, logger=_client_log)
 
 
 def _known_ids(answers: Mapping[str, Future[TopicDescription]]) -> dict[str, str]:
@@ -184,7 +192,7 @@ def _selected(topics: TopicSelection, exist: Mapping[str, frozenset[int]]) -> It
             wanted = {
                 name: numbers
                 for name, numbers in exist.items()
-                if name not in _INTERNAL_TOPICS and topics.matches(name)
+                if (topics.internal or name not in _INTERNAL_TOPICS) and topics.matches(name)
             }
         case TopicPartitions(chosen):
             wanted = {name: exist.get(name, frozenset()) & set(numbers) for name, numbers in chosen.items()}

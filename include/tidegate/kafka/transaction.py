@@ -24,7 +24,8 @@ from tidegate.errors import (
     WrongDefinitionError,
     place,
 )
-from tidegate.kafka.group import Group, to_commit
+from tidegate.kafka.closing import close
+from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, to_commit
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 
@@ -62,7 +63,9 @@ class TransactionalFence:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing is left pending: a transaction that wasn't committed was aborted, or the next fence ends it."""
+        last = [self._producer]  # its close() would abort what may be committed: letting go of it doesn't
         self._producer = None
+        close(f"{self._where}: the client that commits", last.clear)
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.Fence`."""
@@ -101,6 +104,10 @@ class TransactionalFence:
             if reason.retriable() or _is_timeout(reason):
                 raise BrokerUnavailableError(
                     f"{self._where}: the offsets weren't taken in time ({reason.str()}); nothing is committed"
+                ) from None
+            if reason.code() in FORBIDDEN:
+                raise WrongDefinitionError(
+                    f"{self._where}: {_said(wanted, reason)}; nothing is committed; {RIGHTS}"
                 ) from None
             raise CommitFailedError(f"{self._where}: {_said(wanted, reason)}; nothing is committed") from None
 

@@ -1,0 +1,26 @@
+"""Making a Kafka client: what its library doesn't take is a fault of the connection, said in its own words."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from tidegate.errors import WrongDefinitionError
+
+_Client = TypeVar("_Client", Consumer, AdminClient, Producer)
+
+
+def made(make: type[_Client], configuration: Mapping[str, Any], **more: Any) -> _Client:
+    """A client; nothing is connected yet.
+
+    Raises WrongDefinitionError for a configuration that the library refuses; it quotes no text that was given.
+    """
+    try:
+        return make(dict(configuration), **more)
+    except (KafkaException, ValueError, TypeError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else error
+        raise WrongDefinitionError(
+            f"group {configuration.get('group.id')}: the Kafka client can't be made: {said}; look at the connection's "
+            "extra"
+        ) from None

@@ -1,0 +1,171 @@
+"""Confluent's Schema Registry, over confluent-kafka's client; the Airflow connection of type `http` says where it is.
+
+Host, port and schema (http or https) make its address, login and password its credentials; the extra may hold the
+client's properties for TLS, bearer tokens and a proxy under their own names.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the one of two that the client found
+from confluent_kafka.schema_registry.error import OAuthTokenError
+
+from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.ports import Connection, Connections, Reference, RegisteredSchema, SchemaType
+
+_TIMEOUT = 10.0  # seconds for each request; the client itself would wait for ever
+_RETRIES = {"max.retries": 3, "retries.wait.ms": 200, "retries.max.wait.ms": 2_000}
+_NOT_FOUND = frozenset({40401, 40402, 40403})  # subject, version, schema; another 404 isn't a registry's
+_BUSY = frozenset({408, 425, 429})
+_SERVER_ERRORS = 500
+_PROPERTIES = frozenset(
+    {
+        *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "proxy"),
+        *("bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster"),
+        *("bearer.auth.identity.pool.id", "bearer.auth.client.id", "bearer.auth.client.secret"),
+        *("bearer.auth.scope", "bearer.auth.issuer.endpoint.url"),
+    }
+)
+
+T = TypeVar("T")
+
+
+class ConfluentRegistry:
+    """The port `SchemaRegistry`; the connection is looked up, and the registry asked, when a schema is."""
+
+    def __init__(self, connections: Connections, connection_id: str) -> None:
+        self._connections = connections
+        self._id = connection_id
+        self._client = cache(self._make_client)
+
+    def schema(self, schema_id: int, kind: SchemaType) -> RegisteredSchema | None:
+        """See `tidegate.ports.SchemaRegistry`."""
+        found = self._ask(lambda: self._client(kind).get_schema(schema_id, fmt=_format(kind)))
+        return None if found is None else self._with_references(schema_id, found, kind)
+
+    def latest(self, subject: str, kind: SchemaType) -> RegisteredSchema | None:
+        """See `tidegate.ports.SchemaRegistry`."""
+        found = self._ask(lambda: self._client(kind).get_latest_version(subject, fmt=_format(kind)))
+        return None if found is None else self._with_references(int(found.schema_id), found.schema, kind)
+
+    def _with_references(self, schema_id: int, schema: Any, kind: SchemaType) -> RegisteredSchema:
+        references: dict[str, Reference] = {}
+        self._collect(schema, kind, references)
+        type_ = schema.schema_type or "AVRO"
+        return RegisteredSchema(schema_id, type_, schema.schema_str, tuple(references.values()))
+
+    def _collect(self, schema: Any, kind: SchemaType, found: dict[str, Reference]) -> None:
+        for one in schema.references or ():
+            if one.name in found:
+                continue
+            get = partial(self._client(kind).get_version, one.subject, one.version, deleted=True, fmt=_format(kind))
+            version = self._ask(get)
+            if version is None:
+                raise WrongDefinitionError(
+                    f"the Schema Registry of connection {self._id} refers to version {one.version} of subject "
+                    f"{one.subject} and doesn't have it: register it again"
+                )
+            self._collect(version.schema, kind, found)
+            found.setdefault(one.name, Reference(one.name, version.schema.schema_str))
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        """What the registry answers, None for what it doesn't have."""
+        try:
+            return question()
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404 and error.error_code in _NOT_FOUND:  # noqa: PLR2004 (HTTP's)
+                return None
+            raise self._refused(error) from None
+        except (httpx.HTTPError, OAuthTokenError) as error:
+            raise UnavailableError(
+                f"the Schema Registry of connection {self._id} can't be reached ({type(error).__name__}: "
+                f"{_told(error)}); the batch is delivered again"
+            ) from None
+        except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
+            raise self._no_registry() from None
+
+    def _refused(self, error: SchemaRegistryError) -> WrongDefinitionError | UnavailableError:
+        status = error.http_status_code
+        if status in {401, 403}:
+            return WrongDefinitionError(
+                f"the Schema Registry refuses the credentials of connection {self._id} (HTTP {status}): set its login "
+                "and password, or its bearer.auth properties"
+            )
+        if status >= _SERVER_ERRORS or status in _BUSY:
+            return UnavailableError(
+                f"the Schema Registry of connection {self._id} answers with an error of its own (HTTP {status}, "
+                f"code {error.error_code}); the batch is delivered again"
+            )
+        return self._no_registry(f"HTTP {status}, code {error.error_code}")
+
+    def _no_registry(self, why: str = "no JSON of its kind") -> WrongDefinitionError:
+        return WrongDefinitionError(
+            f"what connection {self._id} leads to doesn't answer as a Schema Registry ({why}): look at its host, "
+            "port and schema"
+        )
+
+    def _make_client(self, kind: SchemaType) -> SchemaRegistryClient:  # noqa: ARG002 (a cache of schemas for each)
+        connection = self._connections.get(self._id)
+        settings = client_settings(connection)
+        try:
+            return SchemaRegistryClient(settings)
+        except (ValueError, TypeError, OSError) as error:
+            raise WrongDefinitionError(
+                f"connection {self._id}: its properties make no client of a Schema Registry "
+                f"({type(error).__name__}): look at the files and values in its extra"
+            ) from None  # the error may quote a secret
+
+
+def client_settings(connection: Connection) -> dict[str, Any]:
+    """The client's settings that a connection holds: secrets. Raises WrongDefinitionError naming what is wrong."""
+    if connection.type not in {"http", "https"}:
+        raise WrongDefinitionError(
+            f"connection {connection.id} has type {connection.type}: a Schema Registry's is of type http"
+        )
+    given = {name: value for name, value in connection.extra.items() if value is not None}
+    unknown = sorted(given.keys() - _PROPERTIES)
+    if unknown:
+        raise WrongDefinitionError(
+            f"connection {connection.id}: its extra has {', '.join(unknown)}; a Schema Registry's client takes "
+            f"{', '.join(sorted(_PROPERTIES))}"
+        )
+    wrong = sorted(name for name, value in given.items() if not isinstance(value, str) or not value)
+    if wrong:
+        raise WrongDefinitionError(f"connection {connection.id}: extra {', '.join(wrong)} must be a text")
+    return {"url": _url(connection), "timeout": _TIMEOUT, **_RETRIES, **given, **_credentials(connection, given)}
+
+
+def _url(connection: Connection) -> str:
+    if not connection.host:
+        raise WrongDefinitionError(f"connection {connection.id} has no host: set it to the Schema Registry's")
+    host = connection.host if "://" in connection.host else f"{connection.schema or 'http'}://{connection.host}"
+    parts = urlsplit(host)
+    if parts.scheme not in {"http", "https"} or "@" in parts.netloc:
+        raise WrongDefinitionError(
+            f"connection {connection.id}: its host must be a name, with http:// or https:// before it if need be, and "
+            "its login and password stand in their own fields"
+        )
+    at = parts.netloc if parts.port or not connection.port else f"{parts.netloc}:{connection.port}"
+    return f"{parts.scheme}://{at}{parts.path.rstrip('/')}"
+
+
+def _credentials(connection: Connection, given: Mapping[str, object]) -> dict[str, str]:
+    if connection.login is None:
+        return {}
+    if "bearer.auth.credentials.source" in given:
+        raise WrongDefinitionError(f"connection {connection.id} has a login and a bearer token: keep one")
+    return {"basic.auth.user.info": f"{connection.login}:{connection.password or ''}"}
+
+
+def _format(kind: SchemaType) -> str | None:
+    """Protobuf's files come as descriptors, so that nobody needs a compiler."""
+    return "serialized" if kind == "PROTOBUF" else None
+
+
+def _told(error: Exception) -> str:
+    """What happened, where that can't quote what was sent."""
+    return str(error) if isinstance(error, httpx.TransportError) else "no more is told, it may be secret"
