@@ -12,14 +12,15 @@ They work alike on a classic session and over Spark Connect.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from transforms.outcome import LANDING_SCHEMA, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
+from deserializers.decode import Deserialization, check, decoded, failures, prepare
+from transforms.outcome import LANDING_SCHEMA, RAW, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
 
 FORMAT = 1
 
@@ -79,6 +80,7 @@ class Manifest:
     partition_by: tuple[str, ...]
     row_accounting: str
     staging: str
+    deserialization: Deserialization | None = None
 
 
 @dataclass(frozen=True, order=True)
@@ -137,7 +139,7 @@ def parse_manifest(text: str, uri: str) -> Manifest:
         raise ManifestError(f"{uri} is not a manifest of format {FORMAT}, the one that this job follows")
     try:
         manifest = _manifest(found)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ManifestError(f"{uri}: a field is missing or misspelt: {error}") from None
     if not manifest.batch_id.startswith("b"):
         raise ManifestError(f"{uri}: batch_id {manifest.batch_id!r} must begin with b, or Spark may infer a number")
@@ -145,6 +147,22 @@ def parse_manifest(text: str, uri: str) -> Manifest:
 
 
 def read_records(spark: SparkSession, manifest: Manifest) -> DataFrame:
+    """The batch's records in the columns of LANDING_SCHEMA, decoded as the manifest says.
+
+    Where keys or values are decoded, `raw_key` and `raw_value` have the bytes as they were received, and records
+    that can't be decoded aren't among them: `write_outcome` rejects those. Raises DeserializationError instead if
+    the manifest lets them fail the batch and there are any.
+    """
+    landed = read_landed(spark, manifest)
+    if manifest.deserialization is None:
+        return landed
+    prepare(spark, manifest.deserialization)
+    if manifest.deserialization.fails:
+        check(landed, manifest.deserialization, manifest.batch_id)
+    return decoded(landed, manifest.deserialization)
+
+
+def read_landed(spark: SparkSession, manifest: Manifest) -> DataFrame:
     """The batch's records as they were received, in the columns of LANDING_SCHEMA."""
     if not manifest.files:
         return spark.createDataFrame([], LANDING_SCHEMA)
@@ -161,11 +179,13 @@ def write_outcome(spark: SparkSession, manifest: Manifest, outcome: Outcome | Da
     """
     transform = manifest.transform or "the job"
     outcome = as_outcome(outcome, transform)
+    if manifest.deserialization is not None:
+        outcome = _completed(spark, manifest, manifest.deserialization, outcome)
     _check_partition_columns(outcome.rows, manifest.partition_by, transform)
     attempt = uuid4().hex
     folder = f"{spark_uri(manifest.staging)}/{attempt}"
     spark.conf.set(*_TIMESTAMPS)
-    read = read_records(spark, manifest).count()
+    read = read_landed(spark, manifest).count()
     with _kept(outcome.shared):
         filtered, files, rejected_files = _write(spark, manifest, outcome, folder, read)
     result = Result(
@@ -180,6 +200,17 @@ def write_outcome(spark: SparkSession, manifest: Manifest, outcome: Outcome | Da
     )
     spark.createDataFrame([(result.to_json(),)], "value string").coalesce(1).write.text(f"{folder}/_result")
     return result
+
+
+def _completed(spark: SparkSession, manifest: Manifest, deserialization: Deserialization, outcome: Outcome) -> Outcome:
+    """The outcome with the records that can't be decoded among the rejected, and without raw bytes among the rows."""
+    rows = outcome.rows.drop(*RAW)
+    if deserialization.fails:
+        return replace(outcome, rows=rows)
+    undecoded = failures(read_landed(spark, manifest), deserialization)
+    if outcome.rejected is not None:
+        undecoded = undecoded.unionByName(outcome.rejected.select(*undecoded.columns))
+    return replace(outcome, rows=rows, rejected=undecoded)
 
 
 def _write(
@@ -248,4 +279,5 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
         partition_by=tuple(found["partition_by"]),
         row_accounting=found["row_accounting"],
         staging=found["staging"],
+        deserialization=Deserialization.of(found["deserialization"]) if found.get("deserialization") else None,
     )

@@ -1,7 +1,7 @@
 """Processes one batch: `process_batch.py MANIFEST_URI` reads it, transforms it and writes its outcome.
 
 Started by spark-submit, or as a plain Python process with SPARK_REMOTE set to a Spark Connect server's
-sc:// URL. Ends 0 when the result is written, 2 when the manifest or the transform is wrong and trying
+sc:// URL. Ends 0 when the result is written, 2 when the manifest, the transform or a record is wrong and trying
 again won't help, 143 when it was terminated, 1 otherwise.
 """
 
@@ -22,6 +22,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from batch_io import Manifest, ManifestError, read_manifest, read_records, write_outcome
+from deserializers.step import DeserializationError
 from transforms.outcome import TransformError
 
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         _run(arguments[0])
-    except (ManifestError, TransformError) as error:
+    except (ManifestError, TransformError, DeserializationError) as error:
         _complain(f"{type(error).__name__}: {error}")
         return _WRONG
     except Exception:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)
@@ -97,7 +98,7 @@ def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: flo
 def _packed(module: ModuleType, folder: Path) -> Path:
     """A zip of the transform's top-level module or package and of what it builds on, for Spark's workers."""
     packed = folder / "transform.zip"
-    tops = {module.__name__.partition(".")[0], "transforms", "batch_io"}
+    tops = {module.__name__.partition(".")[0], "transforms", "batch_io", "deserializers"}
     with zipfile.ZipFile(packed, "w") as archive:
         for top in (sys.modules[name] for name in sorted(tops)):
             if hasattr(top, "__path__"):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.batch import Batch, Delivery, LandedFile
+from tidegate.decoding import Decoding
 from tidegate.errors import BatchFailedError
 from tidegate.positions import Range, TopicPartition
 
@@ -13,13 +14,17 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one delivery of a batch is to process, and where it may write; once published, what it made."""
+    """What one delivery of a batch is to process, and where it may write; once published, what it made.
+
+    Without `decoding` keys and values are bytes.
+    """
 
     batch: Batch
     delivery: Delivery
     transform: str | None
     row_accounting: str
     staging: str
+    decoding: Decoding | None = None
 
     @property
     def records(self) -> int:
@@ -29,7 +34,7 @@ class Manifest:
     def to_json(self) -> str:
         """The document as it is stored."""
         batch = self.batch
-        document = {
+        document: dict[str, Any] = {
             "format": _FORMAT,
             "subscription": batch.subscription,
             "group": batch.group,
@@ -47,6 +52,8 @@ class Manifest:
             "row_accounting": self.row_accounting,
             "staging": self.staging,
         }
+        if self.decoding is not None:
+            document["deserialization"] = self.decoding.to_json()
         return json.dumps(document, indent=1)
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.batch import Batch
 from tidegate.clock import SystemClock
-from tidegate.connections import kafka_client
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
@@ -22,14 +21,17 @@ from tidegate.ports import (
     OffsetStore,
     Processor,
     RecordSource,
+    SchemaRegistry,
 )
+from tidegate.security.client import kafka_client
 from tidegate.settings import Settings, absolute_uri
-from tidegate.spark.job import JobProcessor
+from tidegate.spark.job import JobProcessor, job_file
 from tidegate.steps.commit import Committer
+from tidegate.steps.decoding import Unregistered
 from tidegate.steps.land import land
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
-from tidegate.subscription import CommitFence, Subscription
+from tidegate.subscription import CommitFence, Processing, Subscription
 
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
 
@@ -47,6 +49,7 @@ class Pipeline:
     ledger: Ledger
     processor: Processor
     clock: Clock
+    registry: SchemaRegistry = field(default_factory=Unregistered)
 
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
@@ -84,6 +87,7 @@ class Pipeline:
             ledger=self.ledger,
             processor=self.processor,
             clock=self.clock,
+            registry=self.registry,
         )
 
     def commit(self, batch_id: str) -> Batch | None:
@@ -138,6 +142,19 @@ def open_pipeline(
             landing=ParquetLanding(settings.landing),
             lake=ParquetLake(),
             ledger=SqlLedger(settings.ledger),
-            processor=processor or JobProcessor(connections, subscription.processing.connection),
+            processor=processor or _processor(subscription.processing, settings, connections),
             clock=clock,
+            registry=_registry(connections, subscription.deserialization.registry),
         )
+
+
+def _processor(processing: Processing, settings: Settings, connections: Connections) -> Processor:
+    return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
+
+
+def _registry(connections: Connections, connection_id: str | None) -> SchemaRegistry:
+    if connection_id is None:
+        return Unregistered()
+    from tidegate.kafka.schema_registry import ConfluentRegistry  # noqa: PLC0415 (its HTTP and OAuth take their time)
+
+    return ConfluentRegistry(connections, connection_id)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
 from tidegate.manifest import Counts, Manifest, Published, Result
@@ -125,11 +125,22 @@ class LandingWriter(Protocol):
         ...
 
 
+Side = Literal["key", "value"]
+
+
 class Landing(Protocol):
     """Where a batch lies as received, and its manifests."""
 
     def writer(self, subscription: str, batch_id: str, member: int) -> AbstractContextManager[LandingWriter]:
         """Begin an attempt under a name of its own; nothing of an earlier attempt is touched."""
+        ...
+
+    def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
+        """The prefixes in Confluent's wire format that keys or values in these files have, and how many have each.
+
+        With `indexed` Protobuf's message indexes are part of the prefix. Where there are more than some thousands,
+        which only bytes in another format have, the rarest may be missing.
+        """
         ...
 
     def put_manifest(self, manifest: Manifest) -> str:
@@ -348,6 +359,7 @@ class Connection:
     login: str | None
     password: str | None
     extra: Mapping[str, object]
+    schema: str | None = None
 
     def __repr__(self) -> str:
         """Name and type; nothing secret."""
@@ -359,4 +371,44 @@ class Connections(Protocol):
 
     def get(self, connection_id: str) -> Connection:
         """The connection of this id. Raises WrongDefinitionError if there is none."""
+        ...
+
+
+SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one refers to, under the name that it is referred to by."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema of a Schema Registry, with all that it refers to, directly or not, what is needed first coming first.
+
+    The text is JSON for Avro and JSON Schema, for Protobuf the FileDescriptorProto in base64.
+    """
+
+    id: int
+    type: str
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+class SchemaRegistry(Protocol):
+    """Where Confluent's serializers register schemas.
+
+    UnavailableError where it doesn't answer, or only with an error of its own; WrongDefinitionError where it refuses
+    the credentials, or what answers is no Schema Registry.
+    """
+
+    def schema(self, schema_id: int, kind: SchemaType) -> RegisteredSchema | None:
+        """The schema of this id, whatever its type; None if there is none. `kind` is the type that is expected."""
+        ...
+
+    def latest(self, subject: str, kind: SchemaType) -> RegisteredSchema | None:
+        """The latest version of a subject; None if there is no such subject."""
         ...

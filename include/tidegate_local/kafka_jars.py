@@ -1,22 +1,10 @@
-"""Fetches Kafka's jars from Maven Central, exactly those of `kafka_jars.lock`, with the Ivy that PySpark ships.
+"""Kafka's jars: the broker and all that it needs, exactly those of `kafka_jars.lock`."""
 
-Ivy gets settings and a home of its own, so that neither its cache nor the local Maven repository, which may hold
-half an artifact, has a say. A proxy reaches it as it reaches every Java program, by JAVA_TOOL_OPTIONS.
-"""
-
-import hashlib
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate_local.errors import LocalStackError
 from tidegate_local.java import Java, find_java
+from tidegate_local.maven_jars import JarSet
 
 KAFKA_VERSION = "4.1.0"
 # what is asked for; the lock has these and all that they need
@@ -24,142 +12,21 @@ _ROOTS = (
     f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
     "org.slf4j:slf4j-simple:1.7.36",  # writes the broker's log to its standard error; Kafka names no writer itself
 )
-_FETCH_SECONDS = 900
-_SETTINGS = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true" usepoms="{usepoms}"/></resolvers>
-</ivysettings>
-"""
-_LOCK_HEADER = """\
+KAFKA = JarSet(
+    owner="Kafka's",
+    lock="kafka_jars.lock",
+    folder=f"kafka-{KAFKA_VERSION}",
+    header="""\
 # Kafka's broker and all that it needs, as group:name:version sha256, one jar a line.
 # Made by: python -m tidegate_local.kafka_jars > include/tidegate_local/kafka_jars.lock
-"""
-
-
-@dataclass(frozen=True)
-class Jar:
-    """One locked jar: its Maven coordinates, `group:name:version`, and the SHA-256 of its bytes in hexadecimal."""
-
-    coordinates: str
-    sha256: str
-
-    @property
-    def file(self) -> str:
-        """The name of the jar's file."""
-        _group, name, version = self.coordinates.split(":")
-        return f"{name}-{version}.jar"
-
-
-def locked_jars(text: str | None = None) -> tuple[Jar, ...]:
-    """Return the jars of a lock file's text, by default of the project's own."""
-    if text is None:
-        text = files("tidegate_local").joinpath("kafka_jars.lock").read_text(encoding="utf-8")
-    return tuple(Jar(*line.split()) for line in text.splitlines() if line and not line.startswith("#"))
-
-
-def jars_folder(cache: Path) -> Path:
-    """Where Kafka's jars are, or will be, below the cache folder."""
-    return cache / f"kafka-{KAFKA_VERSION}" / "libs"
+""",
+)
 
 
 def kafka_jars(java: Java, cache: Path) -> Path:
-    """Return the folder that holds Kafka's jars, fetching them if any is missing or isn't as locked.
-
-    The folder appears whole or not at all, so an interrupted fetch leaves nothing that looks fetched.
-    Raises LocalStackError if the jars can't be had or aren't those of the lock.
-    """
-    folder, jars = jars_folder(cache.resolve()), locked_jars()
-    if not wrong_jars(folder, jars):
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache.resolve(), prefix="fetching-") as name:
-        fetched = Path(name) / f"kafka-{KAFKA_VERSION}"
-        pattern = fetched / "libs" / "[artifact]-[revision].[ext]"
-        _retrieve(java, Path(name), (jar.coordinates for jar in jars), pattern, transitive=False)
-        wrong = wrong_jars(fetched / "libs", jars)
-        if wrong:
-            raise LocalStackError(
-                f"Kafka's jars aren't those of kafka_jars.lock: {', '.join(wrong)}. Try again; if it stays so, "
-                f"the mirror that Java is set up to use serves other files."
-            )
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        fetched.rename(folder.parent)
-    return folder
-
-
-def wrong_jars(folder: Path, jars: Sequence[Jar]) -> list[str]:
-    """Return the names of the jars that are missing in the folder, or whose bytes aren't as locked."""
-    return [jar.file for jar in jars if _sha256(folder / jar.file) != jar.sha256]
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
-def _ivy_module(coordinates: Iterable[str], *, transitive: bool) -> str:
-    dependencies = "".join(
-        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" '
-        f'transitive="{str(transitive).lower()}"/>'
-        for group, name, version in (each.split(":") for each in coordinates)
-    )
-    return (
-        '<ivy-module version="2.0"><info organisation="tidegate" module="kafka"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )
-
-
-def _retrieve(java: Java, work: Path, coordinates: Iterable[str], pattern: Path, *, transitive: bool) -> None:
-    settings, module = work / "ivysettings.xml", work / "ivy.xml"
-    settings.write_text(_SETTINGS.format(usepoms=str(transitive).lower()), encoding="utf-8")
-    module.write_text(_ivy_module(coordinates, transitive=transitive), encoding="utf-8")
-    command = [
-        str(java.program),
-        f"-Divy.default.ivy.user.dir={work / 'ivy'}",
-        "-jar",
-        str(_ivy_jar()),
-        "-settings",
-        str(settings),
-        "-ivy",
-        str(module),
-        "-retrieve",
-        str(pattern),
-    ]
-    try:
-        ended = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise LocalStackError(
-            f"Fetching Kafka's jars took longer than {_FETCH_SECONDS} s: is Maven Central within reach?"
-        ) from error
-    if ended.returncode:
-        complaints = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
-        raise LocalStackError(
-            "Kafka's jars could not be fetched from Maven Central; check the network (a proxy goes into "
-            "JAVA_TOOL_OPTIONS) and try again. Ivy's last lines:\n" + "\n".join(complaints[-12:])
-        )
-
-
-def _ivy_jar() -> Path:
-    spec = find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
-    found = sorted(folder.glob("ivy-*.jar"))
-    if not found:
-        raise LocalStackError(f"PySpark's Ivy jar is not in {folder}: run make install.")
-    return found[-1]
-
-
-def lock_text(java: Java) -> str:
-    """Resolve afresh what KAFKA_VERSION needs, and what that needs, and return the lock file's new text."""
-    with tempfile.TemporaryDirectory() as name:
-        pattern = Path(name) / "libs" / "[organisation]:[module]:[revision].[ext]"
-        _retrieve(java, Path(name), _ROOTS, pattern, transitive=True)
-        jars = sorted((Path(name) / "libs").glob("*.jar"))
-        return _LOCK_HEADER + "".join(f"{jar.stem} {_sha256(jar)}\n" for jar in jars)
+    """Return the folder that holds Kafka's jars; see `JarSet.fetched`."""
+    return KAFKA.fetched(java, cache)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(lock_text(find_java()))
+    sys.stdout.write(KAFKA.lock_text(find_java(), _ROOTS, transitive=True))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,8 @@ class SparkConnect:
     """A Spark Connect server that starts when this object is made, and answers at `url` after `wait`.
 
     `data` is the folder for its log, scratch files and warehouse. `memory` is the heap of the one Java process that
-    is driver and executors alike. As a context manager it waits first and stops last.
+    is driver and executors alike. `jars` are put beside Spark's own. As a context manager it waits first and stops
+    last.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class SparkConnect:
         master: str = "local[2]",
         memory: str = "2g",
         settings: Mapping[str, str] | None = None,
+        jars: Sequence[Path] = (),
     ) -> None:
         self.port = port or free_port()
         self.url = f"sc://{HOST}:{self.port}"
@@ -51,6 +53,7 @@ class SparkConnect:
             memory,
             "--class",
             SERVER_CLASS,
+            *(("--jars", ",".join(map(str, jars))) if jars else ()),
             *(part for name, value in every.items() for part in ("--conf", f"{name}={value}")),
             "spark-internal",
         ]

@@ -17,6 +17,7 @@ from tidegate_local.loopback import HOST
 from tidegate_local.preflight import Preflight
 from tidegate_local.progress import Display
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.spark_jars import SPARK_VERSION, spark_jars
 
 
 def write_exports(path: Path, connections: Mapping[str, Connection]) -> None:
@@ -70,7 +71,9 @@ class Stack:
         self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
         self._started.append(self.airflow)
         java = self._checked.java
-        self.spark = SparkConnect(java=java, data=data / "spark", port=self._checked.spark_port)
+        with self._show.step(f"Spark {SPARK_VERSION}: jars"):
+            jars_of_spark = spark_jars(java, self._project / ".cache")
+        self.spark = SparkConnect(java=java, data=data / "spark", port=self._checked.spark_port, jars=jars_of_spark)
         self._started.append(self.spark)
         with self._show.step(f"Kafka {KAFKA_VERSION}: jars"):
             jars = kafka_jars(java, self._project / ".cache")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
     from tidegate.pipeline import Pipeline
+    from tidegate.settings import Settings
+    from tidegate.subscription import Processing
     from tidegate_airflow.processors import Stoppable
 
 BATCH_ID = "batch_id"
@@ -48,7 +50,7 @@ class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren
         with self._told():
             subscription = load(Path(self.definition))
             settings = Settings.from_environment(os.environ)
-            processor = self._processor(subscription.processing.connection) if processing else None
+            processor = self._processor(subscription.processing, settings) if processing else None
             with open_pipeline(subscription, settings, AirflowConnections(), processor) as pipeline:
                 yield pipeline
 
@@ -66,8 +68,8 @@ class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren
         """The errors that a retry of this task can't mend."""
         return _NO_RETRY_HELPS
 
-    def _processor(self, connection_id: str) -> "Stoppable | None":
-        raise NotImplementedError(connection_id)
+    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable | None":
+        raise NotImplementedError(processing, settings)
 
 
 class PlanOperator(_StepOperator):
@@ -121,10 +123,12 @@ class ProcessOperator(_StepOperator):
         if self._running is not None:
             self._running.stop()
 
-    def _processor(self, connection_id: str) -> "Stoppable":
+    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable":
+        from tidegate.spark.job import job_file  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.processors import processor  # noqa: PLC0415 (imports the provider)
 
-        self._running = processor(connection_id)
+        job = None if processing.job is None else job_file(settings.home, processing.job)
+        self._running = processor(processing.connection, job)
         return self._running
 
 

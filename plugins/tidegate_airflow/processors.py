@@ -25,6 +25,7 @@ from tidegate.errors import BatchFailedError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
+from tidegate.spark.job import local_job
 from tidegate_airflow.connections import AirflowConnections
 
 JOBS = PROJECT / "spark_jobs"
@@ -42,14 +43,18 @@ class Stoppable(Processor, Protocol):
         ...
 
 
-def processor(connection_id: str) -> Stoppable:
-    """The processor for this Spark connection. Raises WrongDefinitionError where it is none."""
+def processor(connection_id: str, job: str | None = None) -> Stoppable:
+    """The processor for this Spark connection and job, a path or URI: by default Tidegate's own.
+
+    Raises WrongDefinitionError where the connection or the job is none.
+    """
+    job = job or str(APPLICATION)
     connection = AirflowConnections().get(connection_id)
     match connection.type:
         case "spark":
-            return SubmitProcessor(connection)
+            return SubmitProcessor(connection, job)
         case "spark_connect":
-            return ConnectProcessor(connection)
+            return ConnectProcessor(connection, local_job(job))
         case other:
             raise WrongDefinitionError(
                 f"connection {connection_id} has type {other}: `processing.connection` must name one of type "
@@ -60,7 +65,7 @@ def processor(connection_id: str) -> Stoppable:
 class SubmitProcessor:
     """spark-submit, on the master and in the deploy mode that the connection names."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, job: str) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as "
@@ -72,6 +77,7 @@ class SubmitProcessor:
                 "apache-airflow-providers-cncf-kubernetes on this worker"
             )
         self._connection = connection
+        self._job = job
         self._is_local = connection.host.startswith("local")
         self._hook: SparkSubmitHook | None = None
         self._ended_by: BatchFailedError | None = None
@@ -91,7 +97,7 @@ class SubmitProcessor:
             deadline = Timer(timeout, self._end, [overrun(timeout)])
             deadline.start()
             try:
-                self._hook.submit(str(APPLICATION))
+                self._hook.submit(self._job)
             except AirflowException as error:
                 raise self._ended_by or _failure(error) from error
             finally:
@@ -119,17 +125,18 @@ class SubmitProcessor:
 class ConnectProcessor:
     """The job as a child process of the task, its Spark on a Spark Connect server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, job: Path) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
             )
         self._id = connection.id
+        self._job = job
 
     def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
         """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
         remote = SparkConnectHook(self._id).get_connection_url()
-        command = [sys.executable, str(APPLICATION), manifest_uri]
+        command = [sys.executable, str(self._job), manifest_uri]
         run_child(command, {"SPARK_REMOTE": remote}, timeout, said)  # not in argv: it may hold a token
 
     def stop(self) -> None:

@@ -1,6 +1,6 @@
 """What a transform is given and what it gives back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -34,6 +34,9 @@ LANDING_SCHEMA = StructType(
 `headers` is null where the record has none; `timestampType` is 0 for the producer's time, 1 for the broker's.
 """
 
+RAW = ("raw_key", "raw_value")
+"""The columns with the bytes as they were received, in the records of a batch whose keys or values are decoded."""
+
 REJECTED_SCHEMA = StructType([*LANDING_SCHEMA.fields, StructField("reason", StringType())])
 """The columns of a rejected record: as it was landed, and why it was rejected."""
 
@@ -46,9 +49,10 @@ class TransformError(Exception):
 class Outcome:
     """All that became of a batch's records.
 
-    `rows` go into the lake. `rejected` has the columns of REJECTED_SCHEMA. `filtered` says how many records
-    were left out on purpose: a number, or a DataFrame of them, which is counted. Under strict row accounting
-    the three add up to the records read.
+    `rows` go into the lake. `rejected` has the columns of REJECTED_SCHEMA, or, where keys or values are decoded,
+    the records as they were given, `raw_key` and `raw_value` among them, and a reason. `filtered` says how many
+    records were left out on purpose: a number, or a DataFrame of them, which is counted. Under strict row
+    accounting the three add up to the records read.
 
     `shared` may name the DataFrame that the others are made from: it is kept on the executors while they are
     written, so that what it costs is paid once.
@@ -72,6 +76,8 @@ def as_outcome(returned: object, transform: str) -> Outcome:
         raise TransformError(f"{transform} returned {_kind(outcome.rows)} as rows; give a DataFrame")
     if outcome.rejected is not None:
         _check_rejected(outcome.rejected, transform)
+        received = _as_received(outcome.rejected)
+        outcome = outcome if received is outcome.rejected else replace(outcome, rejected=received)
     if not isinstance(outcome.filtered, DataFrame):
         _check_filtered(outcome.filtered, transform)
     return outcome
@@ -80,14 +86,23 @@ def as_outcome(returned: object, transform: str) -> Outcome:
 def _check_rejected(rejected: object, transform: str) -> None:
     if not isinstance(rejected, DataFrame):
         raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")
-    found = {field.name: field.dataType.simpleString() for field in rejected.schema}
+    found = {field.name: field.dataType.simpleString() for field in _as_received(rejected).schema}
     wanted = {field.name: field.dataType.simpleString() for field in REJECTED_SCHEMA}
     lacking = [f"{name} {kind}" for name, kind in wanted.items() if found.get(name) != kind]
     if lacking:
         raise TransformError(
-            f"{transform}: its rejected records lack {', '.join(lacking)}; give the landing columns as they "
-            f"were received and a reason, not {', '.join(f'{name} {kind}' for name, kind in found.items())}"
+            f"{transform}: its rejected records lack {', '.join(lacking)}; give the landing columns as they were "
+            f"received (with raw_key and raw_value where they are decoded) and a reason, not "
+            f"{', '.join(f'{name} {kind}' for name, kind in found.items())}"
         )
+
+
+def _as_received(rejected: DataFrame) -> DataFrame:
+    """`rejected` with the bytes as they were received for key and value, where it has them."""
+    if not set(RAW) <= set(rejected.columns):
+        return rejected
+    kept = [name for name in REJECTED_SCHEMA.fieldNames() if name in rejected.columns and name not in {"key", "value"}]
+    return rejected.select(rejected["raw_key"].alias("key"), rejected["raw_value"].alias("value"), *kept)
 
 
 def _check_filtered(filtered: object, transform: str) -> None:

@@ -28,6 +28,7 @@ class Place(Protocol):
     landing: Landing
 
     def chunk(self, first: int, end: int) -> Sized: ...
+    def valued(self, *values: bytes | None) -> Sized: ...
     def offsets(self, file: LandedFile) -> list[int]: ...
     def uris(self) -> set[str]: ...
     def text(self, uri: str) -> str: ...
@@ -39,6 +40,9 @@ class MemoryPlace:
 
     def chunk(self, first: int, end: int) -> Sized:
         return tuple(ReadRecord("flights", 0, offset, Record(b"value")) for offset in range(first, end))
+
+    def valued(self, *values: bytes | None) -> Sized:
+        return tuple(ReadRecord("flights", 0, offset, Record(value)) for offset, value in enumerate(values))
 
     def offsets(self, file: LandedFile) -> list[int]:
         return [record.offset for record in self.landing.files[file.uri]]
@@ -58,6 +62,9 @@ class ParquetPlace:
     def chunk(self, first: int, end: int) -> Sized:
         rows: list[dict[str, Any]] = [{"topic": "flights", "offset": offset} for offset in range(first, end)]
         return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+    def valued(self, *values: bytes | None) -> Sized:
+        return pa.RecordBatch.from_pylist([{"topic": "flights", "value": value} for value in values], SCHEMA)
 
     def offsets(self, file: LandedFile) -> list[int]:
         system, path = locate(file.uri)
@@ -100,6 +107,25 @@ def test_what_was_written_lies_in_the_files(place: Place) -> None:
     assert file.bytes > 0
     assert "/flights/b1/member-0/" in file.uri
     assert place.uris() == {file.uri}
+
+
+FRAMED = b"\x00\x00\x00\x00\x01"
+CONTENTS = (None, b"", b"plain", FRAMED[:4], FRAMED, FRAMED + b"\x02\x06x", FRAMED + b"\x02\x06yz", FRAMED + b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("indexed", "found"),
+    [(False, {FRAMED: 4}), (True, {FRAMED + b"\x02\x06": 2, FRAMED + b"\x00": 1})],
+)
+def test_framings_are_counted_by_side_over_all_files(place: Place, found: dict[bytes, int], *, indexed: bool) -> None:
+    files = []
+    for member in range(2):
+        with place.landing.writer("flights", "b1", member) as writer:
+            writer.write(place.valued(*CONTENTS))
+        files += [file.uri for file in writer.files()]
+    assert dict(place.landing.framings(files, "value", indexed=indexed)) == {one: 2 * n for one, n in found.items()}
+    assert dict(place.landing.framings(files, "key", indexed=indexed)) == {}
+    assert dict(place.landing.framings([], "value", indexed=indexed)) == {}
 
 
 def test_an_attempt_without_records_leaves_no_file(place: Place) -> None:

@@ -61,6 +61,41 @@ def test_a_wrong_definition_is_an_import_error_of_its_own_and_the_others_stay(de
     assert "flights.yaml" not in message
 
 
+def test_a_wrong_transform_is_found_at_parse_and_nothing_is_imported_for_it(define: Define, home: Path) -> None:
+    (home / "spark_jobs").mkdir()
+    (home / "spark_jobs/mine.py").write_text("raise SystemExit\ndef rows(batch): ...\n")
+    define("flights", spark="spark_default\n  transform: mine:rows")
+    define("weather", spark="spark_default\n  transform: mine:rosw")
+    found = bag()
+    assert set(found.dags) == {"flights"}
+    message = found.import_errors["broken_subscriptions.py"]
+    assert "weather.yaml:11: error: processing.transform" in message
+    assert "did you mean rows?" in message
+
+
+BREAKING = [
+    "description: [",
+    "",
+    "- a",
+    "a: \x00",
+    "x: &x [*x]",
+    "a: " + "[" * 3000,
+    "- " * 100_000,
+    "? " * 100_000,
+    "consumer: {group.id: }\ntopics: [a]\nprocessing: {output: a}",
+    "topics: [a]\nconsumer: {group.id: g}\nprocessing: {output: file://host/x, job: file://host/x}",
+]
+
+
+@pytest.mark.parametrize("text", BREAKING, ids=lambda text: text[:20])
+def test_nothing_that_a_file_holds_takes_the_others_down(define: Define, text: str) -> None:
+    define("flights")
+    define("broken", text)
+    found = bag()
+    assert set(found.dags) == {"flights"}
+    assert "broken.yaml" in found.import_errors["broken_subscriptions.py"]
+
+
 @pytest.mark.usefixtures("airflow_database")
 def test_airflow_goes_on_scheduling_the_others(define: Define) -> None:
     define("flights")
@@ -71,7 +106,9 @@ def test_airflow_goes_on_scheduling_the_others(define: Define) -> None:
         flights = session.get_one(DagModel, "flights")
         assert (flights.is_stale, flights.has_import_errors) == (False, False)
         assert session.get(DagModel, "broken") is None
-        assert session.scalars(select(ParseImportError.filename)).all() == ["broken_subscriptions.py"]
+        (error,) = session.scalars(select(ParseImportError)).all()
+        assert error.filename == "broken_subscriptions.py"
+        assert "include/subscriptions/broken.yaml:1: error: not valid YAML" in (error.stacktrace or "")
     define("broken")
     sync_bag_to_db(bag(), "dags-folder", None)
     with create_session() as session:

@@ -193,3 +193,24 @@ def test_a_stopped_connect_job_is_asked_to_stop_too(connection: Connect, job: Pr
     finally:
         signal.signal(signal.SIGTERM, before)
     assert said == ["up", "took it back"]
+
+
+def test_a_job_of_ones_own_is_submitted_or_run_in_place_of_tidegates(
+    connection: Connect, spark_submit: Program, tmp_path: Path
+) -> None:
+    spark_submit('echo "got $*"')
+    connection("spark", host="local[2]")
+    said: list[str] = []
+    processor("spark_test", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append)
+    assert said[-1].endswith(f"s3a://bucket/mine.py {MANIFEST}")
+    mine = tmp_path / "mine.py"
+    mine.write_text("import sys; print(sys.argv)")
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    processor("spark_test", str(mine)).run(MANIFEST, 30, said.append)
+    assert said[-1] == f"['{mine}', '{MANIFEST}']"
+
+
+def test_a_job_that_is_no_file_here_is_named_over_spark_connect(connection: Connect) -> None:
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    with pytest.raises(WrongDefinitionError, match=r"processing\.job is /nowhere\.py"):
+        processor("spark_test", "/nowhere.py")

@@ -71,6 +71,12 @@ def test_retries_are_the_definitions(define: Define, dag_of: Callable[[Path], DA
     assert process.retry_delay == timedelta(seconds=90)
 
 
+def test_the_execution_timeout_is_that_of_every_task(define: Define, dag_of: Callable[[Path], DAG]) -> None:
+    tasks = dag_of(define("flights", retries="0\nexecution-timeout.ms: 3600000")).tasks
+    assert [task.execution_timeout for task in tasks] == [timedelta(hours=1)] * 4
+    assert [task.execution_timeout for task in dag_of(define("flights")).tasks] == [None] * 4
+
+
 def test_says_what_the_definition_says(define: Define, dag_of: Callable[[Path], DAG]) -> None:
     dag = dag_of(define("flights", group="g1"))
     assert dag.description == "Departures, one row each"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,6 +10,7 @@ from running import Job
 
 from tidegate_local.java import Java, find_java
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.spark_jars import spark_jars
 
 REMOTE = "SPARK_CONNECT_MODE_ENABLED"
 
@@ -19,8 +21,13 @@ def java() -> Java:
 
 
 @pytest.fixture(scope="session")
-def connect(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark"), memory="1g") as server:
+def jars(java: Java) -> tuple[Path, ...]:
+    return spark_jars(java, Path(__file__).parents[2] / ".cache")
+
+
+@pytest.fixture(scope="session")
+def connect(java: Java, jars: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
+    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark"), memory="1g", jars=jars) as server:
         yield server
 
 

@@ -1,7 +1,7 @@
 """Landed records and manifests, as the engine leaves them, for tests of the Spark job."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,6 +85,7 @@ class Batch:
     transform: str | None = "transforms.flights:departures"
     partition_by: Sequence[str] = ("carrier",)
     token: str = "d81c"
+    deserialization: Mapping[str, Any] | None = None
     manifest: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +118,7 @@ class Batch:
             "partition_by": list(self.partition_by),
             "row_accounting": "strict",
             "staging": f"file://{self.staging}",
+            **({"deserialization": self.deserialization} if self.deserialization else {}),
         }
 
     @property

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.batch import Batch, Delivery, LandedFile, State
+from tidegate.decoding import Decoder, Decoding, Framing
 from tidegate.errors import BatchFailedError
 from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile, audit, ranges_to_json
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.subscription import Deserializer
 
 offsets = st.integers(0, 2**63 - 1)
 texts = st.text(max_size=20)
@@ -95,6 +97,24 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "partition_by": ["carrier"],
         "row_accounting": "strict",
         "staging": "file:///staging/b1-tok",
+    }
+
+
+def test_the_manifest_says_how_to_decode_what_is_not_to_stay_bytes() -> None:
+    framings = (Framing(b"\x00\x00\x00\x00\x01", schema='"long"'), Framing(b"\x00\x00\x00\x00\x02", problem="gone"))
+    decoding = Decoding(Decoder(Deserializer()), Decoder(Deserializer("avro"), '"double"', framings), fails=True)
+    document = json.loads(replace(manifest(), decoding=decoding).to_json())
+    assert document["format"] == 1
+    assert document["deserialization"] == {
+        "fails": True,
+        "key": {"name": "bytes", "encoding": "UTF-8", "schema": None, "reader": None, "framings": []},
+        "value": {
+            "name": "avro",
+            "encoding": "UTF-8",
+            "schema": None,
+            "reader": '"double"',
+            "framings": [{"prefix": "0000000001", "schema": '"long"'}, {"prefix": "0000000002", "problem": "gone"}],
+        },
     }
 
 

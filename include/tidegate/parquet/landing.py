@@ -2,7 +2,8 @@
 
 import logging
 import uuid
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -11,8 +12,10 @@ from pyarrow import fs
 from tidegate.errors import UnavailableError
 from tidegate.manifest import Manifest
 from tidegate.parquet.files import put
+from tidegate.parquet.framings import framings_in
 from tidegate.parquet.locations import locate
 from tidegate.parquet.writer import ParquetWriter
+from tidegate.ports import Side
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,17 @@ class ParquetLanding:
         except BaseException:
             attempt.discard()
             raise
+
+    def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
+        """See ports.Landing; of each file only this column is read, a part at a time."""
+        found: Counter[bytes] = Counter()
+        for uri in uris:
+            system, path = locate(uri)
+            try:
+                found += framings_in(system, path, side, indexed=indexed)
+            except OSError as error:
+                raise UnavailableError(f"the landed file {uri} can't be read: {error}") from error
+        return found
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See ports.Landing; it appears whole, and putting it again changes nothing."""

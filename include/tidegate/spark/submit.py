@@ -3,18 +3,17 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
 
 
-def submit_command(connection: Connection, job: Path) -> tuple[str, ...]:
+def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
     """spark-submit with the master, deploy mode and queue of a `spark` connection, as the Spark provider reads it.
 
-    Host and port make the master; extras: `deploy-mode`, `queue`, `namespace`, `spark-binary`. Raises
-    WrongDefinitionError without a host, where the provider would go to YARN in silence.
+    `job` is the path or URI of its file. Host and port make the master; extras: `deploy-mode`, `queue`, `namespace`,
+    `spark-binary`. Raises WrongDefinitionError without a host, where the provider would go to YARN in silence.
     """
     host = connection.host
     if not host:
@@ -34,7 +33,7 @@ def submit_command(connection: Connection, job: Path) -> tuple[str, ...]:
         str(extra.get("spark-binary") or "spark-submit"),
         *(part for name, value in options.items() if value for part in (name, str(value))),
         *(("--conf", f"spark.kubernetes.namespace={namespace}") if namespace else ()),
-        str(job),
+        job,
     )
 
 

@@ -1,11 +1,13 @@
 """Process: one delivery of a landed batch to Spark, and the audit of what it left."""
 
 import logging
+from dataclasses import replace
 
 from tidegate.batch import Batch, Delivery, State
 from tidegate.errors import BatchFailedError, StaleError, TidegateError
 from tidegate.manifest import Manifest, audit
-from tidegate.ports import Clock, Lake, Landing, Ledger, Processor
+from tidegate.ports import Clock, Lake, Landing, Ledger, Processor, SchemaRegistry
+from tidegate.steps.decoding import decoding_of
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -22,11 +24,13 @@ def process(
     ledger: Ledger,
     processor: Processor,
     clock: Clock,
+    registry: SchemaRegistry,
 ) -> Batch | None:
     """Deliver a batch to the Spark job, unless a delivery of it was processed before; None without records.
 
     Raises BatchFailedError when the job fails or its result doesn't account for every landed record,
-    OverrunError after `consumer.max.poll.interval.ms`; the ledger has the failed delivery then.
+    UnavailableError when schemas of its records can't be had, OverrunError after
+    `consumer.max.poll.interval.ms`; the ledger has the failed delivery then.
     """
     batch = ledger.batch(batch_id)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
@@ -42,6 +46,8 @@ def process(
     manifest = manifest_of(batch, delivery, subscription)
     began = clock.monotonic()
     try:
+        decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
+        manifest = replace(manifest, decoding=decoding)
         batch = _deliver(manifest, subscription, landing=landing, lake=lake, ledger=ledger, processor=processor)
     except TidegateError as error:
         ledger.failed(batch_id, delivery, str(error))

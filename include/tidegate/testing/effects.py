@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tidegate.pipeline import Pipeline
 
-_PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock")
+_PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
 
 

@@ -1,13 +1,16 @@
 """A landing in memory."""
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
 from tidegate.batch import LandedFile
 from tidegate.errors import UnavailableError
+from tidegate.framing import ID_END, MAGIC, message_path
 from tidegate.manifest import Manifest
+from tidegate.ports import Side
 
 if TYPE_CHECKING:
     from tidegate.testing.source import ReadRecord
@@ -34,6 +37,12 @@ class MemoryLanding:
         self._check_writable()
         if attempt.records:
             self.files[attempt.uri] = tuple(attempt.records)
+
+    def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
+        """See `tidegate.ports.Landing`."""
+        records = [read.record for uri in uris for read in self.files[uri]]
+        contents = (record.key if side == "key" else record.value for record in records)
+        return Counter(found for content in contents if (found := _framing(content or b"", indexed=indexed)))
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See `tidegate.ports.Landing`."""
@@ -79,3 +88,15 @@ class MemoryWriter:
             return ()
         size = sum(len(r.record.key or b"") + len(r.record.value or b"") for r in self.records)
         return (LandedFile(self.uri, len(self.records), size),)
+
+
+def _framing(content: bytes, *, indexed: bool) -> bytes | None:
+    if len(content) < ID_END or content[0] != MAGIC:
+        return None
+    if not indexed:
+        return content[:ID_END]
+    for end in range(ID_END + 1, len(content) + 1):
+        with suppress(ValueError):
+            message_path(content[:end])
+            return content[:end]
+    return None

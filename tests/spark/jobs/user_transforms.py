@@ -62,3 +62,20 @@ def without_reason(records: DataFrame) -> Outcome:
     """Rejects without saying why, and with a value that isn't bytes any more."""
     rejected = records.select(*(c for c in records.columns if c != "value"), F.lit("v").alias("value"))
     return Outcome(rows=records, rejected=rejected)
+
+
+def large_orders(records: DataFrame) -> Outcome:
+    """Rows of decoded values; orders below 10 are rejected, tombstones left out on purpose."""
+    known = records.filter("value IS NOT NULL")
+    small = F.col("value.id") < 10
+    return Outcome(
+        rows=known.filter(~small).select("offset", "key", "value.id", "value.note"),
+        rejected=known.filter(small).select("*", F.lit("too small").alias("reason")),
+        filtered=records.filter("value IS NULL"),
+    )
+
+
+def forgetting(records: DataFrame) -> Outcome:
+    """Rejects decoded values, without the bytes that were received."""
+    landed = records.drop("raw_key", "raw_value")
+    return Outcome(rows=landed.filter("false"), rejected=landed.select("*", F.lit("no").alias("reason")))

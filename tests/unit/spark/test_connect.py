@@ -31,7 +31,7 @@ def test_the_token_is_not_shown() -> None:
 
 
 def test_the_connections_type_says_how_the_job_runs() -> None:
-    assert isinstance(processor_of(connection()), ConnectProcessor)
-    assert isinstance(processor_of(connection("spark", host="local[2]")), SubmitProcessor)
+    assert isinstance(processor_of(connection(), str(JOB)), ConnectProcessor)
+    assert isinstance(processor_of(connection("spark", host="local[2]"), str(JOB)), SubmitProcessor)
     with pytest.raises(WrongDefinitionError, match="type http"):
-        processor_of(connection("http"))
+        processor_of(connection("http"), str(JOB))

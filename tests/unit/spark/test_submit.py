@@ -1,12 +1,10 @@
-from pathlib import Path
-
 import pytest
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.submit import submit_command
 
-JOB = Path("process_batch.py")
+JOB = "process_batch.py"
 
 
 def connection(**values: object) -> Connection:

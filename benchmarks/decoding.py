@@ -1,0 +1,190 @@
+"""Measures what each deserializer costs beside bytes, on values that say the same, in one run on one Spark.
+
+Every deserializer decodes the same number of landed values; what Spark makes of them is evaluated and thrown away.
+The best of several rounds counts, and rounds go through all deserializers in turn, so that a busy machine is busy
+for all. Also measured: how fast the engine finds the framings of landed values. Prints a table.
+"""
+
+import argparse
+import json
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from google.protobuf import descriptor_pb2
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+
+from deserializers.decode import Deserialization, check, decoded
+from deserializers.step import Decoder, Framing
+from tidegate.kafka.columns import SCHEMA
+from tidegate.messages import layout
+from tidegate.parquet.framings import framings_in
+from tidegate_local.java import find_java
+from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.spark_jars import spark_jars
+from transforms.outcome import LANDING_SCHEMA
+
+_PREFIX = b"\x00\x00\x00\x00\x01"
+_AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "Departure",
+        "fields": [
+            {"name": "carrier", "type": "string"},
+            {"name": "flight", "type": "int"},
+            {"name": "delay", "type": "double"},
+        ],
+    }
+)
+_JSON = json.dumps(
+    {"properties": {"carrier": {"type": "string"}, "flight": {"type": "integer"}, "delay": {"type": "number"}}}
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A deserializer, and the value of a number as its serializer writes it."""
+
+    name: str
+    decoder: Decoder
+    value: Callable[[int], bytes]
+
+
+def cases() -> Iterator[Case]:
+    """Every deserializer, bytes first."""
+    yield Case("bytes", Decoder(), _json_value)
+    yield Case("string", Decoder("string"), _json_value)
+    yield Case("string, UTF-16", Decoder("string", "UTF-16"), lambda n: _json_value(n).decode().encode("utf-16"))
+    for name, form in {"short": ">h", "integer": ">i", "long": ">q", "float": ">f", "double": ">d"}.items():
+        yield Case(name, Decoder(name), lambda n, form=form: struct.pack(form, n % 30_000))
+    yield Case("uuid", Decoder("uuid"), lambda n: f"01234567-89ab-cdef-0123-{n:012x}".encode())
+    yield Case("json, no schema", Decoder("json"), _json_value)
+    yield Case("json", Decoder("json", schema="carrier string, flight int, delay double"), _json_value)
+    framings = (Framing(_PREFIX, _AVRO),)
+    yield Case(
+        "json-schema", Decoder("json-schema", reader=_JSON, framings=framings), lambda n: _PREFIX + _json_value(n)
+    )
+    yield Case("avro", Decoder("avro", reader=_AVRO, framings=framings), lambda n: _PREFIX + _avro_value(n))
+    indexed = (Framing(_PREFIX + b"\x00", "Departure"),)
+    yield Case(
+        "protobuf",
+        Decoder("protobuf", reader=_layout(), framings=indexed),
+        lambda n: _PREFIX + b"\x00" + _protobuf_value(n),
+    )
+
+
+def _json_value(number: int) -> bytes:
+    return b'{"carrier": "UA", "flight": %d, "delay": %d.5}' % (number % 9_999, number % 100)
+
+
+def _avro_value(number: int) -> bytes:
+    return b"\x04UA" + _varint(2 * (number % 9_999)) + struct.pack("<d", number % 100 + 0.5)
+
+
+def _protobuf_value(number: int) -> bytes:
+    return b"\x0a\x02UA\x10" + _varint(number % 9_999) + b"\x19" + struct.pack("<d", number % 100 + 0.5)
+
+
+def _varint(number: int) -> bytes:
+    content = b""
+    while number >= 0x80:  # noqa: PLR2004 (the bit that says that more follows)
+        content += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return content + bytes([number])
+
+
+def _layout() -> str:
+    import base64  # noqa: PLC0415 (of this one value)
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="departure.proto", syntax="proto3")
+    message = file.message_type.add(name="Departure")
+    for number, (name, kind) in enumerate({"carrier": "STRING", "flight": "INT32", "delay": "DOUBLE"}.items(), 1):
+        message.field.add(name=name, number=number, label=field.LABEL_OPTIONAL, type=field.Type.Value(f"TYPE_{kind}"))
+    return layout(base64.b64encode(file.SerializeToString()).decode(), [], "Departure")
+
+
+def land(path: Path, case: Case, rows: int) -> None:
+    """Write a landed file of these values."""
+    values = [case.value(number) for number in range(rows)]
+    columns: Mapping[str, pa.Array] = {
+        "value": pa.array(values, pa.binary()),
+        "topic": pa.array(["departures"] * rows),
+        "partition": pa.array([0] * rows, pa.int32()),
+        "offset": pa.array(range(rows), pa.int64()),
+    }
+    missing = {field.name: pa.nulls(rows, field.type) for field in SCHEMA if field.name not in columns}
+    table = pa.table([{**columns, **missing}[name] for name in SCHEMA.names], schema=SCHEMA)
+    pq.write_table(table, path, compression="zstd", row_group_size=50_000)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def evaluate(frame: DataFrame) -> None:
+    """Have Spark compute every column, and write nothing."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def measure(spark: SparkSession, folder: Path, rows: int, rounds: int) -> dict[str, tuple[float, float]]:
+    """For each case the seconds to decode, and to look for failures beforehand."""
+    every = list(cases())
+    for case in every:
+        land(folder / f"{case.name}.parquet", case, rows)
+    for name in ("spark.sql.legacy.codingErrorAction", "spark.sql.legacy.javaCharsets"):
+        spark.conf.set(name, "true")
+    best: dict[str, tuple[float, float]] = {}
+    for _ in range(rounds):
+        for case in every:
+            records = spark.read.schema(LANDING_SCHEMA).parquet(str(folder / f"{case.name}.parquet"))
+            how = Deserialization(Decoder(), case.decoder, fails=True)
+            plain = case.name == "bytes"
+            took = seconds(
+                lambda r=records, h=how, p=plain: evaluate(r if p else decoded(r, h).drop("raw_key", "raw_value"))
+            )
+            checked = 0.0 if plain else seconds(lambda r=records, h=how: check(r, h, "b"))
+            before = best.get(case.name, (took, checked))
+            best[case.name] = min(before[0], took), min(before[1], checked)
+    return best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    java = find_java()
+    jars = spark_jars(java, Path(__file__).resolve().parents[1] / ".cache")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with SparkConnect(java=java, data=folder / "spark", memory="1g", jars=jars) as server:
+            spark = SparkSession.builder.remote(server.url).create()
+            best = measure(spark, folder, options.rows, options.rounds)
+            spark.stop()
+        plain = best["bytes"][0]
+        print(f"{options.rows} records, best of {options.rounds} rounds, local[2]\n")
+        print("| deserializer | decode, s | times bytes | records/s | check for failures, s |\n|---|---|---|---|---|")
+        for case, (took, checked) in best.items():
+            print(f"| {case} | {took:.2f} | {took / plain:.1f} | {options.rows / took:,.0f} | {checked:.2f} |")
+        print("\n| framings found by the engine | s | records/s |\n|---|---|---|")
+        for case, indexed in (("avro", False), ("protobuf", True)):
+            path, system = str(folder / f"{case}.parquet"), fs.LocalFileSystem()
+            took = min(
+                seconds(lambda p=path, i=indexed, s=system: framings_in(s, p, "value", indexed=i)) for _ in range(3)
+            )
+            print(f"| {case} | {took:.3f} | {options.rows / took:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What every Schema Registry promises; the double in memory and Confluent's over HTTP are held to the same."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import pytest
+from http_registry import HttpRegistry, http_registry
+
+from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.kafka import schema_registry
+from tidegate.kafka.schema_registry import ConfluentRegistry, client_settings
+from tidegate.ports import Connection, Reference, SchemaRegistry, SchemaType
+from tidegate.testing.connections import MemoryConnections
+from tidegate.testing.registry import MemoryRegistry
+
+LONG = json.dumps("long")
+STRING = json.dumps("string")
+
+
+def connection(**values: Any) -> Connection:
+    known = {"type": "http", "host": "127.0.0.1", "port": None, "login": None, "password": None, "extra": {}}
+    return Connection(id="registry", **{**known, **values})
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries without the waits between them."""
+    monkeypatch.setattr(schema_registry, "_RETRIES", {"max.retries": 1, "retries.wait.ms": 1, "retries.max.wait.ms": 1})
+
+
+class Place(Protocol):
+    """A registry, and what a test does to it."""
+
+    registry: SchemaRegistry
+
+    def register(self, subject: str, kind: SchemaType, text: str, references: Sequence[Reference] = ()) -> int: ...
+    def take_away(self) -> None: ...
+
+
+class MemoryPlace:
+    def __init__(self) -> None:
+        self.registry = MemoryRegistry()
+        self.register = self.registry.register
+
+    def take_away(self) -> None:
+        self.registry.reachable = False
+
+
+class HttpPlace:
+    def __init__(self, server: HttpRegistry) -> None:
+        self._server = server
+        self.registry = confluent(server)
+
+    def register(self, subject: str, kind: SchemaType, text: str, references: Sequence[Reference] = ()) -> int:
+        for one in references:
+            self._server.register(f"of {one.name}", kind, one.text)
+        return self._server.register(subject, kind, text, [(one.name, f"of {one.name}", 1) for one in references])
+
+    def take_away(self) -> None:
+        self._server.failing = (503, '{"error_code": 50302, "message": "secret"}')
+
+
+@pytest.fixture
+def server() -> Iterator[HttpRegistry]:
+    with http_registry() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "http"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param == "memory":
+        yield MemoryPlace()
+    else:
+        with http_registry() as server:
+            yield HttpPlace(server)
+
+
+def confluent(server: HttpRegistry, **values: Any) -> ConfluentRegistry:
+    values = {"port": server.port, **values}
+    return ConfluentRegistry(MemoryConnections(connection(**values)), "registry")
+
+
+def test_a_schema_is_found_by_its_id_whatever_its_type(place: Place) -> None:
+    kinds: list[SchemaType] = ["AVRO", "JSON", "PROTOBUF"]
+    for kind in kinds:
+        number = place.register("orders-value", kind, LONG)
+        found = place.registry.schema(number, kind)
+        assert found is not None
+        assert (found.id, found.type, found.text, found.references) == (number, kind, LONG, ())
+    other = place.registry.schema(1, "JSON")
+    assert other is not None
+    assert other.type == "AVRO"
+
+
+def test_an_id_or_subject_that_is_not_there_is_none(place: Place) -> None:
+    assert place.registry.schema(7, "AVRO") is None
+    assert place.registry.latest("orders-value", "AVRO") is None
+
+
+def test_the_latest_version_of_a_subject_is_the_last_registered(place: Place) -> None:
+    place.register("a/b c-value", "AVRO", LONG)
+    last = place.register("a/b c-value", "AVRO", STRING)
+    place.register("others-value", "AVRO", LONG)
+    found = place.registry.latest("a/b c-value", "AVRO")
+    assert found is not None
+    assert (found.id, found.text) == (last, STRING)
+
+
+def test_references_come_with_the_schema(place: Place) -> None:
+    reference = Reference("post.Address", json.dumps({"type": "fixed", "name": "post.Address", "size": 3}))
+    number = place.register("orders-value", "AVRO", json.dumps("post.Address"), [reference])
+    found = place.registry.schema(number, "AVRO")
+    assert found is not None
+    assert found.references == (reference,)
+
+
+def test_a_registry_that_is_away_is_unavailable(place: Place) -> None:
+    place.take_away()
+    with pytest.raises(UnavailableError, match="Schema Registry"):
+        place.registry.schema(1, "AVRO")
+    with pytest.raises(UnavailableError, match="Schema Registry"):
+        place.registry.latest("orders-value", "AVRO")
+
+
+# Confluent's alone
+
+
+def test_references_of_references_come_before_what_needs_them(server: HttpRegistry) -> None:
+    server.register("c", "AVRO", '"int"')
+    server.register("b", "AVRO", '"long"', [("C", "c", 1)])
+    number = server.register("a", "AVRO", '"string"', [("B", "b", 1), ("C", "c", 1)])
+    found = confluent(server).schema(number, "AVRO")
+    assert found is not None
+    assert [one.name for one in found.references] == ["C", "B"]
+
+
+def test_a_schema_is_asked_for_once(server: HttpRegistry) -> None:
+    number = server.register("orders-value", "AVRO", LONG)
+    registry = confluent(server)
+    for _ in range(3):
+        registry.schema(number, "AVRO")
+    assert len(server.asked) == 1
+
+
+def test_login_and_password_are_sent(server: HttpRegistry) -> None:
+    server.credentials = "ann:pa:ss word"
+    number = server.register("orders-value", "AVRO", LONG)
+    assert confluent(server, login="ann", password="pa:ss word").schema(number, "AVRO") is not None
+
+
+@pytest.mark.parametrize("password", ["wr0ng", None])
+def test_refused_credentials_are_the_definitions_fault_and_stay_secret(server: HttpRegistry, password: str) -> None:
+    server.credentials = "ann:right"
+    with pytest.raises(WrongDefinitionError, match="refuses the credentials of connection registry") as raised:
+        confluent(server, login="ann", password=password).schema(1, "AVRO")
+    assert "wr0ng" not in repr(raised.value)
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_an_error_of_its_own_is_no_answer(server: HttpRegistry, status: int) -> None:
+    server.failing = (status, "<html>no gateway</html>")
+    with pytest.raises(UnavailableError, match=f"HTTP {status}"):
+        confluent(server).schema(1, "AVRO")
+
+
+@pytest.mark.parametrize(
+    "answer", [(404, "<html>not here</html>"), (404, '{"error_code": 404}'), (200, "<html>hello</html>"), (200, "[]")]
+)
+def test_whatever_else_answers_is_told_from_a_schema_that_is_not_there(
+    server: HttpRegistry, answer: tuple[int, str]
+) -> None:
+    server.failing = answer
+    with pytest.raises(WrongDefinitionError, match="doesn't answer as a Schema Registry"):
+        confluent(server).schema(1, "AVRO")
+
+
+def test_nobody_at_that_port_is_unavailable(server: HttpRegistry) -> None:
+    with http_registry() as gone:
+        port = gone.port
+    with pytest.raises(UnavailableError, match="can't be reached"):
+        confluent(server, port=port).latest("orders-value", "AVRO")
+
+
+@pytest.mark.parametrize(
+    ("values", "url"),
+    [
+        ({"host": "registry", "port": 8081}, "http://registry:8081"),
+        ({"host": "registry", "port": 443, "schema": "https"}, "https://registry:443"),
+        ({"host": "https://registry.example/sr/"}, "https://registry.example/sr"),
+        ({"host": "https://registry.example:99", "port": 8081}, "https://registry.example:99"),
+    ],
+)
+def test_host_port_and_schema_make_the_address(values: dict[str, Any], url: str) -> None:
+    assert client_settings(connection(**values))["url"] == url
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"type": "kafka"}, "has type kafka"),
+        ({"host": None}, "has no host"),
+        ({"host": "https://ann:s3cret@registry"}, "its host must be a name"),
+        ({"extra": {"ssl.verify": "no"}}, "its extra has ssl.verify"),
+        ({"extra": {"ssl.ca.location": False}}, "ssl.ca.location must be a text"),
+        ({"login": "ann", "extra": {"bearer.auth.credentials.source": "STATIC_TOKEN"}}, "keep one"),
+    ],
+)
+def test_a_connection_that_is_no_use_is_named(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(WrongDefinitionError, match=f"registry.*{told}") as raised:
+        client_settings(connection(**values))
+    assert "s3cret" not in str(raised.value)
+
+
+def test_properties_that_make_no_client_are_told_without_their_values() -> None:
+    extra = {"ssl.certificate.location": "/nowhere/s3cret.pem"}
+    registry = ConfluentRegistry(MemoryConnections(connection(extra=extra)), "registry")
+    with pytest.raises(WrongDefinitionError, match="make no client") as raised:
+        registry.schema(1, "AVRO")
+    assert "s3cret" not in str(raised.value)

@@ -1,0 +1,59 @@
+"""Jars are those of their lock file, or they are fetched again."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tidegate_local.errors import LocalStackError
+from tidegate_local.java import Java
+from tidegate_local.kafka_jars import KAFKA
+from tidegate_local.maven_jars import Jar, JarSet, wrong_jars
+from tidegate_local.spark_jars import SPARK
+
+both = pytest.mark.parametrize("jars", [KAFKA, SPARK], ids=lambda jars: jars.owner)
+
+
+def _jar(folder: Path, name: str, content: bytes) -> Jar:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}-1.0.jar").write_bytes(content)
+    return Jar(f"org.example:{name}:1.0", hashlib.sha256(content).hexdigest())
+
+
+def _java_that_fails(folder: Path) -> Java:
+    program = folder / "java"
+    program.write_text("#!/bin/sh\necho 'SERVER ERROR: no route to host'\nexit 1\n")
+    program.chmod(0o755)
+    return Java(program, folder, 17)
+
+
+@both
+def test_the_lock_has_a_hash_for_each_jar(jars: JarSet):
+    locked = jars.locked()
+    assert locked
+    assert all(len(jar.sha256) == 64 for jar in locked)
+    assert len({jar.file for jar in locked}) == len(locked)
+
+
+def test_missing_and_changed_jars_are_wrong(tmp_path: Path):
+    good, changed = _jar(tmp_path, "good", b"good"), _jar(tmp_path, "changed", b"before")
+    (tmp_path / changed.file).write_bytes(b"after")
+    missing = Jar("org.example:missing:1.0", "0" * 64)
+    assert wrong_jars(tmp_path, [good, changed, missing]) == [changed.file, missing.file]
+
+
+@both
+def test_a_failed_fetch_tells_what_ivy_said_and_leaves_nothing(jars: JarSet, tmp_path: Path):
+    cache = tmp_path / "cache"
+    with pytest.raises(LocalStackError, match=rf"(?s){jars.owner} jars.*check the network.*no route to host"):
+        jars.fetched(_java_that_fails(tmp_path), cache)
+    assert list(cache.iterdir()) == []
+
+
+@both
+def test_a_fetch_that_brings_too_little_is_refused_and_leaves_nothing(jars: JarSet, tmp_path: Path):
+    java = _java_that_fails(tmp_path)
+    java.program.write_text("#!/bin/sh\nexit 0\n")
+    with pytest.raises(LocalStackError, match=f"aren't those of {jars.lock}"):
+        jars.fetched(java, tmp_path / "cache")
+    assert not jars.place(tmp_path / "cache").exists()
