@@ -1,0 +1,33 @@
+"""The strategy `latest`: the highest acknowledged record decides, whatever isn't acknowledged before it.
+
+It may skip records, so it suits jobs that acknowledge in order. Rules: SmallRye's KafkaLatestCommit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.acknowledged import Acknowledged
+from tidegate.batch import Batch
+from tidegate.commits.after_processing import Decision
+from tidegate.commits.throttled import GoOnFrom, left, within
+from tidegate.ports import Committed
+from tidegate.positions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Commits each partition behind its highest acknowledged record; receipts are those of Throttled."""
+
+    def offsets(
+        self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What to commit: the positions that move on from where the group stands; none goes back.
+
+        `acknowledged` has every partition with a range that isn't empty, `committed` the group's positions; one that
+        is missing stands at the start of its range.
+        """
+        return {r.at: latest for r in left(batch, committed) if (latest := acknowledged[r.at].latest(r)) > r.start}
+
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+        """What the group's positions mean for the batch; see `tidegate.commits.throttled.within`."""
+        return within(batch, committed)

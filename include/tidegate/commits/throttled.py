@@ -1,0 +1,150 @@
+"""The strategy `throttled`: what is acknowledged without a gap is committed, every `auto.commit.interval.ms`.
+
+Rules: SmallRye's KafkaThrottledLatestProcessedCommit; Queue-Over-Http's autoCommitPeriodMs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidegate.acknowledged import Acknowledged
+from tidegate.batch import Batch
+from tidegate.commits.after_processing import AfterProcessing, Decision, GoOn
+from tidegate.errors import BatchFailedError, place
+from tidegate.ports import Committed
+from tidegate.positions import Range, TopicPartition
+
+MAX_AGE = "throttled.unprocessed-record-max-age.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class GoOnFrom:
+    """Part of the batch was committed by ourselves: what is left of it begins at these positions."""
+
+    positions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unacknowledged:
+    """The oldest record of a partition that isn't acknowledged, how long it has waited, and how many wait with it.
+
+    `committed` is the group's position, the next offset to read.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    age: timedelta
+    backlog: int
+    committed: int
+
+    def __str__(self) -> str:
+        """`topic flights, partition 0, offset 5: unacknowledged for 61.0 s, ...`."""
+        return (
+            f"{place(topic=self.topic, partition=self.partition, offset=self.offset)}: unacknowledged for "
+            f"{self.age.total_seconds():.1f} s; {self.backlog} records of the partition wait to be acknowledged; "
+            f"the last committed offset is {self.committed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """Commits each partition up to its oldest record that isn't acknowledged.
+
+    `interval_ms` is `auto.commit.interval.ms`, `max_age_ms` is `throttled.unprocessed-record-max-age.ms`; at 0 or
+    less a record may stay unacknowledged for ever.
+
+    A commit of part of the batch repeats the receipt in force, on whatever it moves: so the batch keeps its id until
+    the commit that ends it writes the next one, even if the ledger is lost in between.
+    """
+
+    interval_ms: int = 5_000
+    max_age_ms: int = 60_000
+
+    def offsets(
+        self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What to commit: the positions that move on from where the group stands; none goes back.
+
+        `acknowledged` has every partition with a range that isn't empty, `committed` the group's positions; one that
+        is missing stands at the start of its range.
+        """
+        return {r.at: prefix for r in left(batch, committed) if (prefix := acknowledged[r.at].prefix(r)) > r.start}
+
+    def overdue(
+        self,
+        batch: Batch,
+        acknowledged: Mapping[TopicPartition, Acknowledged],
+        committed: Mapping[TopicPartition, int],
+        *,
+        received: datetime,
+        now: datetime,
+    ) -> tuple[Unacknowledged, ...]:
+        """The oldest record of each partition where it has waited too long, counted from when the job was given it."""
+        age = now - received
+        if self.max_age_ms <= 0 or age <= timedelta(milliseconds=self.max_age_ms):
+            return ()
+        return tuple(
+            Unacknowledged(r.topic, r.partition, oldest, age, acknowledged[r.at].backlog(r), r.start)
+            for r in left(batch, committed)
+            if (oldest := acknowledged[r.at].oldest(r)) is not None
+        )
+
+    def check(
+        self,
+        batch: Batch,
+        acknowledged: Mapping[TopicPartition, Acknowledged],
+        committed: Mapping[TopicPartition, int],
+        *,
+        received: datetime,
+        now: datetime,
+    ) -> None:
+        """Raises BatchFailedError, naming each record, if any is overdue."""
+        overdue = self.overdue(batch, acknowledged, committed, received=received, now=now)
+        if overdue:
+            raise BatchFailedError(
+                f"{batch}: {'; '.join(map(str, overdue))}. {MAX_AGE} allows {self.max_age_ms} ms: have the job "
+                "acknowledge or reject every record, or raise it (0 turns it off)"
+            )
+
+    def runs_due(self, since: datetime, now: datetime) -> int:
+        """How many commits have come due since the last one ended, or the delivery began; one makes up for all.
+
+        An interval of 0 makes one due whenever it is asked for.
+        """
+        if self.interval_ms <= 0:
+            return 1
+        return max(0, (now - since) // timedelta(milliseconds=self.interval_ms))
+
+    def next_run(self, since: datetime) -> datetime:
+        """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
+        return since + timedelta(milliseconds=max(0, self.interval_ms))
+
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+        """What the group's positions mean for the batch; see `within`."""
+        return within(batch, committed)
+
+
+def left(batch: Batch, committed: Mapping[TopicPartition, int]) -> tuple[Range, ...]:
+    """What is left of each range from where the group stands; where no position is known, all of it."""
+    stand = {r.at: min(max(r.start, committed.get(r.at, r.start)), r.end) for r in batch.ranges}
+    return tuple(Range(*r.at, stand[r.at], r.end) for r in batch.ranges if stand[r.at] < r.end)
+
+
+def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+    """As AfterProcessing, but a position within the batch under a receipt of its own is our own partial commit.
+
+    Then the batch goes on from where the group stands; a partition without a position from its start.
+    """
+    partial = {r.at for r in batch.ranges if r.at in committed and _is_partial(batch, r, committed[r.at])}
+    decision = AfterProcessing().reconcile(batch, {at: p for at, p in committed.items() if at not in partial})
+    if not partial or not isinstance(decision, GoOn):
+        return decision
+    return GoOnFrom({r.at: committed[r.at].offset if r.at in committed else r.start for r in batch.ranges})
+
+
+def _is_partial(batch: Batch, of: Range, position: Committed) -> bool:
+    """Whether the position is ours, and neither the range's start nor the end that its last commit gives it."""
+    known = {(of.start, str(batch.receipt)), (of.end, str(batch.next_receipt))}
+    is_own = position.metadata in {str(batch.receipt), str(batch.next_receipt)}
+    return is_own and of.start <= position.offset <= of.end and (position.offset, position.metadata) not in known

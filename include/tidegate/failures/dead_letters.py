@@ -1,0 +1,104 @@
+"""The record that goes to a dead-letter topic, and how many of them a batch may have.
+
+Headers as SmallRye's KafkaDeadLetterQueue writes them, save that they stand behind the record's own: so the last of a
+name, which is the one that is read, is this failure's, even if the record was a dead letter before.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from tidegate.batch import Batch
+from tidegate.errors import BatchFailedError
+from tidegate.failures import Failure, Headers, Outgoing, Rejected, last, utf8
+
+EXCEPTION_CLASS_NAME = "dead-letter-exception-class-name"
+REASON = "dead-letter-reason"
+CAUSE_CLASS_NAME = "dead-letter-cause-class-name"
+CAUSE = "dead-letter-cause"
+TOPIC = "dead-letter-topic"
+PARTITION = "dead-letter-partition"
+OFFSET = "dead-letter-offset"
+
+UNDECODABLE_FLAG = "deserialization-failure-dlq"
+"""Says that a record couldn't be decoded when it was read; who reads the dead letter must not believe it any more."""
+
+REJECTED = "tidegate.RejectedRecord"
+UNDECODABLE = "tidegate.UndecodableRecord"
+_LIMIT = "dead-letter-queue.limit"
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
+_ALL = 100
+
+
+def default_topic(subscription: str) -> str:
+    """`dead-letter-topic-<subscription>`."""
+    return f"dead-letter-topic-{subscription}"
+
+
+def rejection(reason: str | None, headers: Headers) -> Failure:
+    """The failure of one record that the job rejected; the headers tell whether it couldn't even be decoded."""
+    kind = REJECTED if last(headers, UNDECODABLE_FLAG) is None else UNDECODABLE
+    return Failure(kind, reason or kind)
+
+
+def dead_letter(record: Rejected, topic: str) -> Outgoing:
+    """The dead letter of a record: key, value, timestamp and headers as they were, then the `dead-letter-*` headers.
+
+    What a failed deserialization added stays too, save for its flag, as with SmallRye: it would make whoever reads
+    the dead letter a dead letter of it at once.
+    """
+    failure = record.failure
+    told = {
+        EXCEPTION_CLASS_NAME: failure.kind,
+        REASON: failure.reason,
+        CAUSE_CLASS_NAME: failure.cause_kind,
+        CAUSE: failure.cause,
+        TOPIC: record.at.topic,
+        PARTITION: str(record.at.partition),
+        OFFSET: str(record.offset),
+    }
+    own = tuple(header for header in record.headers if header[0] != UNDECODABLE_FLAG)
+    ours = tuple((name, utf8(text)) for name, text in told.items() if text is not None)
+    return Outgoing(topic, None, record.timestamp, record.key, record.value, own + ours)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterLimit:
+    """How many records of a batch may become dead letters: a number, or a share of the records that landed."""
+
+    number: int | None = None
+    share: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if (self.number is None) == (self.share is None):
+            raise ValueError("a limit is either a number or a share")
+        if (self.number or 0) < 0 or not 0 <= (self.share or 0) <= 1:
+            raise ValueError(f"{self} is no limit: it must be a number from 0 on, or a share from 0% to 100%")
+
+    @classmethod
+    def parse(cls, written: int | str) -> Self:
+        """Read `100`, `"100"`, `"1%"` or `"0.5%"`. Raises ValueError for anything else."""
+        text = str(written)
+        if share := _SHARE.fullmatch(text):
+            return cls(share=Fraction(share[1]) / _ALL)
+        if isinstance(written, bool) or not (text.isascii() and text.isdecimal()):
+            raise ValueError(f"{_LIMIT} must be a number of records, or a share of them as 1%; it is {written!r}")
+        return cls(number=int(text))
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return str(self.number) if self.share is None else f"{float(self.share * _ALL):g}%"
+
+    def is_passed(self, dead: int, landed: int) -> bool:
+        """Whether so many dead letters are more than the limit allows a batch of so many records."""
+        return dead > (self.share * landed if self.share is not None else self.number or 0)
+
+    def check(self, batch: Batch, dead: int) -> None:
+        """Raises BatchFailedError if the batch would have more dead letters than this. Ask before any is written."""
+        if self.is_passed(dead, batch.landed_records):
+            raise BatchFailedError(
+                f"{batch}: {dead} of its {batch.landed_records} records would become dead letters, and {_LIMIT} "
+                f"allows {self}: none was written, and nothing is committed. Mend the producer or the transform, or "
+                "raise the limit, then deliver it again"
+            )

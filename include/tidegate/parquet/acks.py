@@ -1,0 +1,133 @@
+"""Acknowledgements that a Spark job left as Parquet files, settled with the offsets of the landed files.
+
+Both are read a part at a time, so that memory holds the landed offsets, a byte for each, and one part.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from tidegate.acknowledged import Acknowledgements, Offsets
+from tidegate.errors import BatchFailedError, UnavailableError
+from tidegate.parquet.locations import locate
+from tidegate.positions import TopicPartition
+
+COLUMNS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+"""The columns of an acknowledgement; others may stand beside them."""
+
+_ROWS = 524_288  # read at a time
+_SHORT = 1 << 16
+
+
+def awaited(
+    uris: Collection[str], landed: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, Acknowledgements]:
+    """Nothing acknowledged yet of the records in these landed files, for each of the partitions.
+
+    `landed` says how many records each partition has (`Batch.records`); one that isn't in it has none.
+    Raises BatchFailedError if the files hold other records than that, UnavailableError if one can't be read.
+    """
+    offsets = {at: np.empty(landed.get(at, 0), np.int64) for at in partitions}
+    filled = dict.fromkeys(partitions, 0)
+    for uri in uris:
+        for at, part in _parts(uri):
+            begin = filled.get(at, 0)
+            filled[at] = begin + len(part)
+            if at not in offsets or filled[at] > len(offsets[at]):
+                raise _miscounted(at, f"{filled[at]} records or more", landed)
+            offsets[at][begin : filled[at]] = part
+    for at, ones in offsets.items():
+        if filled[at] != len(ones):
+            raise _miscounted(at, f"{filled[at]} records", landed)
+        ones.sort()  # members land in order; files of theirs may be named in any
+    return {at: Acknowledgements(at, ones) for at, ones in offsets.items()}
+
+
+def take(uri: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+    """Enter the acknowledgements of one file, in any order, repeated or not; taking a file again changes nothing.
+
+    Raises BatchFailedError for one that names no landed record, or a file without the columns of COLUMNS, and
+    UnavailableError if it can't be read.
+    """
+    for at, offsets in _parts(uri):
+        if at not in into:
+            raise BatchFailedError(f"{uri} acknowledges records of {at}, and the batch has none of that partition")
+        into[at].add(offsets)
+
+
+def ack_files(uri: str) -> tuple[str, ...]:
+    """The files of acknowledgements below a folder, in order; none where there is no folder yet.
+
+    Whatever Spark hides from its own readers, unfinished files among them, is left out.
+    """
+    system, root = locate(uri)
+    selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
+    try:
+        found = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
+    except OSError as error:
+        raise UnavailableError(f"the acknowledgements {uri} can't be listed: {error}") from error
+    names = sorted(path.removeprefix(f"{root}/") for path in found)
+    return tuple(f"{uri.rstrip('/')}/{name}" for name in names if _is_seen(name))
+
+
+def _parts(uri: str) -> Iterator[tuple[TopicPartition, Offsets]]:
+    """The offsets of each partition in a file, a part of the file at a time and in its order."""
+    system, path = locate(uri)
+    try:
+        with system.open_input_file(path) as opened:
+            file = pq.ParquetFile(opened, read_dictionary=["topic"])
+            _check(uri, file.schema_arrow)
+            for batch in file.iter_batches(_ROWS, columns=COLUMNS.names):
+                yield from _split(uri, batch)
+    except OSError as error:
+        raise UnavailableError(f"{uri} can't be read: {error}") from error
+    except pa.ArrowInvalid as error:
+        raise BatchFailedError(f"{uri} isn't a Parquet file of topic, partition and offset: {error}") from error
+
+
+def _check(uri: str, schema: pa.Schema) -> None:
+    has = {field.name: field.type for field in schema}
+    wants = {"topic": pa.types.is_dictionary, "partition": pa.types.is_integer, "offset": pa.types.is_integer}
+    lacking = [
+        f"{name} {COLUMNS.field(name).type}" for name, fits in wants.items() if not fits(has.get(name, pa.null()))
+    ]
+    if lacking:
+        said = ", ".join(f"{name} {kind}" for name, kind in has.items())
+        raise BatchFailedError(f"{uri} lacks {', '.join(lacking)}; it has {said}")
+
+
+def _split(uri: str, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Offsets]]:
+    topics, partitions, offsets = (batch.column(name) for name in COLUMNS.names)
+    if topics.null_count or partitions.null_count or offsets.null_count:
+        raise BatchFailedError(f"{uri} has rows without topic, partition or offset: give all three")
+    names = topics.dictionary.to_pylist()
+    codes = topics.indices.to_numpy().astype(np.int64)
+    numbers = partitions.cast(pa.int32()).to_numpy().astype(np.int64)
+    order, cuts = _groups(codes, numbers)
+    asked: Offsets = offsets.cast(pa.int64()).to_numpy()
+    for places in np.split(order, cuts) if len(order) else ():
+        first = places[0]
+        yield TopicPartition(names[codes[first]], int(numbers[first])), asked[places]
+
+
+def _groups(codes: Offsets, numbers: Offsets) -> tuple[Offsets, Offsets]:
+    """The places of all rows, those of one partition together and in order, and where among them another begins."""
+    lowest = numbers.min(initial=0)
+    keys = codes * (numbers.max(initial=0) - lowest + 1) + numbers - lowest
+    if keys.max(initial=0) < _SHORT:
+        keys = keys.astype(np.uint16)  # NumPy sorts these by counting: ten times as fast
+    order = np.argsort(keys, kind="stable")
+    return order, np.flatnonzero(np.diff(keys[order])) + 1
+
+
+def _is_seen(name: str) -> bool:
+    return not any(part.startswith(("_", ".")) for part in name.split("/"))
+
+
+def _miscounted(at: TopicPartition, found: str, landed: Mapping[TopicPartition, int]) -> BatchFailedError:
+    return BatchFailedError(
+        f"the landed files hold {found} of {at}, and {landed.get(at, 0)} were landed: the landing was changed"
+    )

@@ -1,0 +1,199 @@
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.acknowledged import Acknowledged, Acknowledgements
+from tidegate.batch import Batch
+from tidegate.commits.after_processing import Abandon, GoOn, Note
+from tidegate.commits.throttled import GoOnFrom, Throttled
+from tidegate.errors import BatchFailedError
+from tidegate.ports import Committed
+from tidegate.positions import Range, TopicPartition
+from tidegate.receipt import Receipt
+
+RECEIPT = Receipt("incarnation", None, 0)
+P0, P1 = TopicPartition("my-topic", 0), TopicPartition("my-topic", 1)
+RECEIVED = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+def batch(*ranges: Range) -> Batch:
+    return Batch(
+        id=RECEIPT.batch_after("orders", "orders-lake"),
+        subscription="orders",
+        group="orders-lake",
+        receipt=RECEIPT,
+        ranges=ranges,
+        shares=(tuple(r.at for r in ranges),),
+        output="file:///lake",
+    )
+
+
+def of(at: TopicPartition, start: int, end: int) -> Range:
+    return Range(*at, start, end)
+
+
+def acked(landed: Sequence[int], acks: Sequence[int]) -> Acknowledged:
+    gathered = Acknowledgements(P0, np.array(landed, np.int64))
+    gathered.add(np.array(acks, np.int64))
+    return gathered.now()
+
+
+# SmallRye's CommitStrategiesTest.testThrottledStrategy, CASES, and Queue-Over-Http's autoCommitPeriodMs:
+# what landed, and, one after the other, what is acknowledged between two commits and what is committed then
+TABLES: Mapping[str, tuple[range | list[int], list[tuple[list[int], int | None]]]] = {
+    "throttled": (range(4), [([0], 1), ([2, 1], 3), ([3], 4)]),
+    "with a gap": ([42, 45], [([45], None), ([42], 46)]),
+    "queue over http": (range(1, 11), [([3, 1, 10], 2), ([2, 5, 6, 4, 8], 7)]),
+    # PartitionQueueTest: a hole in the middle, nothing is committed until it is closed
+    "strongly ordered": (range(500), [([*range(250)], 250), ([*range(251, 499)], None), ([250], 499)]),
+    "commit at the end": (range(500), [([*range(1, 500)], None), ([0], 500)]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_contiguous_prefix_is_committed_row_by_row(name: str) -> None:
+    landed, rows = TABLES[name]
+    planned = batch(of(P0, min(landed), max(landed) + 1))
+    gathered = Acknowledgements(P0, np.array(landed, np.int64))
+    committed: dict[TopicPartition, int] = {}
+    for acks, expected in rows:
+        gathered.add(np.array(acks))
+        found = Throttled().offsets(planned, {P0: gathered.now()}, committed)
+        assert found == ({} if expected is None else {P0: expected})
+        committed |= found
+
+
+def test_many_records_of_two_partitions() -> None:
+    """CommitStrategiesTest.testThrottledStrategyWithManyRecords: partition 1 begins at 5, so 995 records."""
+    first = batch(of(P0, 0, 500), of(P1, 5, 500))
+    landed = {P0: range(500), P1: range(5, 500)}
+    assert sum(map(len, landed.values())) == 500 + 495
+    done = {at: acked(offsets, offsets[::-1]) for at, offsets in landed.items()}
+    committed = Throttled().offsets(first, done, {P0: 0, P1: 5})
+    assert committed == {P0: 500, P1: 500}
+    second = batch(of(P0, 500, 1500), of(P1, 500, 1500))
+    more = acked(range(500, 1500), range(500, 1500))
+    assert Throttled().offsets(second, {P0: more, P1: more}, committed) == {P0: 1500, P1: 1500}
+
+
+def test_a_stuck_record_fails_after_its_age_and_not_before() -> None:
+    """CommitStrategiesTest.testThrottledStrategyWithTooManyUnackedMessages: 1000 ms, five of partition 1 are done."""
+    planned = batch(of(P0, 0, 500), of(P1, 5, 500))
+    done = {P0: acked(range(500), range(500)), P1: acked(range(5, 500), range(5, 10))}
+    committed = Throttled().offsets(planned, done, {P0: 0, P1: 5})
+    strategy = Throttled(interval_ms=100, max_age_ms=1000)
+    just = RECEIVED + timedelta(milliseconds=1000)
+    strategy.check(planned, done, committed, received=RECEIVED, now=just)
+    late = just + timedelta(milliseconds=1)
+    with pytest.raises(BatchFailedError) as failed:
+        strategy.check(planned, done, committed, received=RECEIVED, now=late)
+    said = str(failed.value)
+    assert "subscription orders, group orders-lake" in said
+    assert "topic my-topic, partition 1, offset 10: unacknowledged for 1.0 s" in said
+    assert "490 records of the partition wait" in said
+    assert "last committed offset is 10" in said
+    assert "throttled.unprocessed-record-max-age.ms allows 1000 ms" in said
+    assert "partition 0" not in said
+
+
+@pytest.mark.parametrize("max_age_ms", [0, -1])
+def test_the_age_can_be_turned_off(max_age_ms: int) -> None:
+    planned, nothing = batch(of(P0, 0, 2)), {P0: acked([0, 1], [])}
+    now = RECEIVED + timedelta(days=365)
+    assert Throttled(max_age_ms=max_age_ms).overdue(planned, nothing, {}, received=RECEIVED, now=now) == ()
+    assert len(Throttled().overdue(planned, nothing, {}, received=RECEIVED, now=now)) == 1
+
+
+def test_what_was_committed_before_needs_no_acknowledgement_again() -> None:
+    planned, done = batch(of(P0, 0, 6)), {P0: acked(range(6), [3, 4])}
+    assert Throttled().offsets(planned, done, {}) == {}
+    assert Throttled().offsets(planned, done, {P0: 3}) == {P0: 5}
+    now = RECEIVED + timedelta(hours=1)
+    (overdue,) = Throttled().overdue(planned, done, {P0: 3}, received=RECEIVED, now=now)
+    assert (overdue.offset, overdue.backlog, overdue.committed) == (5, 1, 3)
+
+
+def test_a_partition_with_nothing_to_land_needs_none() -> None:
+    assert Throttled().offsets(batch(of(P0, 7, 7), of(P1, 0, 2)), {P1: acked([0], [0])}, {}) == {P1: 2}
+
+
+def test_a_partition_whose_acknowledgements_are_unknown_isnt_taken_for_done() -> None:
+    with pytest.raises(KeyError):
+        Throttled().offsets(batch(of(P0, 0, 2)), {}, {})
+
+
+@pytest.mark.parametrize(("after_ms", "runs"), [(-1, 0), (0, 0), (4999, 0), (5000, 1), (9999, 1), (10000, 2)])
+def test_runs_of_the_commit_interval(after_ms: int, runs: int) -> None:
+    assert Throttled().runs_due(RECEIVED, RECEIVED + timedelta(milliseconds=after_ms)) == runs
+
+
+@given(st.integers(0, 10_000), st.integers(0, 100_000))
+def test_a_run_is_due_from_its_instant_on(interval_ms: int, after_ms: int) -> None:
+    strategy, now = Throttled(interval_ms=interval_ms), RECEIVED + timedelta(milliseconds=after_ms)
+    assert (strategy.runs_due(RECEIVED, now) > 0) == (now >= strategy.next_run(RECEIVED))
+
+
+@given(st.data())
+def test_offsets_never_go_back_and_pass_nothing_unacknowledged(data: st.DataObject) -> None:
+    landed = sorted(data.draw(st.sets(st.integers(10, 40), min_size=1)))
+    planned = batch(of(P0, 10, 41))
+    gathered = Acknowledgements(P0, np.array(landed))
+    stands, done = 10, set[int]()
+    for acks in data.draw(st.lists(st.lists(st.sampled_from(landed)), max_size=6)):
+        gathered.add(np.array(acks, np.int64))
+        done |= set(acks)
+        found = Throttled().offsets(planned, {P0: gathered.now()}, {P0: stands})
+        expected = min((offset for offset in landed if offset not in done), default=41)
+        assert found == ({P0: expected} if expected > stands else {})
+        stands = found.get(P0, stands)
+        assert all(offset in done for offset in landed if offset < stands)
+
+
+def at(offset: int, receipt: Receipt) -> Committed:
+    return Committed(offset, str(receipt))
+
+
+PLANNED = batch(of(P0, 10, 20), of(P1, 5, 5))
+NEXT = PLANNED.next_receipt
+FOREIGN = Receipt("another", PLANNED.id, 1)
+
+DECISIONS = {
+    "at the starts": ({P0: at(10, RECEIPT), P1: at(5, RECEIPT)}, GoOn()),
+    "no positions": ({}, GoOn()),
+    "at the ends, by the last commit": ({P0: at(20, NEXT), P1: at(5, NEXT)}, Note()),
+    "a last commit that died half-way": ({P0: at(20, NEXT), P1: at(5, RECEIPT)}, GoOn()),
+    "in part": ({P0: at(13, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
+    "in part, the other position vanished": ({P0: at(13, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
+    "all acknowledged, not yet ended": ({P0: at(20, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 20, P1: 5})),
+    "in part, under the batch's own receipt": ({P0: at(13, NEXT), P1: at(5, NEXT)}, GoOnFrom({P0: 13, P1: 5})),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_positions_of_our_own_are_gone_on_from(name: str) -> None:
+    committed, decision = DECISIONS[name]
+    assert Throttled().reconcile(PLANNED, committed) == decision
+
+
+@pytest.mark.parametrize(
+    "position",
+    [Committed(10), Committed(13), at(13, FOREIGN), at(20, FOREIGN), at(9, RECEIPT), at(21, RECEIPT), at(21, NEXT)],
+)
+def test_whatever_isnt_ours_abandons_naming_it_alone(position: Committed) -> None:
+    partly = batch(of(P0, 10, 20), of(P1, 0, 9))
+    decision = Throttled().reconcile(partly, {P0: position, P1: at(5, RECEIPT)})
+    assert isinstance(decision, Abandon)
+    assert f"my-topic-0 was planned as [10, 20) and stands at {position.offset}" in decision.reason
+    assert "my-topic-1" not in decision.reason
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=4), st.data())
+def test_any_partial_commits_of_ours_can_be_gone_on_from(sizes: list[tuple[int, int]], data: st.DataObject) -> None:
+    ranges = tuple(of(TopicPartition("my-topic", n), start, start + size) for n, (start, size) in enumerate(sizes))
+    stands = {r.at: data.draw(st.integers(r.start, r.end)) for r in ranges}
+    decision = Throttled().reconcile(batch(*ranges), {tp: at(offset, RECEIPT) for tp, offset in stands.items()})
+    assert decision == (GoOn() if all(stands[r.at] == r.start for r in ranges) else GoOnFrom(stands))
