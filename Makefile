@@ -10,7 +10,7 @@ MINUTES ?= 2
 SEED ?=
 SEEDS ?= 1000
 
-.PHONY: help run install check static test chaos simulate bench lock clean
+.PHONY: help run install check static test chaos simulate bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,9 +48,14 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
 
-bench: install ## measure landing against plain consume, plan and commit; writes docs/performance.md
+bench: install ## measure landing against plain consume, the steps, and parsing; writes docs/performance.md
 	@$(BIN)/python benchmarks/landing.py --write
 	@$(BIN)/python benchmarks/steps.py --write
+	@$(BIN)/python benchmarks/parsing.py --write
+
+docs: install ## write the JSON Schema and the reference page of a definition anew
+	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
+	@$(BIN)/python -m tidegate.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock

@@ -1,21 +1,24 @@
 """The checks behind `tidegate check`: every problem of every definition at once, and between them.
 
-A group and an output belong to one subscription; a transform must be there to be called. Nothing is imported
-and nothing is connected to.
+A group and an output belong to one subscription; a transform and a job must be there to be called. Nothing is
+connected to, and nothing is imported unless it is asked for.
 """
 
-import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os.path import abspath
 from pathlib import Path
 
 from tidegate.definition import SUFFIX, Reading, read
-from tidegate.properties import nearest
+from tidegate.errors import WrongDefinitionError
+from tidegate.findings import shown
 from tidegate.settings import PROJECT, absolute_uri
 from tidegate.subscription import Problem, Subscription
+from tidegate.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 
 JOBS = "spark_jobs"
+_NAMED = 3  # other definitions that a problem names; there may be a thousand
 
 Draft = tuple[Reading, Subscription]
 
@@ -32,107 +35,151 @@ class Report:
         """The problems that keep a definition from being used."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that don't."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
 
-def examine(paths: Sequence[Path], home: Path = PROJECT) -> Report:
-    """Check files, and folders of them, one by one and against each other.
 
-    `home` is the folder that outputs are relative to and that holds spark_jobs/.
+def examine(
+    paths: Sequence[Path], home: Path = PROJECT, *, imports: bool = False, longest_import: float = LONGEST_IMPORT
+) -> Report:
+    """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
+
+    `home` is the folder that outputs and jobs are relative to and that holds spark_jobs/. With `imports` the transforms
+    are imported too, in a child process that gives each module `longest_import` seconds.
     """
-    readings = [read(file) for file in dict.fromkeys(file for path in paths for file in _files(path))]
+    asked = _distinct(file for path in paths for file in _files(path))
+    folders = {file.parent: None for file in asked.values()}
+    beside = _distinct(file for folder in folders if folder.is_dir() for file in _files(folder))
+    readings = [read(file) for file in asked.values()]
+    drafts = _drafts(readings)
+    everyone = [*drafts, *_drafts(read(file) for place, file in beside.items() if place not in asked)]
     found = [problem for reading in readings for problem in reading.problems]
-    found += _absent(paths)
-    drafts = [(reading, reading.draft) for reading in readings if reading.draft is not None]
-    for reading, draft in drafts:
-        found += _transform_problems(reading, draft, home / JOBS)
-    found += _shared(drafts, "", "shared-name", lambda draft: (draft.name,), "are one DAG: rename one file")
-    found += _shared(
-        drafts,
-        "consumer.group.id",
-        "shared-group",
-        lambda draft: (draft.connection, draft.consumer.group_id),
-        "would move each other's offsets: give each a group of its own",
-    )
-    found += _shared_outputs(drafts, home)
+    found += _job_problems(drafts, home)
+    found += _transform_problems(drafts, home / JOBS, longest_import if imports else None)
+    found += [*_shared_names(everyone), *_shared_groups(everyone), *_shared_outputs(everyone, home)]
     order = {str(reading.file): number for number, reading in enumerate(readings)}
-    found.sort(key=lambda problem: (order.get(problem.file, len(order)), problem.line))
-    broken = {problem.file for problem in found if problem.severity == "error"}
+    known = [problem for problem in found if problem.file in order]
+    known.sort(key=lambda problem: (order[problem.file], problem.line))
+    broken = {problem.file for problem in known if problem.severity == "error"}
     usable = tuple(draft for reading, draft in drafts if str(reading.file) not in broken)
-    return Report(usable, tuple(found))
+    return Report(usable, (*known, *_absent(paths)))
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path]
+        return [path] if path.exists() else []
     return sorted(each for each in path.iterdir() if each.suffix in (SUFFIX, ".yml"))
+
+
+def _distinct(files: Iterable[Path]) -> dict[str, Path]:
+    """Each file once, however it is spelt, by its absolute path."""
+    found: dict[str, Path] = {}
+    for file in files:
+        found.setdefault(abspath(file), file)  # noqa: PTH100 (two links to one file are two definitions)
+    return found
+
+
+def _drafts(readings: Iterable[Reading]) -> list[Draft]:
+    return [(reading, reading.draft) for reading in readings if reading.draft is not None]
 
 
 def _absent(paths: Sequence[Path]) -> Iterator[Problem]:
     for path in paths:
-        if path.is_dir() and not _files(path):
+        if not path.exists():
+            yield Problem("there is no such file or folder", "unreadable", file=str(path))
+        elif not _files(path):
             yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
 
 
-def _transform_problems(reading: Reading, draft: Subscription, jobs: Path) -> Iterator[Problem]:
-    transform = draft.processing.transform
-    if transform is None:
-        return
-    module, _, function = transform.partition(":")
-    file = jobs / Path(*module.split(".")).with_suffix(".py")
+def _job_problems(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
+    """Jobs that aren't there, as far as they lie on this machine."""
+    path = "processing.job"
+    for reading, draft in drafts:
+        job = draft.processing.job
+        if job is None:
+            continue
+        try:
+            place = absolute_uri(home, job)
+        except WrongDefinitionError as error:
+            yield _at(reading, path, f"{path}: {error}", "no-job", job)
+            continue
+        if place.startswith("file://") and not Path(place.removeprefix("file://")).is_file():
+            yield _at(reading, path, f"{path}: there is no file {place.removeprefix('file://')}", "no-job", job)
+
+
+def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | None) -> Iterator[Problem]:
+    """Transforms that aren't there, and with `longest` those whose import fails."""
+    named = [(reading, draft.processing.transform) for reading, draft in drafts if draft.processing.transform]
+    files = TransformFiles(jobs)
+    complaints = {name: wrong for name in {name for _, name in named} if (wrong := files.wrong(name))}
+    if longest is not None:
+        rest = sorted({name for _, name in named} - complaints.keys())
+        complaints |= import_complaints(rest, jobs, longest)
     path = "processing.transform"
-    try:
-        names = _top_level_names(file)
-    except FileNotFoundError:
-        yield _at(reading, path, f"{path}: there is no {file}", "no-transform", transform)
-    except OSError as error:
-        yield _at(reading, path, f"{path}: {file} can't be read: {error.strerror}", "no-transform", transform)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        text = f"{path}: {file} isn't Python: {error}"
-        yield _at(reading, path, text, "no-transform", transform)
-    else:
-        if function not in names:
-            near = nearest(function, names)
-            hint = f"; did you mean {near}?" if near else ""
-            text = f"{path}: {file} has no function {function}{hint}"
-            yield _at(reading, path, text, "no-transform", transform)
+    for reading, name in named:
+        if name in complaints:
+            yield _at(reading, path, f"{path}: {complaints[name]}", "no-transform", name)
 
 
-def _top_level_names(file: Path) -> frozenset[str]:
-    """What can be called by its name after importing the module, found without importing it."""
-    names: set[str] = set()
-    for statement in ast.parse(file.read_bytes()).body:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.ImportFrom(names=aliases):
-                names.update(alias.asname or alias.name for alias in aliases)
-            case ast.Assign(targets=targets):
-                names.update(target.id for target in targets if isinstance(target, ast.Name))
-    return frozenset(names)
+def _shared_names(drafts: Sequence[Draft]) -> Iterator[Problem]:
+    for (reading, draft), others in _sharing(drafts, lambda draft: draft.name):
+        text = f"the name is also that of {others}; both are one DAG: rename one file"
+        yield _at(reading, "", text, "shared-name", draft.name)
 
 
-def _shared(
-    drafts: Sequence[Draft], path: str, rule: str, key: Callable[[Subscription], tuple[str, ...]], consequence: str
-) -> Iterator[Problem]:
-    owners: dict[tuple[str, ...], list[Draft]] = defaultdict(list)
+def _shared_groups(drafts: Sequence[Draft]) -> Iterator[Problem]:
+    """One group in two definitions, on whatever topics: its fence and its receipts are one subscription's."""
+    for (reading, draft), others in _sharing(drafts, lambda draft: (draft.connection, draft.consumer.group_id)):
+        path = "consumer.group.id"
+        text = (
+            f"{path} is also that of {others}; both would fence each other's commits and move each other's offsets, "
+            "on different topics too: give each a group of its own"
+        )
+        yield _at(reading, path, text, "shared-group", draft.consumer.group_id)
+
+
+def _sharing(drafts: Sequence[Draft], key: Callable[[Subscription], object]) -> Iterator[tuple[Draft, str]]:
+    """Each definition that has its key in common with others, and those others' names."""
+    owners: dict[object, list[Draft]] = defaultdict(list)
     for reading, draft in drafts:
         owners[key(draft)].append((reading, draft))
-    for (*_, value), shared in owners.items():
-        for reading, _ in shared if len(shared) > 1 else ():
-            others = ", ".join(str(other.file) for other, _ in shared if other is not reading)
-            what = f"{path} is also that of" if path else "the name is also that of"
-            yield _at(reading, path, f"{what} {others}; both {consequence}", rule, value)
+    for shared in owners.values():
+        files = [reading.file for reading, _ in shared]
+        for reading, draft in shared if len(shared) > 1 else ():
+            yield (reading, draft), _others(reading.file, files)
+
+
+def _others(file: Path, shared: Sequence[Path]) -> str:
+    """The other files, the first of them by name; looks at no more than it names."""
+    others = [str(other) for other in shared[: _NAMED + 1] if other is not file][:_NAMED]
+    more = len(shared) - 1 - len(others)
+    return ", ".join(others) + (f" and {more} more" if more else "")
 
 
 def _shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
     """Outputs that are one folder, or that lie within each other: readers of one would find the other."""
-    places = [(reading, f"{absolute_uri(home, draft.processing.output)}/") for reading, draft in drafts]
+    path = "processing.output"
+    places = [(reading, absolute_uri(home, draft.processing.output).removesuffix("/")) for reading, draft in drafts]
+    owners: dict[str, list[Path]] = defaultdict(list)
     for reading, place in places:
-        for other, there in places:
-            if other is not reading and place.startswith(there):
-                how = "is also that of" if place == there else "lies within that of"
-                text = f"processing.output {how} {other.file}: give each subscription a folder of its own"
-                yield _at(reading, "processing.output", text, "shared-output", place.removesuffix("/"))
+        owners[place].append(reading.file)
+    for reading, place in places:
+        clashes = [f"lies within that of {owners[above][0]}" for above in _above(place) if above in owners]
+        if len(owners[place]) > 1:
+            clashes.append(f"is also that of {_others(reading.file, owners[place])}")
+        for clash in clashes:
+            text = f"{path} {clash}: give each subscription a folder of its own"
+            yield _at(reading, path, text, "shared-output", place)
 
 
-def _at(reading: Reading, path: str, message: str, rule: str, value: str | None = None) -> Problem:
-    return Problem(message, rule, path, value, file=str(reading.file), line=reading.line(path))
+def _above(place: str) -> Iterator[str]:
+    """The folders that a URI lies in, the nearest first."""
+    while (end := place.rfind("/")) > 0:
+        place = place[:end]
+        yield place
+
+
+def _at(reading: Reading, path: str, message: str, rule: str, value: str) -> Problem:
+    return Problem(message, rule, path, shown(path, value), file=str(reading.file), line=reading.line(path))

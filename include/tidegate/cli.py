@@ -7,18 +7,22 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from tidegate.errors import TidegateError, WrongDefinitionError
 from tidegate.settings import Settings
+from tidegate.subscription import Problem
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -78,21 +82,31 @@ def run(
 def check(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
     as_json: Json = False,
+    look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import none.")] = False,
 ) -> None:
-    """Check definitions: every problem at once, with file, line and property."""
+    """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
     from tidegate.check import examine  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    report = examine(paths or [settings.subscriptions], settings.home)
+    waiting = err.status("checking") if err.is_terminal else nullcontext()
+    with waiting:
+        report = examine(paths or [settings.subscriptions], settings.home, imports=not look_only)
     if as_json:
         _print_json([problem.to_json() for problem in report.problems])
     else:
-        for problem in report.problems:
-            out.print(str(problem), style="red" if problem.severity == "error" else "yellow", markup=False)
-        warnings = len(report.problems) - len(report.errors)
-        out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {warnings} warnings")
+        _print_problems("errors", report.errors, "red")
+        _print_problems("warnings", report.warnings, "yellow")
+        out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
     if report.errors:
         raise typer.Exit(1)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a definition, by which editors complete and check."""
+    from tidegate.json_schema import schema_text  # noqa: PLC0415 - see above
+
+    print(schema_text(), end="")  # noqa: T201 - the document alone, in no terminal's colours
 
 
 @app.command()
@@ -141,6 +155,23 @@ def _log_to_stderr(*, verbose: bool) -> None:
 
 def _print_json(document: object) -> None:
     print(json.dumps(document, indent=2))  # noqa: T201 - the document alone, in no terminal's colours
+
+
+def _print_problems(title: str, problems: Sequence[Problem], style: str) -> None:
+    """On a terminal below the names of their files, elsewhere a line each, as compilers do."""
+    if not out.is_terminal:
+        for problem in problems:
+            out.print(str(problem), markup=False)
+        return
+    if problems:
+        out.print(title, style=f"bold {style}")
+    for file, several in groupby(problems, key=lambda problem: problem.file):
+        out.print(f"  {file}", style="bold", markup=False)
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
+        for problem in several:
+            line = Text(str(problem.line or ""), justify="right")
+            table.add_row(line, Text(problem.message), Text(problem.rule, style=f"dim {style}"))
+        out.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _print_run(run: dict[str, Any]) -> None:

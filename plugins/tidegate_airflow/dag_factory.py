@@ -72,6 +72,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
             "owner": "tidegate",
             "retries": subscription.max_retries,
             "retry_delay": timedelta(milliseconds=subscription.retry_delay_ms),
+            "execution_timeout": _duration(subscription.execution_timeout_ms),
         },
         auto_register=False,
     )
@@ -85,3 +86,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     commit = CommitOperator(task_id="commit", output=outlet(subscription, settings), trigger_rule="all_done", **where)
     land >> process >> commit
     return dag
+
+
+def _duration(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)

@@ -1,10 +1,17 @@
 """The checks between definitions, and against spark_jobs/."""
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tidegate import check
 from tidegate.check import Report, examine
+from tidegate.definition import Reading, read
 from tidegate.settings import PROJECT
 
 
@@ -17,6 +24,7 @@ def home(tmp_path):
         "def departures(rows):\n    def inner(): ...\n    return rows\n"
         "arrivals = departures\n"
     )
+    (tmp_path / "spark_jobs/transforms/__init__.py").touch()
     (tmp_path / "spark_jobs/broken.py").write_text("def x(:\n")
     (tmp_path / "spark_jobs/nulls.py").write_bytes(b"\0")
     (tmp_path / "definitions").mkdir()
@@ -111,6 +119,74 @@ def test_an_output_does_not_lie_within_another(home, define):
     assert told(checked(home)) == [("b.yaml", 5, "processing.output", "shared-output")]
 
 
+def test_a_shared_group_on_other_topics_is_still_shared(home, define):
+    define("a", group="shared")
+    define("b", group="shared").write_text((home / "definitions/b.yaml").read_text().replace("flights", "weather"))
+    assert [rule for _, _, _, rule in told(checked(home))] == ["shared-group", "shared-group"]
+
+
+def test_a_file_alone_is_compared_with_its_neighbours(home, define):
+    define("a", group="shared")
+    path = define("b", group="shared", output="a")
+    report = examine([path], home)
+    assert told(report) == [
+        ("b.yaml", 3, "consumer.group.id", "shared-group"),
+        ("b.yaml", 5, "processing.output", "shared-output"),
+    ]
+    assert report.subscriptions == ()
+
+
+def test_a_thousand_of_one_group_are_told_briefly_and_each_file_is_read_once(home, define, monkeypatch):
+    for number in range(1000):
+        define(f"s{number}", group="shared", output="lake")
+    reads: list[Path] = []
+    looked: list[str] = []
+
+    def counted(path: Path) -> Reading:
+        reads.append(path)
+        return read(path)
+
+    def above(place: str) -> Iterator[str]:
+        looked.append(place)
+        return iter(())
+
+    monkeypatch.setattr(check, "read", counted)
+    monkeypatch.setattr(check, "_above", above)
+    report = checked(home)
+    assert len(reads) == len(set(reads)) == 1000
+    assert len(looked) == 1000
+    assert len(report.errors) == 2000
+    assert max(len(each.message) for each in report.problems) < 1000
+    assert "and 996 more" in report.problems[0].message
+
+
+def test_a_transforms_file_is_looked_at_once(home, define, monkeypatch):
+    for number in range(20):
+        define(f"s{number}", processing="  transform: transforms.flights:departures\n")
+    parsed: list[bytes] = []
+    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or ast.Module([], []))
+    checked(home)
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("job", ["spark_jobs/mine.py", "{home}/spark_jobs/mine.py", "file://{home}/spark_jobs/mine.py"])
+def test_a_job_that_is_there(home, define, job):
+    (home / "spark_jobs/mine.py").write_text("")
+    define("a", processing=f"  job: {job.format(home=home)}\n")
+    assert checked(home).problems == ()
+
+
+@pytest.mark.parametrize("job", ["spark_jobs/nine.py", "spark_jobs", "file:///nowhere.py", "file://host/job.py"])
+def test_a_job_that_is_not_there(home, define, job):
+    define("a", processing=f"  job: {job}\n")
+    assert told(checked(home)) == [("a.yaml", 6, "processing.job", "no-job")]
+
+
+def test_a_job_elsewhere_is_not_looked_for(home, define):
+    define("a", processing="  job: hdfs://name:8020/jobs/mine.py\n")
+    assert checked(home).problems == ()
+
+
 @pytest.mark.parametrize("function", ["departures", "arrivals", "lent"])
 def test_a_transform_is_found_without_importing_it(home, define, function):
     define("a", processing=f"  transform: transforms.flights:{function}\n")
@@ -121,7 +197,7 @@ def test_a_transform_is_found_without_importing_it(home, define, function):
     ("transform", "said"),
     [
         ("transforms.fligths:departures", "there is no"),
-        ("transforms:departures", "there is no"),
+        ("transforms:departures", "__init__.py has no function departures"),
         ("transforms.flights:departure", "did you mean departures?"),
         ("transforms.flights:inner", "has no function inner"),
         ("broken:x", "isn't Python"),
@@ -133,6 +209,13 @@ def test_a_transform_that_is_not_there(home, define, transform, said):
     report = checked(home)
     assert told(report) == [("a.yaml", 6, "processing.transform", "no-transform")]
     assert said in report.problems[0].message
+
+
+def test_an_import_finds_what_a_look_cannot(home, define):
+    define("a", processing="  transform: transforms.flights:departures\n")
+    (problem,) = examine([home / "definitions"], home, imports=True).problems
+    assert (problem.rule, problem.line, problem.value) == ("no-transform", 6, "transforms.flights:departures")
+    assert f"{home}/spark_jobs/transforms/flights.py:1: RuntimeError: imported" in problem.message
 
 
 def test_one_name_in_two_folders_would_be_one_dag(home, define):
@@ -153,10 +236,51 @@ def test_a_yml_file_would_not_become_a_dag(home, define):
     assert told(checked(home)) == [("a.yml", 0, "", "name")]
 
 
+def test_a_file_spelt_in_two_ways_is_one_file(home, define, monkeypatch):
+    path = define("a")
+    monkeypatch.chdir(home)
+    assert len(examine([path, Path("definitions/a.yaml"), Path("definitions/../definitions")], home).subscriptions) == 1
+
+
 def test_an_empty_folder_is_a_warning_and_a_missing_file_an_error(home):
     report = examine([home / "definitions", home / "none.yaml"], home)
-    assert [(each.rule, each.severity) for each in report.problems] == [("unreadable", "error"), ("empty", "warning")]
+    assert [(each.rule, each.severity) for each in report.problems] == [("empty", "warning"), ("unreadable", "error")]
+    assert [each.rule for each in report.errors] == ["unreadable"]
+    assert [each.rule for each in report.warnings] == ["empty"]
 
 
 def test_the_project_s_own_definitions_are_right():
     assert examine([PROJECT / "include/subscriptions"]).problems == ()
+
+
+DOCUMENTS = st.lists(
+    st.dictionaries(
+        st.sampled_from(["topics", "pattern", "consumer", "processing", "members", "connection", "cursor"]),
+        st.none()
+        | st.integers()
+        | st.text(max_size=5)
+        | st.lists(st.text(max_size=3), max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["group.id", "output", "transform", "job", "connection", "type"]),
+            st.none()
+            | st.text(max_size=6)
+            | st.sampled_from(["a", "a/b", "/", "file:/x", "file://h/x", "m:f", "hdfs://"]),
+            max_size=4,
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents=DOCUMENTS)
+def test_any_files_together_are_judged_and_never_a_traceback(home, documents):
+    for number, document in enumerate(documents):
+        (home / "definitions" / f"s{number}.yaml").write_text(yaml.safe_dump(document, allow_unicode=True), "utf-8")
+    report = checked(home)
+    wrong = {each.file for each in report.errors}
+    files = set((home / "definitions").iterdir())
+    assert {Path(each) for each in wrong} | {
+        home / f"definitions/{each.name}.yaml" for each in report.subscriptions
+    } == files

@@ -1,0 +1,58 @@
+"""The child process that imports transforms: `importing.py FD FOLDER`, with what to import as JSON on its stdin.
+
+Runs by itself and imports nothing of Tidegate, so that a transform finds here what it finds in the Spark job. It
+answers on the file descriptor with one line of JSON for each module: what is wrong, by function. Whatever a module
+prints goes nowhere. The caller bounds its time and ends it.
+"""
+
+import difflib
+import importlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+_LONGEST = 500  # characters of an error
+
+
+def main(channel: int, folder: str) -> None:
+    """Import every module asked for (`{module: [function, ...]}`) and answer for each."""
+    os.set_inheritable(channel, False)  # noqa: FBT003 (it takes no keyword); else what a module starts holds it open
+    wanted: dict[str, list[str]] = json.load(sys.stdin)
+    sys.path.insert(0, folder)
+    for module, functions in wanted.items():
+        os.write(channel, json.dumps(_wrong(module, functions, folder)).encode() + b"\n")
+    os._exit(0)  # a thread that a module left behind must not keep us
+
+
+def _wrong(module: str, functions: list[str], folder: str) -> dict[str, str]:
+    """What is wrong with each function that can't be called."""
+    try:
+        found = importlib.import_module(module)
+        return {name: _missing(found, name) for name in functions if not callable(getattr(found, name, None))}
+    except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
+        return dict.fromkeys(functions, _told(error, folder))
+
+
+def _missing(module: Any, name: str) -> str:
+    if hasattr(module, name):
+        return f"its {name} isn't a function"
+    callables = [each for each in dir(module) if callable(getattr(module, each, None))]
+    near = next(iter(difflib.get_close_matches(name, callables, n=1)), None)
+    return f"it has no function {name}" + (f"; did you mean {near}?" if near else "")
+
+
+def _told(error: BaseException, folder: str) -> str:
+    """The error's last line, and the line in the folder that it comes from."""
+    last = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:_LONGEST]
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    ours = [(file, line) for file, line in places if Path(file).is_relative_to(folder)]
+    return f"{ours[-1][0]}:{ours[-1][1]}: {last}" if ours else last
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,126 @@
+"""`tidegate check` on the command line: what it prints, and what it ends with."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from definition_files import FLIGHTS, LEAST
+from typer.testing import CliRunner, Result
+
+from tidegate.cli import app
+from tidegate.settings import PROJECT
+
+WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
+R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"
+FIELDS = ["file", "line", "property", "value", "rule", "severity", "message"]
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(WRONG)
+    return path
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def test_what_is_fine_ends_with_0():
+    done = check(FLIGHTS)
+    assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
+
+
+def test_a_line_for_each_problem_the_warnings_last(wrong):
+    done = check(wrong)
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
+        f"{wrong}:4: error: members must be a whole number from 1 to 1024; it is 0 [allowed]",
+        f"{wrong}:6: error: max-retrys isn't a property; did you mean max-retries? [unknown]",
+        f"{wrong}:5: warning: {R1} [R1]",
+        "0 fine, 2 errors, 1 warnings",
+    ]
+
+
+def test_a_warning_alone_ends_with_0(wrong):
+    wrong.write_text(LEAST + "poll-timeout.ms: 300000\n")
+    assert check(wrong).exit_code == 0
+
+
+def test_json_has_every_problem_and_nothing_else(wrong):
+    done = check(wrong, FLIGHTS, "--json")
+    assert done.exit_code == 1
+    problems = json.loads(done.output)
+    assert [list(each) for each in problems] == [FIELDS] * 3
+    assert problems[0] == {
+        "file": str(wrong),
+        "line": 4,
+        "property": "members",
+        "value": 0,
+        "rule": "allowed",
+        "severity": "error",
+        "message": "members must be a whole number from 1 to 1024; it is 0",
+    }
+    assert json.loads(check(FLIGHTS, "--json").output) == []
+
+
+def test_without_a_path_all_definitions_are_checked(wrong, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(wrong.parent))
+    assert f"{wrong}:4: error" in check().output
+
+
+@pytest.mark.parametrize("arguments", [["--foo"], ["--json", "--josn"]])
+def test_a_wrong_use_ends_with_2(arguments):
+    assert check(*arguments).exit_code == 2
+
+
+def test_wrong_settings_end_with_2():
+    environment = {**os.environ, "TIDEGATE_HOME": "/nowhere"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("tidegate"), "check"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "TIDEGATE_HOME" in done.stderr
+
+
+def test_a_transform_is_imported_unless_a_look_is_enough(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs/mine.py").write_text("import pyarow\ndef rows(batch): ...\n")
+    path = tmp_path / "a.yaml"
+    path.write_text(LEAST.replace("output: out", "output: out, transform: 'mine:rows'"))
+    done = check(path)
+    assert done.exit_code == 1
+    assert "mine.py:1: ModuleNotFoundError: No module named 'pyarow'" in done.output
+    assert check(path, "--no-import").exit_code == 0
+
+
+def test_on_a_terminal_problems_stand_below_their_files(wrong):
+    ours, theirs = pty.openpty()
+    program = [Path(sys.executable).with_name("tidegate"), "check", str(wrong)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(program, stdout=theirs, stderr=subprocess.DEVNULL, env=environment, cwd=PROJECT) as child:
+        os.close(theirs)
+        said = b""
+        while arrived := _read(ours):
+            said += arrived
+    os.close(ours)
+    assert child.returncode == 1
+    text = said.decode()
+    assert text.index("errors") < text.index(str(wrong)) < text.index("members must be") < text.index("warnings")
+    assert "\x1b[" in text
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""

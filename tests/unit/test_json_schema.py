@@ -1,0 +1,227 @@
+"""The JSON Schema of a definition: shipped as generated, and never stricter than the loader."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from definition_files import FLIGHTS, LEAST
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+import tidegate
+from tidegate.cli import app
+from tidegate.definition import Reading, read
+from tidegate.definition_keys import ALIASES, KEYS
+from tidegate.elsewhere import ELSEWHERE
+from tidegate.findings import Findings
+from tidegate.json_schema import DIALECT, definition_schema, schema_text, shape
+from tidegate.yaml_graph import Graph
+
+SHIPPED = Path(tidegate.__file__).with_name("subscription.schema.json")
+VALIDATOR = Draft202012Validator(definition_schema())
+FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def refusals(path: Path) -> list[str]:
+    """What the schema says of a file's values."""
+    graph = Graph(Findings(str(path)))
+    root = graph.compose(path)
+    return [error.message for error in VALIDATOR.iter_errors(None if root is None else graph.value(root))]
+
+
+def test_the_shipped_file_is_current():
+    assert SHIPPED.read_text("utf-8") == schema_text(), "run make docs"
+
+
+def test_it_is_a_schema_of_the_newest_dialect():
+    document = json.loads(schema_text())
+    assert document["$schema"] == DIALECT
+    Draft202012Validator.check_schema(document)
+
+
+def test_the_command_line_prints_it():
+    assert CliRunner().invoke(app, ["schema"]).output == schema_text()
+
+
+def test_the_shipped_definition_names_it_and_is_taken():
+    (line,) = [line for line in FLIGHTS.read_text("utf-8").splitlines() if "yaml-language-server" in line]
+    assert (FLIGHTS.parent / line.partition("$schema=")[2]).resolve() == SHIPPED.resolve()
+    assert refusals(FLIGHTS) == []
+
+
+def test_it_has_every_property_with_its_default_and_a_description():
+    for section, known in KEYS.items():
+        document = definition_schema()
+        named = document["properties"][section]["properties"] if section else document["properties"]
+        for name, key in known.items():
+            assert named[name]["description"]
+            assert named[name].get("default") == (list(key.default) if key.default == () else key.default)
+    assert set(ALIASES) < set(definition_schema()["properties"])
+
+
+def test_a_kind_without_a_shape_is_noticed():
+    class Colour:
+        def wrong(self, _value: object) -> str | None:
+            return None
+
+    with pytest.raises(TypeError, match="no JSON Schema yet"):
+        shape(Colour())
+
+
+WRONG = [
+    "foo: 1",
+    "members: 0",
+    "members: 1025",
+    "members: '2'",
+    "members: null",
+    "poll-timeout.ms: 1m",
+    "description: 5",
+    "schedule: 5",
+    "schedule: '@dayly'",
+    "connection: 'a b'",
+    "connection: ''",
+    "on-data-loss: skip",
+    "commit-strategy: throttled",
+    "failure-strategy: ignore",
+    "dead-letter-queue.topic: dead",
+    "auto.commit.interval.ms: 1",
+    "fail-on-deserialization-failure: 'no'",
+    "pattern: flights",
+    "partitions: {flights: [0]}",
+    "consumer.group.id: g",
+    "poll-timeout.ms: 50000\nurecp-kafka.poll-timeout.ms: 50000",
+    "cursor: {type: at_time}",
+    "cursor: {offset: 3}",
+    "cursor: {type: AT_TIME}",
+    "cursor: {type: AT_TIME, time: '2026-01-31'}",
+    "cursor: {type: AT_OFFSET, offset: -1}",
+    "cursor: {type: LATEST, offset: 3}",
+    "deserialization: {value.schema: 5}",
+    "deserialization: {value.schem: 'a INT'}",
+    *(f"{name}: x" for name in ELSEWHERE),
+]
+WRONG_IN_PLACE = [
+    ("topics: [flights]", "topics: []"),
+    ("topics: [flights]", "topics: [a/b]"),
+    ("topics: [flights]", "topics: [a, a]"),
+    ("topics: [flights]", "topics: [2013]"),
+    ("topics: [flights]", "topics: flights"),
+    ("topics: [flights]", "partitions: {a: []}"),
+    ("topics: [flights]", "partitions: {a/b: [0]}"),
+    ("topics: [flights]", "partitions: {}"),
+    ("topics: [flights]", "topics: null"),
+    ("topics: [flights]", "pattern: ''"),
+    ("group.id: g", "client.id: c"),
+    ("group.id: g", "group.id: null"),
+    ("group.id: g", "group.id: g, fetch.min.bytes: -1"),
+    ("group.id: g", "group.id: g, enable.auto.commit: true"),
+    ("group.id: g", "group.id: g, sasl.password: x"),
+    ("group.id: g", "group.id: g, bootstrap.servers: x"),
+    ("group.id: g", "group.id: g, max.poll.record: 1"),
+    ("group.id: g", "group.id: g, value.deserializer: xml"),
+    ("output: out", "connection: c"),
+    ("output: out", "output: null"),
+    ("output: out", "output: s3://bucket/lake"),
+    ("output: out", "output: 'data/*'"),
+    ("output: out", "output: out, transform: flights"),
+    ("output: out", "output: out, transform: 'a:b', job: c.py"),
+    ("output: out", "output: out, partition-by: [batch_id]"),
+]
+
+
+@pytest.mark.parametrize("text", [LEAST + line for line in WRONG])
+def test_what_the_loader_refuses_line_by_line_the_schema_refuses(tmp_path, text):
+    assert both_refuse(tmp_path / "flights.yaml", text)
+
+
+@pytest.mark.parametrize(("old", "new"), WRONG_IN_PLACE)
+def test_what_the_loader_refuses_in_place_of_a_right_value_the_schema_refuses(tmp_path, old, new):
+    assert old in LEAST
+    assert both_refuse(tmp_path / "flights.yaml", LEAST.replace(old, new))
+
+
+def both_refuse(path: Path, text: str) -> bool:
+    path.write_text(text, "utf-8")
+    return bool(read(path).subscription is None and refusals(path))
+
+
+RIGHT = [
+    "",
+    "schedule: null",
+    "schedule: '*/5 * * * *'",
+    "schedule: '0 0 1 1 *'",
+    "description: |\n  two\n  lines",
+    "pattern: null",
+    "cursor: {}",
+    "cursor:",
+    "deserialization:",
+    "cursor: {type: LATEST, offset: null}",
+    "cursor: {type: AT_TIME, time: 2026-01-31T01:00:00+01:00}",
+    "cursor: {type: AT_TIME, time: '2026-01-31 00:00:00Z'}",
+    "cursor: {type: AFTER_OFFSET, offset: 41}",
+    "urecp-kafka.poll-timeout.ms: 50000",
+    "execution-timeout.ms: 86400000",
+    "connection: some-team/käfka",
+]
+
+
+@pytest.mark.parametrize("line", RIGHT)
+def test_what_the_loader_takes_the_schema_takes(reading: Callable[[str], Reading], line: str):
+    taken = reading(LEAST + line)
+    assert taken.subscription is not None, taken.problems
+    assert refusals(taken.file) == []
+
+
+@pytest.mark.parametrize("place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b"])
+def test_every_output_that_is_taken(reading, place):
+    taken = reading(LEAST.replace("output: out", f"output: '{place}'"))
+    assert taken.subscription is not None
+    assert refusals(taken.file) == []
+
+
+def values(section: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Properties of a section, their values sometimes right."""
+    names = list(KEYS[section]) + ([*ALIASES, *KEYS] if not section else [])
+    examples = st.sampled_from(
+        [
+            *(True, False, None, 0, 1, 2, 500, 60_000, 10**12, -1, 1.5, "", "a", "a:b", "3", "é", "fail", "none"),
+            *("@daily", "0 * * * *", "* * * * * *", "earliest", "read_committed", "strict", "LATEST", "AT_TIME"),
+            *("2026-01-31T00:00:00Z", "20260131T000000Z", "string", "json", "utf8", "latin1", "a INT", "range"),
+            *([], ["a"], ["a", "b"], ["a", "A"], [1], {}, {"a": [0]}, {"type": "object"}, "file:///x", "x\ny"),
+        ]
+    )
+    return st.dictionaries(st.sampled_from(names), examples, max_size=5)
+
+
+@FUZZ
+@given(top=values(""), consumer=values("consumer"), cursor=values("cursor"), processing=values("processing"))
+def test_nothing_that_the_loader_takes_is_refused(tmp_path, top, consumer, cursor, processing):
+    document = {
+        "topics": ["flights"],
+        **top,
+        "consumer": {"group.id": "g", **consumer},
+        "processing": {"output": "out", **processing},
+        **({"cursor": cursor} if cursor else {}),
+    }
+    path = tmp_path / "flights.yaml"
+    stream = StringIO()
+    yaml.safe_dump(document, stream, allow_unicode=True)
+    path.write_text(stream.getvalue(), "utf-8")
+    if read(path).subscription is not None:
+        assert refusals(path) == []
+
+
+@FUZZ
+@given(data=st.data(), section=st.sampled_from(list(KEYS)))
+def test_no_value_of_any_kind_that_may_stand_is_refused(data, section):
+    name = data.draw(st.sampled_from(list(KEYS[section])))
+    kind = KEYS[section][name].kind
+    value = data.draw(values(section).map(lambda found: next(iter(found.values()), None)) | st.text(max_size=8))
+    if kind.wrong(value) is None:
+        Draft202012Validator(shape(kind)).validate(value)

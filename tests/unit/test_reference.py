@@ -1,0 +1,109 @@
+"""The generated reference page, and the hand-written pages for those who come from other systems."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tidegate import properties
+from tidegate.definition import read
+from tidegate.definition_keys import ALIASES, KEYS, LATER
+from tidegate.descriptions import DESCRIPTIONS, SECTIONS, unit
+from tidegate.elsewhere import ELSEWHERE
+from tidegate.kinds import LONG_MAX, Choice
+from tidegate.reference import allowed, reference
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.glob("coming-from-*.md"))
+EXAMPLE = re.compile(r"```yaml\n(# include/subscriptions/(?P<name>[a-z-]+\.yaml)\n.*?)```", re.DOTALL)
+
+
+def test_the_page_is_current():
+    assert (DOCS / "subscription-reference.md").read_text("utf-8") == reference(), "run make docs"
+
+
+def test_every_property_is_described_and_no_other():
+    assert {section: set(known) for section, known in DESCRIPTIONS.items()} == {
+        section: set(known) for section, known in KEYS.items()
+    }
+    assert set(SECTIONS) == set(filter(None, KEYS))
+
+
+@pytest.mark.parametrize("section", list(KEYS))
+def test_every_property_is_on_the_page_with_its_values_default_and_unit(section):
+    heading = f"## Under `{section}`" if section else "## At the top level"
+    part = reference().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    for name, key in KEYS[section].items():
+        (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}` |")]
+        cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
+        assert cells[1] == allowed(key.kind)
+        assert cells[3] == unit(name)
+        assert cells[4] == DESCRIPTIONS[section][name].origin
+        assert cells[5].endswith(".")
+        if isinstance(key.default, (int, str)) and key.default != "":
+            assert cells[2] == f"`{str(key.default).lower() if isinstance(key.default, bool) else key.default}`"
+
+
+def test_every_duration_and_size_has_a_unit():
+    for known in KEYS.values():
+        for name in known:
+            assert bool(unit(name)) == name.endswith((".ms", ".bytes", ".records", "members", "offset")), name
+
+
+def test_every_name_that_is_refused_or_another_s_is_on_the_page():
+    page = reference()
+    for name in (*properties.REFUSED, *ELSEWHERE, *ALIASES):
+        assert re.search(rf"`(consumer\.)?{re.escape(name)}`", page), name
+    for family in properties.REFUSED_FAMILIES:
+        assert f"`{family}*`" in page
+    for rule in ("R1", "R2", "R3", "R4", "R5", "R7"):
+        assert f"| {rule} |" in page
+
+
+def test_what_has_no_words_yet_is_noticed():
+    class Colour:
+        def wrong(self, _value: object) -> str | None:
+            return None
+
+    with pytest.raises(TypeError, match="isn't described yet"):
+        allowed(Colour())
+
+
+def test_the_largest_number_is_written_out():
+    assert str(LONG_MAX) in reference()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_example_of_a_page_is_a_definition_without_a_problem(page, tmp_path):
+    examples = list(EXAMPLE.finditer(page.read_text("utf-8")))
+    assert examples
+    for example in examples:
+        path = tmp_path / example["name"]
+        path.write_text(example[1], "utf-8")
+        assert [str(problem) for problem in read(path).problems] == []
+        assert read(path).subscription is not None
+
+
+def test_each_of_the_other_systems_has_a_page():
+    assert [page.stem.removeprefix("coming-from-") for page in PAGES] == [
+        "hitachi",
+        "oci-streaming",
+        "queue-over-http",
+        "smallrye",
+    ]
+
+
+def is_ours(word: str) -> bool:
+    """A property's whole name, one that comes later, a choice, or a command."""
+    names = {f"{section}.{name}".lstrip(".") for section, known in KEYS.items() for name in known}
+    choices = [key.kind for known in KEYS.values() for key in known.values() if isinstance(key.kind, Choice)]
+    words = {word for kind in choices for word in (*kind.words, *kind.later)}
+    return word in {*names, *words, *KEYS, *ALIASES, "tidegate", "check", "status"} or LATER.fullmatch(word) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_as_ours_is_ours(page):
+    rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if line.count(" | ") == 2]
+    named = [word for row in rows[1:] for code in re.findall(r"`([^`]+)`", row[1]) for word in re.split(r"[: ]+", code)]
+    assert len(named) > 10
+    assert [word for word in named if not is_ours(word)] == []
