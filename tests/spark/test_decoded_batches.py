@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from avro_values import framed, number, text
 from confluent_kafka import Producer
+from definitions import subscription
 from http_registry import HttpRegistry, http_registry
 from landed import Batch, Record
 from running import JOB, JOBS
 
 from batch_io import read_manifest, read_records, write_outcome
-from definitions import subscription
 from deserializers.step import DeserializationError
 from tidegate import properties
 from tidegate.pipeline import open_pipeline
