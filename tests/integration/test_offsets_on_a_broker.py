@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from tidegate.errors import (
     UnavailableError,
     WrongDefinitionError,
 )
-from tidegate.kafka.group import closed_within
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
@@ -221,17 +219,6 @@ def test_a_coordinator_that_never_starts_is_unavailable_at_the_poll_timeout(make
         with pytest.raises(UnavailableError, match=f"group {group}: .*Not coordinator"):
             store.committed([TopicPartition("events", 0)])
         assert 0.2 < time.monotonic() - began < 2
-
-
-def test_a_close_that_hangs_is_given_up() -> None:
-    hanging = Event()
-
-    def close() -> None:
-        hanging.wait(10)
-
-    assert not closed_within(0.05, close)
-    hanging.set()
-    assert closed_within(5, close)
 
 
 class Answers:
