@@ -38,15 +38,16 @@ def run_child(
         start_new_session=True,
     ) as child:
         reading = threading.Thread(target=_pass_on, args=(child.stdout, said, tail), daemon=True)
-        reading.start()
         deadline = time.monotonic() + timeout
         try:
+            reading.start()
             status = child.wait(timeout)
         except subprocess.TimeoutExpired as late:
             raise overrun(timeout) from late
         finally:
             _stop(child)
-            reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
+            if reading.is_alive():
+                reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
     if status != 0:
         raise BatchFailedError(f"the Spark job ended with status {status}; its last lines:\n" + "\n".join(tail))
 

@@ -1,14 +1,18 @@
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
 
 from tidegate.errors import BatchFailedError, OverrunError
 from tidegate.spark.child import run_child
+
+POPEN = subprocess.Popen
 
 
 def python(source: str) -> list[str]:
@@ -71,6 +75,23 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_before_the_job_is_waited_for_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[subprocess.Popen[str]] = []
+
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    def begin(*arguments: Any, **options: Any) -> "subprocess.Popen[str]":
+        began.append(POPEN(*arguments, **options))
+        return began[0]
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    with pytest.raises(KeyboardInterrupt):
+        run_child(python("import time; time.sleep(30)"), {}, 60, lambda _: None)
+    assert began[0].returncode == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("interruptible")
