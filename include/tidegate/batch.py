@@ -18,7 +18,10 @@ class State(StrEnum):
     PROCESSED = "processed"
     PUBLISHED = "published"
     FAILED = "failed"
+    STOPPED = "stopped"
+    IGNORING = "ignoring"
     COMMITTED = "committed"
+    IGNORED = "ignored"
     EMPTY = "empty"
     ABANDONED = "abandoned"
 
@@ -27,8 +30,17 @@ class State(StrEnum):
         """Whether something is left to do for the batch."""
         return bool(_FOLLOWS[self])
 
+    @property
+    def once_committed(self) -> "State":
+        """What the state becomes when the batch's offsets are committed: what its output came to, for good."""
+        return State.IGNORED if self in (State.IGNORING, State.IGNORED) else State.COMMITTED
 
-# Kafka's word ends a batch from any open state: it was committed, or somebody moved the group.
+
+OFFSETS_COMMITTED = frozenset({State.COMMITTED, State.IGNORED})
+"""How a batch can end whose offsets were committed."""
+
+
+# Kafka's word ends a batch from any open state: its offsets were committed, or somebody moved the group.
 _ENDS = frozenset({State.COMMITTED, State.ABANDONED})
 # So does the lake's, which may know of a batch that the ledger lost: what is published is a fact.
 _FACTS = _ENDS | {State.PUBLISHED}
@@ -37,10 +49,13 @@ _FOLLOWS: Mapping[State, frozenset[State]] = {
     State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
     State.LANDED: _FACTS | {State.PROCESSING},
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
-    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED},
+    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.IGNORING},
+    State.STOPPED: _FACTS | {State.FAILED, State.IGNORING},
+    State.IGNORING: frozenset({State.IGNORED, State.ABANDONED, State.PUBLISHED}),
     State.PROCESSED: _FACTS | {State.FAILED},
     State.PUBLISHED: _FACTS,
     State.COMMITTED: frozenset(),
+    State.IGNORED: frozenset(),
     State.EMPTY: frozenset(),
     State.ABANDONED: frozenset(),
 }

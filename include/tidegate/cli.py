@@ -3,6 +3,7 @@
 Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong.
 """
 
+import getpass
 import json
 import logging
 import os
@@ -136,6 +137,24 @@ def status(
             _print_status(document)
     if any(document["unavailable"] for document in documents):
         raise typer.Exit(1)
+
+
+@app.command()
+def clear(
+    name: Annotated[str, typer.Argument(help="The subscription that is stopped.")],
+    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Let a stopped subscription go on: its batch is delivered again, as often as at first."""
+    from tidegate.definition import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        batch = pipeline.clear(getpass.getuser(), note)
+    if as_json:
+        _print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state)})
+    else:
+        out.print(f"{batch} is cleared: the next run delivers it again", markup=False)
 
 
 @contextmanager

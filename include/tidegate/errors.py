@@ -33,6 +33,10 @@ class BatchFailedError(TidegateError):
     """A delivery of the batch failed and nothing was committed: mend the job, then deliver again."""
 
 
+class StoppedError(TidegateError):
+    """The batch failed as often as it may, and the subscription stands still: mend the job, then clear it."""
+
+
 class OverrunError(BatchFailedError):
     """The delivery took longer than `consumer.max.poll.interval.ms`: raise it, or take smaller batches."""
 

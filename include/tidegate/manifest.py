@@ -147,6 +147,20 @@ def _count(value: object) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """A record that the job rejected, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str | None
+
+    def __str__(self) -> str:
+        """Where it lies, and the reason."""
+        return f"{self.topic}-{self.partition} at {self.offset}: {self.reason or 'no reason given'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Rows as the engine counted them in the Parquet footers of an attempt."""
 

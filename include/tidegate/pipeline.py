@@ -13,6 +13,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
 from tidegate.ports import (
+    Clearance,
     Clock,
     Connections,
     Lake,
@@ -26,6 +27,7 @@ from tidegate.ports import (
 from tidegate.security.client import kafka_client
 from tidegate.settings import Settings, absolute_uri
 from tidegate.spark.job import JobProcessor, job_file
+from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
 from tidegate.steps.decoding import Unregistered
 from tidegate.steps.land import land
@@ -101,6 +103,10 @@ class Pipeline:
             clock=self.clock,
         )
         return committer.commit(batch_id)
+
+    def clear(self, by: str, note: str) -> Batch:
+        """Let the subscription go on with the batch that stopped it; see `steps.clear`."""
+        return clear(self.subscription, Clearance(by, self.clock.now(), note), self.ledger)
 
 
 @contextmanager

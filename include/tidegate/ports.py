@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
-from tidegate.manifest import Counts, Manifest, Published, Result
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.subscription import TopicSelection
 
@@ -170,6 +170,10 @@ class Lake(Protocol):
         """
         ...
 
+    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
+        """The first of the records that an attempt rejected, in order of partition and offset, so many at most."""
+        ...
+
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """Whether the attempt's folder is still staged."""
         ...
@@ -222,6 +226,15 @@ class Loss:
     position: int
     earliest: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """Who cleared a stopped batch, when, and what they had to say."""
+
+    by: str
+    at: datetime
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +330,18 @@ class Ledger(Protocol):
 
     def deliveries(self, batch_id: str) -> int:
         """How often a delivery of the batch was started."""
+        ...
+
+    def tries(self, batch_id: str) -> int:
+        """How many of its deliveries count towards the limit: those since somebody last cleared the batch."""
+        ...
+
+    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+        """Let a stopped batch be delivered again as if for the first time, and remember who wanted it."""
+        ...
+
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+        """The newest clearances first, each with its batch's id."""
         ...
 
     def delivery_started(self, batch_id: str, token: str) -> datetime:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.errors import BrokerUnavailableError
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Loss, Outcome
+from tidegate.ports import Clearance, Loss, Outcome
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Subscription
 
@@ -33,6 +33,7 @@ class Status:
     positions: tuple[PartitionStatus, ...]
     history: tuple[Outcome, ...]
     losses: tuple[Loss, ...]
+    clearances: tuple[tuple[str, Clearance], ...] = ()
     unavailable: str | None = None
 
     @property
@@ -58,6 +59,10 @@ class Status:
             "open": outcome_to_json(self.open) if self.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
             "losses": [asdict(loss) for loss in self.losses],
+            "clearances": [
+                {"batch_id": batch_id, "by": cleared.by, "at": cleared.at.isoformat(), "note": cleared.note}
+                for batch_id, cleared in self.clearances
+            ],
             "unavailable": self.unavailable,
         }
 
@@ -84,14 +89,15 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     subscription = pipeline.subscription
     history = pipeline.ledger.history(subscription.name, limit)
     losses = pipeline.ledger.losses(subscription.name)
+    clearances = pipeline.ledger.clearances(subscription.name, limit)
     try:
         partitions = pipeline.source.partitions(subscription.topics)
         marks = pipeline.source.watermarks(partitions)
         committed = pipeline.offsets.committed(partitions)
     except BrokerUnavailableError as away:
-        return Status(subscription, (), history, losses, str(away))
+        return Status(subscription, (), history, losses, clearances, str(away))
     positions = tuple(
         PartitionStatus(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
         for tp in partitions
     )
-    return Status(subscription, positions, history, losses)
+    return Status(subscription, positions, history, losses, clearances)

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from tidegate.errors import BatchFailedError, LostDataError, StaleError, TidegateError, WrongDefinitionError
+from tidegate.errors import (
+    BatchFailedError,
+    LostDataError,
+    StaleError,
+    StoppedError,
+    TidegateError,
+    WrongDefinitionError,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
@@ -29,7 +36,7 @@ BATCH_ID = "batch_id"
 NOTHING = "nothing"
 """XCom key of plan: why there is no batch. Neither key is there when plan failed."""
 
-_NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError)
+_NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
 
 class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed

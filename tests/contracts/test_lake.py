@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from tidegate.batch import Batch, Delivery, LandedFile
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Result, StagedFile
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.rename import TakenError, rename_folder
 from tidegate.ports import Lake
@@ -77,7 +77,8 @@ class MemoryBench:
 
     def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
         result = result_of(manifest, attempt)
-        staged = StagedAttempt(result if done else None, Counts(rows, rejected))
+        found = tuple(Rejection("t", 0, offset, f"bad {offset}") for offset in range(rejected))
+        staged = StagedAttempt(result if done else None, Counts(rows, rejected), rejections=found)
         self.lake.stage(manifest.staging, attempt, staged)
         return result
 
@@ -97,7 +98,7 @@ class ParquetBench:
             write(folder, "carrier=A%2FA/part-0.zstd.parquet", rows),
             write(folder, "carrier=B B/part-1.parquet", 2),
         ]
-        bad = [write(folder, "_rejected/part-0.parquet", rejected)] if rejected else []
+        bad = [reject(folder, part, rejected) for part in (1, 0)] if rejected else []
         (folder / "_SUCCESS").touch()
         (folder / "carrier=B B/.part-1.parquet.crc").write_text("x")
         result = result_of(manifest, attempt, files=tuple(written), rejected_files=tuple(bad))
@@ -117,6 +118,18 @@ def write(folder: Path, name: str, rows: int) -> StagedFile:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"n": list(range(rows))}), path)
     return StagedFile(name, path.stat().st_size)
+
+
+def reject(folder: Path, part: int, rejected: int) -> StagedFile:
+    """Every other rejected record, so that their order isn't that of the files."""
+    path = folder / f"_rejected/part-{part}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    offsets = list(range(part, rejected, 2))
+    columns = {"topic": "t", "partition": 0, "offset": 0, "reason": ""}
+    rows = [columns | {"offset": offset, "reason": f"bad {offset}"} for offset in offsets]
+    types = pa.schema({"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string()})
+    pq.write_table(pa.Table.from_pylist(rows, types), path)
+    return StagedFile(f"_rejected/{path.name}", path.stat().st_size)
 
 
 def leave_result(folder: Path, result: Result, *, done: bool = True) -> None:
@@ -176,6 +189,15 @@ def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> 
     assert not lake.has_attempt(manifest.staging, "a2")
     lake.publish(manifest, "a1")
     assert not lake.has_attempt(manifest.staging, "a1")
+
+
+def test_the_first_rejected_records_are_told_in_order(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    result = bench.stage(manifest, "a1", rejected=5)
+    assert lake.count(manifest.staging, result).rejected == 5
+    first = lake.rejections(manifest.staging, result, 3)
+    assert list(map(str, first)) == ["t-0 at 0: bad 0", "t-0 at 1: bad 1", "t-0 at 2: bad 2"]
+    assert lake.rejections(manifest.staging, bench.stage(manifest, "a2"), 3) == ()
 
 
 def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: Lake) -> None:

@@ -34,7 +34,7 @@ from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Counts
-from tidegate.ports import Glance, Ledger, Loss
+from tidegate.ports import Clearance, Glance, Ledger, Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.testing.ledger import MemoryLedger
 
@@ -436,6 +436,34 @@ def test_a_batch_that_the_ledger_does_not_know(ledger: Ledger, call: str) -> Non
 # Looking back
 
 
+def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> None:
+    batch_id, _ = processing(ledger)
+    ledger.start_delivery(batch_id, NOON)
+    ledger.move(batch_id, State.FAILED, "no memory")
+    with pytest.raises(TransitionError, match="failed, and only a stopped batch"):
+        ledger.clear(batch_id, Clearance("ada", NOON, "mended"))
+    ledger.move(batch_id, State.STOPPED, "no memory")
+    assert (ledger.tries(batch_id), ledger.clearances("flights", 9)) == (2, ())
+    clearance = Clearance("ada", NOON, "mended")
+    cleared = ledger.clear(batch_id, clearance)
+    assert (cleared.state, cleared.reason) == (State.FAILED, "no memory")
+    assert (ledger.tries(batch_id), ledger.deliveries(batch_id)) == (0, 2)
+    assert ledger.clearances("flights", 9) == ((batch_id, clearance),)
+    ledger.start_delivery(batch_id, NOON)
+    assert (ledger.tries(batch_id), ledger.deliveries(batch_id)) == (1, 3)
+
+
+def test_a_batch_that_was_given_up_has_committed_its_offsets(ledger: Ledger) -> None:
+    batch_id, _ = processing(ledger)
+    ledger.move(batch_id, State.FAILED, "no memory")
+    ledger.move(batch_id, State.IGNORING, "given up")
+    assert ledger.look("flights").open is not None
+    ended = ledger.move(batch_id, State.IGNORED, "given up")
+    assert ledger.look("flights").open is None
+    assert ledger.look("flights").committed_at is not None
+    assert ledger.last_ends("flights", "g") == {r.at: r.end for r in ended.ranges}
+
+
 def test_the_history_has_the_newest_first(ledger: Ledger) -> None:
     for number in range(4):
         closed(ledger, plan(number), State.EMPTY if number == 1 else State.COMMITTED)
@@ -673,6 +701,11 @@ class Both(RuleBasedStateMachine):
         self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}))
         self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version, at))
 
+    @rule(number=numbers, minutes=st.integers(0, 2))
+    def clear(self, number: int, minutes: int) -> None:
+        clearance = Clearance("ada", NOON + timedelta(minutes=minutes), "mended")
+        self.compare(lambda ledger, _: ledger.clear(self.id(number), clearance))
+
     @invariant()
     def agree(self) -> None:
         self.compare(lambda ledger, _: ledger.look(self.name))
@@ -681,6 +714,7 @@ class Both(RuleBasedStateMachine):
         self.compare(lambda ledger, _: ledger.closed_files(self.name, 5))
         for number in (0, 1):
             self.compare(lambda ledger, _, number=number: ledger.deliveries(self.id(number)))
+            self.compare(lambda ledger, _, number=number: ledger.tries(self.id(number)))
 
 
 @pytest.mark.parametrize(("kind", "examples"), [("sqlite", 40), pytest.param("postgresql", 8, marks=POSTGRES.marks)])

@@ -20,7 +20,7 @@ BATCH = Batch(
     output="file:///lake/flights",
 )
 
-CLOSED = {State.COMMITTED, State.EMPTY, State.ABANDONED}
+CLOSED = {State.COMMITTED, State.IGNORED, State.EMPTY, State.ABANDONED}
 
 # The way of a batch, and the ways back from a failure; Kafka's word ends it from anywhere, the lake's publishes it.
 STEPS = {
@@ -33,8 +33,12 @@ STEPS = {
     (State.FAILED, State.PROCESSING),
     (State.FAILED, State.PROCESSED),
     (State.PROCESSED, State.FAILED),
+    (State.FAILED, State.STOPPED),
+    (State.FAILED, State.IGNORING),
+    (State.STOPPED, State.FAILED),
+    (State.STOPPED, State.IGNORING),
 }
-ENDS = {(state, end) for state in set(State) - CLOSED for end in (State.COMMITTED, State.ABANDONED)}
+ENDS = {(state, end) for state in set(State) - CLOSED for end in (state.once_committed, State.ABANDONED)}
 FACTS = {(state, State.PUBLISHED) for state in set(State) - CLOSED}
 
 
@@ -48,7 +52,7 @@ def test_only_the_steps_of_the_protocol_are_allowed(old: State, new: State) -> N
 
 
 @pytest.mark.parametrize("state", State)
-def test_a_batch_is_open_until_it_is_committed_empty_or_abandoned(state: State) -> None:
+def test_a_batch_is_open_until_its_offsets_are_committed_or_it_is_empty_or_abandoned(state: State) -> None:
     assert state.is_open == (state not in CLOSED)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.batch import Batch, Delivery, Landed, State, advance
-from tidegate.errors import StaleError
+from tidegate.errors import StaleError, TransitionError
 from tidegate.manifest import Counts, Published, Result
 from tidegate.positions import Range, TopicPartition, ends, starts
 
@@ -146,6 +146,13 @@ def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
     if batch.state is not State.PROCESSING or batch.delivery is None or batch.delivery.token != delivery.token:
         return batch
     return replace(batch, state=advance(batch.id, batch.state, State.FAILED), reason=reason)
+
+
+def clear(batch: Batch) -> Batch:
+    """The batch once somebody has cleared it: failed, to be delivered again."""
+    if batch.state is not State.STOPPED:
+        raise TransitionError(f"{batch} is {batch.state}, and only a stopped batch can be cleared")
+    return move(batch, State.FAILED, batch.reason)
 
 
 def move(batch: Batch, state: State, reason: str | None) -> Batch:

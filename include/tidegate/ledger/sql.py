@@ -9,12 +9,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, Landed, State
 from tidegate.ledger import rows, rules
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
     batches,
+    clearances,
     deliveries,
     files,
     landings,
@@ -26,8 +27,10 @@ from tidegate.ledger.tables import (
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Glance, Loss, Outcome
+from tidegate.ports import Clearance, Glance, Loss, Outcome
 from tidegate.positions import TopicPartition
+
+_COMMITTED = sorted(state.value for state in OFFSETS_COMMITTED)
 
 
 def _utc_now() -> datetime:
@@ -194,9 +197,33 @@ class SqlLedger:
 
     def deliveries(self, batch_id: str) -> int:
         """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
-        query = select(func.count()).select_from(deliveries).where(deliveries.c.batch_id == batch_id)
         with self._database.read() as connection:
-            return connection.scalar(query) or 0
+            return connection.scalar(_deliveries(batch_id)) or 0
+
+    def tries(self, batch_id: str) -> int:
+        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+        cleared = select(func.max(clearances.c.deliveries)).where(clearances.c.batch_id == batch_id)
+        with self._database.read() as connection:
+            started: int = connection.scalar(_deliveries(batch_id)) or 0
+            return started - (connection.scalar(cleared) or 0)
+
+    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            held = _held(connection, batch_id)
+            cleared = rules.clear(held.batch)
+            row = {"batch_id": batch_id, "deliveries": held.deliveries, "cleared_at": clearance.at}
+            connection.execute(insert(clearances).values(row | {"cleared_by": clearance.by, "note": clearance.note}))
+            return self._changed(connection, cleared)
+
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+        """See `tidegate.ports.Ledger`."""
+        of_subscription = select(batches.c.id).where(batches.c.subscription == subscription)
+        query = select(clearances).where(clearances.c.batch_id.in_(of_subscription))
+        newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.deliveries.desc()).limit(limit)
+        with self._database.read() as connection:
+            found = connection.execute(newest)
+            return tuple((row.batch_id, Clearance(row.cleared_by, row.cleared_at, row.note)) for row in found)
 
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
@@ -226,9 +253,8 @@ class SqlLedger:
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
-        is_committed = batches.c.state == State.COMMITTED.value
         of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
-        newest = _newest_first(*of_group, is_committed).limit(1)
+        newest = _newest_first(*of_group, batches.c.state.in_(_COMMITTED)).limit(1)
         noted = select(positions).where(positions.c.subscription == subscription, positions.c.group_id == group)
         with self._database.read() as connection:
             found = rows.read(connection, newest)
@@ -250,6 +276,10 @@ class SqlLedger:
         rows.save(connection, batch, self._now())
         _count_write(connection, batch.subscription)
         return _outcome(connection, batch.id).batch
+
+
+def _deliveries(batch_id: str) -> Select[int]:
+    return select(func.count()).select_from(deliveries).where(deliveries.c.batch_id == batch_id)
 
 
 def _newest_first(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -289,7 +319,7 @@ def _states(connection: Connection, batch: Batch) -> dict[str, State]:
 
 def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     """When positions were last committed: with a batch, or without."""
-    is_committed = (batches.c.subscription == subscription, batches.c.state == State.COMMITTED.value)
+    is_committed = (batches.c.subscription == subscription, batches.c.state.in_(_COMMITTED))
     with_batch: datetime | None = connection.scalar(select(func.max(batches.c.closed_at)).where(*is_committed))
     noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
     without: datetime | None = connection.scalar(noted)

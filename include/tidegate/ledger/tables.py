@@ -168,6 +168,16 @@ files = Table(
     Column("bytes", BigInteger, nullable=False),
 )
 
+clearances = Table(
+    "tidegate_clearances",  # who let a stopped batch be delivered again
+    metadata,
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
+    Column("deliveries", Integer, primary_key=True),  # how many had been started: those no longer count
+    Column("cleared_by", Text, nullable=False),
+    Column("cleared_at", Instant, nullable=False),
+    Column("note", Text, nullable=False),
+)
+
 deliveries = Table(
     "tidegate_deliveries",
     metadata,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Result, StagedFile
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
 
@@ -29,6 +29,8 @@ _REJECTED = "_rejected"
 _MANIFEST = "_manifest.json"
 _FOOTER_READERS = 8
 _NAMED_IN_ERRORS = 5
+_REJECTION = ["topic", "partition", "offset", "reason"]
+_IN_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _WITH_ATOMIC_RENAME: Final = ("file", "hdfs")
 
 
@@ -55,6 +57,16 @@ class ParquetLake:
         _compare(attempt, result.files, written)
         _compare(attempt, result.rejected_files, rejected)
         return Counts(_rows(system, attempt, written), _rows(system, attempt, rejected))
+
+    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
+        """See `tidegate.ports.Lake`; only the columns that say where a record lies and why are read."""
+        system, path = _place(staging)
+        found = _no_rejections()
+        for file in result.rejected_files:
+            with pq.ParquetFile(f"{path}/{result.attempt}/{file.path}", filesystem=system) as rejected:
+                for some in rejected.iter_batches(columns=_REJECTION):
+                    found = pa.concat_tables([found, pa.table(some)]).sort_by(_IN_ORDER).slice(0, most)
+        return tuple(Rejection(**row) for row in found.to_pylist())
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -182,6 +194,11 @@ def _data_files(system: fs.FileSystem, attempt: str) -> dict[str, int]:
     entries = system.get_file_info(fs.FileSelector(attempt, allow_not_found=True, recursive=True))
     named = ((entry.path.removeprefix(f"{attempt}/"), entry) for entry in entries)
     return {name: entry.size for name, entry in named if entry.type == fs.FileType.File and _is_data(name)}
+
+
+def _no_rejections() -> pa.Table:
+    types = (pa.string(), pa.int32(), pa.int64(), pa.string())
+    return pa.schema(list(zip(_REJECTION, types, strict=True))).empty_table()
 
 
 def _is_data(name: str) -> bool:

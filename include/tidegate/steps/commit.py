@@ -4,9 +4,10 @@ import logging
 from dataclasses import dataclass
 from typing import assert_never
 
-from tidegate.batch import Batch, State
+from tidegate.batch import OFFSETS_COMMITTED, Batch, State
 from tidegate.commits.after_processing import Abandon, AfterProcessing, Decision, GoOn, Note
-from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, TidegateError
+from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, StoppedError, TidegateError
+from tidegate.failures.chosen import FAILURE_STRATEGIES
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
 from tidegate.positions import end_epochs, ends
 from tidegate.steps.process import manifest_of
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 _SWEPT_AFTER_A_COMMIT = 20
-_SETTLED = frozenset({State.EMPTY, State.COMMITTED})
+_SETTLED = frozenset({State.EMPTY, *OFFSETS_COMMITTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,11 @@ class Committer:
     def commit(self, batch_id: str) -> Batch | None:
         """Publish and commit the batch, or find that this was done; None if the batch was empty.
 
-        Raises BatchFailedError if it isn't processed, OverrunError if its delivery took too long to be
-        published, StaleError if somebody else moved the group. Nothing is committed then.
+        A batch that failed as often as it may is settled by the failure strategy. Raises BatchFailedError if it
+        isn't processed, OverrunError if its delivery took too long to be published, StaleError if somebody else
+        moved the group, StoppedError if the subscription stands still. Nothing is committed then.
         """
+        self._keep_limit(batch_id)
         batch = self._ready(batch_id)
         if batch.state not in _SETTLED:
             with self.offsets.fence() as fence:
@@ -44,6 +47,8 @@ class Committer:
         if batch.state is State.EMPTY:
             log.info("%s was empty: nothing to commit", batch)
             return None
+        if batch.state is State.IGNORED:
+            log.error("%s is given up, nothing of it is published: %s", batch, batch.reason)
         log.info("%s is committed: %s", batch, ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items()))
         return batch
 
@@ -51,12 +56,15 @@ class Committer:
         """The batch as the ledger has it, if it is settled or can be."""
         batch = self.ledger.batch(batch_id)
         match batch.state:
-            case State.EMPTY | State.COMMITTED | State.PROCESSED | State.PUBLISHED:
+            case State.EMPTY | State.COMMITTED | State.IGNORED | State.PROCESSED | State.PUBLISHED | State.IGNORING:
                 return batch
             case State.LANDED if not batch.landed_records:
                 return batch
             case State.FAILED:
-                raise BatchFailedError(f"{batch} failed in delivery {self.ledger.deliveries(batch.id)}: {batch.reason}")
+                tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
+                raise BatchFailedError(f"{batch} failed in delivery {tries} of {most}: {batch.reason}")
+            case State.STOPPED:
+                raise stopped(batch)
             case State.ABANDONED:
                 raise StaleError(f"{batch} is abandoned: {batch.reason}; the next run plans anew")
             case State.PLANNED | State.LANDED | State.PROCESSING:
@@ -67,6 +75,13 @@ class Committer:
             case _:
                 assert_never(batch.state)
 
+    def _keep_limit(self, batch_id: str) -> None:
+        """A batch whose last delivery failed goes on as the failure strategy says."""
+        batch = self.ledger.batch(batch_id)
+        if batch.state is State.FAILED and self.ledger.tries(batch_id) > self.subscription.max_retries:
+            verdict = FAILURE_STRATEGIES[self.subscription.failure_strategy].at_limit(batch)
+            self.ledger.move(batch_id, verdict.state, verdict.reason)
+
     def _settle(self, batch: Batch, fence: Fence) -> Batch:
         """Compare, publish, compare again, commit; whoever finds it done before only notes it."""
         if self._is_committed(batch, fence):
@@ -74,7 +89,7 @@ class Committer:
         batch = self._ready(batch.id)
         if batch.state in _SETTLED:
             return batch
-        batch = self._publish(batch)
+        batch = self._nothing_of(batch) if batch.state is State.IGNORING else self._publish(batch)
         if self._is_committed(batch, fence):
             return self._note(batch)
         try:
@@ -122,6 +137,12 @@ class Committer:
             raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
         return self.ledger.adopt(batch.id, published)
 
+    def _nothing_of(self, batch: Batch) -> Batch:
+        """See to it that nothing of the batch can be published any more; what was published before is a fact."""
+        self.lake.set_aside(batch.output, batch.id)
+        published = self.lake.published(batch.output, batch.id)
+        return batch if published is None else self.ledger.adopt(batch.id, published)
+
     def _gone(self, batch: Batch, staging: str) -> TidegateError:
         """The staged output is gone: to be delivered again, unless somebody else has just published it."""
         if self.lake.published(batch.output, batch.id) is not None:
@@ -143,7 +164,7 @@ class Committer:
             raise OverrunError(reason)
 
     def _note(self, batch: Batch) -> Batch:
-        batch = self.ledger.move(batch.id, State.COMMITTED)
+        batch = self.ledger.move(batch.id, batch.state.once_committed, batch.reason)
         sweep(
             batch.subscription,
             batch.output,
@@ -153,3 +174,11 @@ class Committer:
             ledger=self.ledger,
         )
         return batch
+
+
+def stopped(batch: Batch) -> StoppedError:
+    """What a run says of a subscription that stands still."""
+    name = batch.subscription
+    return StoppedError(
+        f"{batch} is stopped: {batch.reason}. Mend the job, then `tidegate clear {name}` delivers it again"
+    )

@@ -3,8 +3,9 @@
 import logging
 from dataclasses import replace
 
-from tidegate.batch import Batch, Delivery, State
+from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, State
 from tidegate.errors import BatchFailedError, StaleError, TidegateError
+from tidegate.failures.chosen import FAILURE_STRATEGIES
 from tidegate.manifest import Manifest, audit
 from tidegate.ports import Clock, Lake, Landing, Ledger, Processor, SchemaRegistry
 from tidegate.steps.decoding import decoding_of
@@ -12,7 +13,8 @@ from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.COMMITTED})
+_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.STOPPED, State.IGNORING, *OFFSETS_COMMITTED})
+_FIRST_REJECTED = 3
 
 
 def process(
@@ -39,6 +41,7 @@ def process(
     if batch.state in _PAST_PROCESSING:
         log.info("%s is %s already: nothing to process", batch, batch.state)
         return batch
+    _check_limit(batch, subscription, ledger, clock)
     delivery = ledger.start_delivery(batch_id, clock.now())
     batch = ledger.batch(batch_id)
     if batch.delivery != delivery:
@@ -62,6 +65,23 @@ def process(
         clock.monotonic() - began,
     )
     return batch
+
+
+def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, clock: Clock) -> None:
+    """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
+
+    Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery may still be under way.
+    """
+    tries = ledger.tries(batch.id)
+    if tries <= subscription.max_retries:
+        return
+    reason = f"{batch}: {tries} deliveries were started, which is max-retries ({subscription.max_retries}) and one"
+    if batch.state is State.PROCESSING and batch.delivery is not None:
+        age = (clock.now() - ledger.delivery_started(batch.id, batch.delivery.token)).total_seconds() * 1000
+        if age <= subscription.consumer.max_poll_interval_ms:
+            raise BatchFailedError(f"{reason}, and the last one may still be under way; the next run finds out")
+        ledger.failed(batch.id, batch.delivery, f"{reason}; the last one ended without a word")
+    raise BatchFailedError(f"{reason}; commit settles the batch by failure-strategy: {subscription.failure_strategy}")
 
 
 def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) -> Manifest:
@@ -95,4 +115,6 @@ def _deliver(
     result = results[0]
     counts = lake.count(manifest.staging, result)
     audit(manifest, result, counts)
+    first = lake.rejections(manifest.staging, result, _FIRST_REJECTED) if counts.rejected else ()
+    FAILURE_STRATEGIES[subscription.failure_strategy].judge(manifest.batch, counts.rejected, first)
     return ledger.processed(manifest.batch.id, manifest.delivery, result, counts)

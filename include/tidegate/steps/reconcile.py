@@ -7,6 +7,7 @@ from tidegate.batch import Batch, State
 from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
+from tidegate.steps.commit import stopped
 from tidegate.steps.loss import Lost, lost_positions
 from tidegate.steps.standing import of_partitions, refuse_loss
 from tidegate.subscription import Subscription
@@ -37,7 +38,7 @@ class Reconciler:
                 return self._go_on(batch)
             case Note():
                 log.info("%s was committed, which the ledger didn't know: it is noted", batch)
-                self.ledger.move(batch.id, State.COMMITTED)
+                self.ledger.move(batch.id, batch.state.once_committed, batch.reason)
             case Abandon(reason):
                 self._abandon(batch, reason)
         return None
@@ -54,7 +55,9 @@ class Reconciler:
             refuse_loss(self.subscription, lost)
             self._abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
             return None
-        log.info("%s is open (%s): it is delivered again", batch, batch.state)
+        if batch.state is State.STOPPED:
+            raise stopped(batch)
+        log.info("%s is open (%s): the run goes on with it", batch, batch.state)
         return batch
 
     def _still_there(self, batch: Batch) -> Batch | None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from tidegate.errors import BatchFailedError, StaleError
-from tidegate.manifest import Counts, Manifest, Published, Result
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class StagedAttempt:
     result: Result | None
     counts: Counts
     problem: str | None = None
+    rejections: tuple[Rejection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class MemoryLake:
         if staged is None or problem:
             raise BatchFailedError(f"the files below {staging} aren't those that their result names: {problem}")
         return staged.counts
+
+    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
+        """See `tidegate.ports.Lake`."""
+        found = self.staged[staging][result.attempt].rejections
+        return tuple(sorted(found, key=lambda one: (one.topic, one.partition, one.offset))[:most])
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, Landed, State
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Glance, Loss, Outcome
+from tidegate.ports import Clearance, Glance, Loss, Outcome
 from tidegate.positions import TopicPartition
 
 
@@ -25,6 +25,7 @@ class _Entry:
     reports: Mapping[int, Landed] = field(default_factory=dict)
     started: tuple[tuple[Delivery, datetime], ...] = ()
     earlier: tuple[tuple[Delivery, datetime], ...] = ()
+    cleared: tuple[tuple[int, Clearance], ...] = ()
 
 
 def _utc_now() -> datetime:
@@ -96,8 +97,10 @@ class MemoryLedger:
             rules.check_room(batch, version, self._version(batch.subscription), others)
             before = self._entries.pop(batch.id, None)
             earlier = before.earlier + before.started if before else ()
+            cleared = before.cleared if before else ()
             self._writes[batch.subscription] += 1
-            self._entries[batch.id] = _Entry(batch, self._writes[batch.subscription], self._now(), earlier=earlier)
+            number = self._writes[batch.subscription]
+            self._entries[batch.id] = _Entry(batch, number, self._now(), earlier=earlier, cleared=cleared)
             return batch if published is None else self.adopt(batch.id, published)
 
     def batch(self, batch_id: str) -> Batch:
@@ -163,6 +166,23 @@ class MemoryLedger:
         entry = self._entries.get(batch_id)
         return len(entry.earlier + entry.started) if entry else 0
 
+    def tries(self, batch_id: str) -> int:
+        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+        entry = self._entries.get(batch_id)
+        return self.deliveries(batch_id) - max((number for number, _ in entry.cleared), default=0) if entry else 0
+
+    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            cleared = (*entry.cleared, (self.deliveries(batch_id), clearance))
+            return self._changed(replace(entry, cleared=cleared), rules.clear(entry.batch))
+
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+        """See `tidegate.ports.Ledger`."""
+        found = [(e.batch.id, clearance) for e in self._of(subscription) for _, clearance in reversed(e.cleared)]
+        return tuple(sorted(found, key=lambda one: one[1].at, reverse=True)[:limit])
+
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         entry = self._entries.get(batch_id)
@@ -187,7 +207,7 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             of_group = [e for e in self._of(subscription) if e.batch.group == group]
-            newest = next((e for e in of_group if e.batch.state is State.COMMITTED), None)
+            newest = next((e for e in of_group if e.batch.state in OFFSETS_COMMITTED), None)
             noted = {tp: (offset, version) for tp, (offset, version, _) in self._positions[subscription, group].items()}
             if newest is None:
                 return rules.last_ends((), 0, noted)
@@ -197,7 +217,7 @@ class MemoryLedger:
         return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
 
     def _last_commit(self, subscription: str) -> datetime | None:
-        committed = [e.closed_at for e in self._of(subscription) if e.batch.state is State.COMMITTED]
+        committed = [e.closed_at for e in self._of(subscription) if e.batch.state in OFFSETS_COMMITTED]
         of_subscription = [noted for (name, _), noted in self._positions.items() if name == subscription]
         noted = [at for positions in of_subscription for _, _, at in positions.values()]
         return max((at for at in (*committed, *noted) if at is not None), default=None)

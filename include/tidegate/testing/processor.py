@@ -2,10 +2,11 @@
 
 import uuid
 from collections.abc import Callable
+from itertools import islice
 from typing import Protocol
 
 from tidegate.errors import BatchFailedError, OverrunError
-from tidegate.manifest import Counts, Manifest, Result
+from tidegate.manifest import Counts, Manifest, Rejection, Result
 from tidegate.ports import Clock
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake, StagedAttempt
@@ -70,5 +71,7 @@ class MemoryProcessor:
             rejected_files=(),
         )
         written = manifest.records - self.rejected - self.filtered - self.lost
-        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected))
+        first = ((r.topic, r.partition, offset) for r in manifest.batch.ranges for offset in range(r.start, r.end))
+        rejections = tuple(Rejection(*at, "rejected") for at in islice(first, self.rejected))
+        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected), rejections=rejections)
         self._lake.stage(manifest.staging, attempt, staged)

@@ -40,6 +40,7 @@ consumer:
   fetch.max.wait.ms: 50
 poll-timeout.ms: 3000
 commit-timeout.ms: 10000
+max-retries: 100000
 processing:
   output: lake
 """

@@ -91,6 +91,7 @@ class _Moods:
     crash: float
     lost: float
     sleep: float
+    outlive: float
     left: dict[str, int] = field(default_factory=dict)
 
 
@@ -117,6 +118,7 @@ class _Scheduler:
             crash=rng.choice([0.003, 0.02]),
             lost=rng.choice([0.003, 0.02]),
             sleep=rng.choice([0.0, 0.01]),
+            outlive=rng.choice([0.0, 0.1, 0.4]),
             left={
                 "crashes": rng.randint(0, dangers.crashes),
                 "lost": rng.randint(0, dangers.lost),
@@ -174,6 +176,8 @@ class _Scheduler:
     def _order(self, runner: Runner) -> Order:
         if runner.following is None:
             return Order.GO
+        if runner.following.port == "processor" and self._rng.random() < self._moods.outlive:
+            return Order.OUTLIVE
         orders = list(mishaps(runner.following))
         if not self._fencing and str(runner.following) == "fence.commit":
             orders += [Order.PARTLY] * 3

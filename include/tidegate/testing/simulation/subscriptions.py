@@ -17,6 +17,7 @@ consumer:
 poll-timeout.ms: 200
 commit-timeout.ms: 50
 on-data-loss: fail
+max-retries: 1000
 processing:
   connection: spark_default
   output: data/lake/orders

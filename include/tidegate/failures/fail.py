@@ -1,0 +1,26 @@
+"""The default strategy: the subscription stands still until a person clears it."""
+
+from tidegate.batch import Batch, State
+from tidegate.errors import BatchFailedError
+from tidegate.failures.verdict import Verdict
+from tidegate.manifest import Rejection
+
+
+class Fail:
+    """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
+
+    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
+        """Raises BatchFailedError for a delivery that rejected records: as a message that is nacked, it failed."""
+        if rejected:
+            said = "; ".join(map(str, first))
+            raise BatchFailedError(
+                f"{batch}: the job rejected {rejected} of {batch.landed_records} records ({said}); mend the job or set "
+                "failure-strategy: ignore to leave such records in _rejected beside the output"
+            )
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """Stop."""
+        return Verdict(
+            State.STOPPED,
+            f"{batch}: processing halted because the retry limit was reached: {batch.reason}",
+        )

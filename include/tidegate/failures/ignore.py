@@ -1,0 +1,16 @@
+"""The batch is given up: its offsets are committed, and of it nothing is published."""
+
+from tidegate.batch import Batch, State
+from tidegate.failures.verdict import Verdict
+from tidegate.manifest import Rejection
+
+
+class Ignore:
+    """SmallRye's `ignore`, Queue-Over-Http's `resolved after the last retry`: logged, committed, gone on."""
+
+    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
+        """Whatever the job rejected is fine: it lies in `_rejected` with its reasons, and is counted."""
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """Give the batch up."""
+        return Verdict(State.IGNORING, f"given up after the last retry: {batch.reason}")

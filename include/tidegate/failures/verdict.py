@@ -1,0 +1,27 @@
+"""What a failure strategy is asked, and what it answers."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.batch import Batch, State
+from tidegate.manifest import Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The state that a batch goes to which failed as often as it may, and why."""
+
+    state: State
+    reason: str
+
+
+class FailureStrategy(Protocol):
+    """What becomes of records and batches that can't be processed."""
+
+    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
+        """Raises BatchFailedError if a delivery that rejected so many records has failed by that; has some of them."""
+        ...
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """What becomes of a batch whose last delivery failed."""
+        ...

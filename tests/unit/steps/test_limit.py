@@ -1,0 +1,175 @@
+"""A batch that fails is delivered `max-retries` times more, and then goes the way of the failure strategy."""
+
+from typing import Any
+
+import pytest
+from world import World, deliver, planned
+
+from tidegate.batch import State
+from tidegate.errors import BatchFailedError, StaleError, StoppedError, TidegateError
+from tidegate.pipeline import Pipeline
+from tidegate.positions import TopicPartition
+
+P0 = TopicPartition("orders", 0)
+
+
+def failing(world: World, times: int, **definition: Any) -> Pipeline:
+    """Runs that fail so often, each with its commit, as a DAG has it; the last commit is left out."""
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=2, **definition)
+    for number in range(times):
+        batch = planned(pipeline)
+        assert batch is not None
+        world.processor.failures.append("no memory")
+        with pytest.raises(BatchFailedError, match="no memory"):
+            pipeline.process(batch.id)
+        if number < times - 1:
+            with pytest.raises(BatchFailedError, match=f"failed in delivery {number + 1} of 3"):
+                pipeline.commit(batch.id)
+    return pipeline
+
+
+def open_id(world: World) -> str:
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    return batch.id
+
+
+def test_after_the_last_retry_the_subscription_stops_and_says_where() -> None:
+    world = World()
+    pipeline = failing(world, 3)
+    with pytest.raises(StoppedError, match=r"group orders-lake.*retry limit.*no memory.*`tidegate clear orders`"):
+        pipeline.commit(open_id(world))
+    assert (world.ledger.deliveries(open_id(world)), world.committed()) == (3, 0)
+
+
+def test_later_runs_refuse_until_it_is_cleared_and_then_deliver_the_same_batch() -> None:
+    world = World()
+    pipeline = failing(world, 3)
+    batch_id = open_id(world)
+    for step in (pipeline.commit, pipeline.commit, lambda _: pipeline.plan()):
+        with pytest.raises(StoppedError):
+            step(batch_id)
+    pipeline.clear("ada", "more memory")
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert (batch.id, batch.state, world.committed()) == (batch_id, State.COMMITTED, 5)
+    ((cleared, clearance),) = world.ledger.clearances("orders", 5)
+    assert (cleared, clearance.by, clearance.note) == (batch_id, "ada", "more memory")
+
+
+def test_a_cleared_batch_has_all_its_retries_again() -> None:
+    world = World()
+    pipeline = failing(world, 3)
+    with pytest.raises(StoppedError):
+        pipeline.commit(open_id(world))
+    pipeline.clear("ada", "")
+    for _ in range(2):
+        world.processor.failures.append("again")
+        with pytest.raises(BatchFailedError):
+            deliver(pipeline)
+    assert deliver(pipeline) is not None
+
+
+def test_only_what_is_stopped_can_be_cleared() -> None:
+    world = World()
+    pipeline = failing(world, 1)
+    with pytest.raises(StaleError, match="is failed; nothing was cleared"):
+        pipeline.clear("ada", "")
+    deliver(pipeline)
+    with pytest.raises(StaleError, match="no batch is open"):
+        pipeline.clear("ada", "")
+
+
+def test_whoever_resets_the_group_past_a_stopped_batch_goes_on_without_it() -> None:
+    world = World()
+    pipeline = failing(world, 3)
+    with pytest.raises(StoppedError):
+        pipeline.commit(open_id(world))
+    world.offsets.reset({P0: 5})
+    world.produce(2)
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert [(r.start, r.end) for r in batch.ranges] == [(5, 7)]
+
+
+def test_ignore_gives_the_batch_up_and_goes_on_behind_it() -> None:
+    world = World()
+    pipeline = failing(world, 3, failure_strategy="ignore")
+    batch = pipeline.commit(open_id(world))
+    assert batch is not None
+    assert (batch.state, world.committed(), world.published()) == (State.IGNORED, 5, [])
+    assert "no memory" in (batch.reason or "")
+    world.produce(2)
+    assert deliver(pipeline) is not None
+    assert (world.committed(), world.published()) == (7, [(5, 7)])
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_giving_up_is_finished_by_the_next_run(carried_out: bool) -> None:
+    world = World()
+    pipeline = failing(world, 3, failure_strategy="ignore")
+    batch_id = open_id(world)
+    world.offsets.lose_answer(carried_out=carried_out)
+    with pytest.raises(TidegateError):
+        pipeline.commit(batch_id)
+    assert world.ledger.batch(batch_id).state is State.IGNORING
+    deliver(pipeline)
+    assert (world.ledger.batch(batch_id).state, world.committed(), world.published()) == (State.IGNORED, 5, [])
+    assert len(world.processor.delivered) == 3
+
+
+def test_a_late_driver_of_a_batch_that_was_given_up_publishes_nothing() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0, failure_strategy="ignore")
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.seconds = 1000
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    pipeline.commit(batch.id)
+    world.processor.finish_late()
+    assert pipeline.commit(batch.id) is not None
+    assert (world.published(), world.committed()) == ([], 5)
+
+
+def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no_more() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=1)
+    batch = planned(pipeline)
+    assert batch is not None
+    for _ in range(2):
+        world.ledger.start_delivery(batch.id, world.clock.now())
+    with pytest.raises(BatchFailedError, match="may still be under way"):
+        pipeline.process(batch.id)
+    with pytest.raises(BatchFailedError, match="processing"):
+        pipeline.commit(batch.id)
+    world.clock.wait(301)
+    with pytest.raises(BatchFailedError, match=r"2 deliveries were started.*failure-strategy: fail"):
+        pipeline.process(batch.id)
+    with pytest.raises(StoppedError, match="ended without a word"):
+        pipeline.commit(batch.id)
+    assert world.ledger.deliveries(batch.id) == 2
+
+
+def test_rejected_records_fail_the_delivery_and_are_named() -> None:
+    world = World()
+    world.produce(5)
+    world.processor.rejected = 4
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError, match=r"rejected 4 of 5 records \(orders-0 at 0: rejected; orders-0 at 1"):
+        pipeline.process(batch.id)
+    assert (world.committed(), world.published()) == (0, [])
+
+
+def test_ignore_leaves_rejected_records_beside_the_output() -> None:
+    world = World()
+    world.produce(5)
+    world.processor.rejected = 4
+    batch = deliver(world.pipeline(failure_strategy="ignore"))
+    assert batch is not None
+    assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 1, 4, 5)
