@@ -56,7 +56,7 @@ TOP: Mapping[str, Key] = {
         "after-processing",
     ),
     "failure-strategy": Key(
-        Choice(("fail",), later=("ignore", "dead-letter-queue", "delayed-retry-topic", "ask")), "fail"
+        Choice(("fail", "ignore"), later=("dead-letter-queue", "delayed-retry-topic", "ask")), "fail"
     ),
     "commit-fence": Key(Choice(("transactional", "none")), "transactional"),
     "on-data-loss": Key(Choice(("fail", "reset")), "fail"),

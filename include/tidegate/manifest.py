@@ -161,6 +161,14 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejections:
+    """How many records the job itself rejected, and the first of them; an undecodable one isn't its doing."""
+
+    number: int
+    first: tuple[Rejection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Rows as the engine counted them in the Parquet footers of an attempt."""
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Result
+from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.subscription import TopicSelection
 
@@ -170,8 +170,11 @@ class Lake(Protocol):
         """
         ...
 
-    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
-        """The first of the records that an attempt rejected, in order of partition and offset, so many at most."""
+    def rejections(self, staging: str, result: Result, most: int) -> Rejections:
+        """What an attempt rejected, with its first records in order of topic, partition and offset, so many at most.
+
+        Records that couldn't be decoded are left out: `fail-on-deserialization-failure` has said what becomes of them.
+        """
         ...
 
     def has_attempt(self, staging: str, attempt: str) -> bool:

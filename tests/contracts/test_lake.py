@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from tidegate.batch import Batch, Delivery, LandedFile
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Result, StagedFile
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.rename import TakenError, rename_folder
 from tidegate.ports import Lake
@@ -120,15 +120,25 @@ def write(folder: Path, name: str, rows: int) -> StagedFile:
     return StagedFile(name, path.stat().st_size)
 
 
+HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+REJECTED = pa.schema(
+    {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string(), "headers": HEADERS}
+)
+
+
+def headers(number: int) -> list[dict[str, Any]] | None:
+    """None, none, one or two: all that a record of one's own may bring."""
+    return [None, [], [{"key": "source", "value": b"x"}], [{"key": "a", "value": None}] * 2][number % 4]
+
+
 def reject(folder: Path, part: int, rejected: int) -> StagedFile:
     """Every other rejected record, so that their order isn't that of the files."""
     path = folder / f"_rejected/part-{part}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     offsets = list(range(part, rejected, 2))
-    columns = {"topic": "t", "partition": 0, "offset": 0, "reason": ""}
-    rows = [columns | {"offset": offset, "reason": f"bad {offset}"} for offset in offsets]
-    types = pa.schema({"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string()})
-    pq.write_table(pa.Table.from_pylist(rows, types), path)
+    place: dict[str, Any] = {"topic": "t", "partition": 0}
+    rows = [place | {"offset": offset, "reason": f"bad {offset}", "headers": headers(offset)} for offset in offsets]
+    pq.write_table(pa.Table.from_pylist(rows, REJECTED), path)
     return StagedFile(f"_rejected/{path.name}", path.stat().st_size)
 
 
@@ -171,6 +181,19 @@ def lake(bench: Bench) -> Lake:
 # Staged deliveries
 
 
+def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: ParquetBench) -> None:
+    manifest = manifest_of(parquet.output)
+    path = path_of(manifest.staging) / "a1" / "_rejected/part-0.parquet"
+    path.parent.mkdir(parents=True)
+    undecodable = [{"key": "source", "value": None}, {"key": "deserialization-failure-dlq", "value": b"true"}]
+    place = {"topic": "t", "partition": 0, "reason": "bad"}
+    rows = [place | {"offset": n, "headers": found} for n, found in enumerate([undecodable, None, undecodable, []])]
+    pq.write_table(pa.Table.from_pylist(rows, REJECTED), path)
+    result = result_of(manifest, "a1", rejected_files=(StagedFile("_rejected/part-0.parquet", path.stat().st_size),))
+    found = parquet.lake.rejections(manifest.staging, result, 5)
+    assert (found.number, [one.offset for one in found.first]) == (2, [1, 3])
+
+
 def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     assert lake.results(manifest.staging) == ()
@@ -191,13 +214,13 @@ def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> 
     assert not lake.has_attempt(manifest.staging, "a1")
 
 
-def test_the_first_rejected_records_are_told_in_order(bench: Bench, lake: Lake) -> None:
+def test_the_records_that_the_job_rejected_are_counted_and_the_first_are_told(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     result = bench.stage(manifest, "a1", rejected=5)
-    assert lake.count(manifest.staging, result).rejected == 5
-    first = lake.rejections(manifest.staging, result, 3)
-    assert list(map(str, first)) == ["t-0 at 0: bad 0", "t-0 at 1: bad 1", "t-0 at 2: bad 2"]
-    assert lake.rejections(manifest.staging, bench.stage(manifest, "a2"), 3) == ()
+    found = lake.rejections(manifest.staging, result, 3)
+    assert found.number == 5
+    assert list(map(str, found.first)) == ["t-0 at 0: bad 0", "t-0 at 1: bad 1", "t-0 at 2: bad 2"]
+    assert lake.rejections(manifest.staging, bench.stage(manifest, "a2"), 3) == Rejections(0)
 
 
 def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: Lake) -> None:

@@ -25,7 +25,7 @@ from definition_files import LEAST, told
         ("commit-strategy: throttled", "commit-strategy", "not-available"),
         ("commit-strategy: on-receipt", "commit-strategy", "not-available"),
         ("commit-strategy: sometimes", "commit-strategy", "allowed"),
-        ("failure-strategy: ignore", "failure-strategy", "not-available"),
+        ("failure-strategy: dead-letter-queue", "failure-strategy", "not-available"),
         ("failure-strategy: ask", "failure-strategy", "not-available"),
         ("commit-fence: kerberos", "commit-fence", "allowed"),
         ("landing-engine: rust", "landing-engine", "allowed"),

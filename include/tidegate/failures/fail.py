@@ -3,19 +3,19 @@
 from tidegate.batch import Batch, State
 from tidegate.errors import BatchFailedError
 from tidegate.failures.verdict import Verdict
-from tidegate.manifest import Rejection
+from tidegate.manifest import Rejections
 
 
 class Fail:
     """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
 
-    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Raises BatchFailedError for a delivery that rejected records: as a message that is nacked, it failed."""
-        if rejected:
-            said = "; ".join(map(str, first))
+        if rejections.number:
+            said = "; ".join(map(str, rejections.first))
             raise BatchFailedError(
-                f"{batch}: the job rejected {rejected} of {batch.landed_records} records ({said}); mend the job or set "
-                "failure-strategy: ignore to leave such records in _rejected beside the output"
+                f"{batch}: the job rejected {rejections.number} of {batch.landed_records} records ({said}); mend the "
+                "job, or set failure-strategy: ignore to leave such records in _rejected beside the output"
             )
 
     def at_limit(self, batch: Batch) -> Verdict:

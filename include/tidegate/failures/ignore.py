@@ -2,13 +2,13 @@
 
 from tidegate.batch import Batch, State
 from tidegate.failures.verdict import Verdict
-from tidegate.manifest import Rejection
+from tidegate.manifest import Rejections
 
 
 class Ignore:
     """SmallRye's `ignore`, Queue-Over-Http's `resolved after the last retry`: logged, committed, gone on."""
 
-    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Whatever the job rejected is fine: it lies in `_rejected` with its reasons, and is counted."""
 
     def at_limit(self, batch: Batch) -> Verdict:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.batch import Batch, State
-from tidegate.manifest import Rejection
+from tidegate.manifest import Rejections
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Verdict:
 class FailureStrategy(Protocol):
     """What becomes of records and batches that can't be processed."""
 
-    def judge(self, batch: Batch, rejected: int, first: tuple[Rejection, ...]) -> None:
-        """Raises BatchFailedError if a delivery that rejected so many records has failed by that; has some of them."""
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Raises BatchFailedError if a delivery has failed by rejecting these records."""
         ...
 
     def at_limit(self, batch: Batch) -> Verdict:

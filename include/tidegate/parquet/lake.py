@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Result, StagedFile
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
 
@@ -29,6 +31,7 @@ _REJECTED = "_rejected"
 _MANIFEST = "_manifest.json"
 _FOOTER_READERS = 8
 _NAMED_IN_ERRORS = 5
+_UNDECODABLE = "deserialization-failure-dlq"
 _REJECTION = ["topic", "partition", "offset", "reason"]
 _IN_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _WITH_ATOMIC_RENAME: Final = ("file", "hdfs")
@@ -58,15 +61,17 @@ class ParquetLake:
         _compare(attempt, result.rejected_files, rejected)
         return Counts(_rows(system, attempt, written), _rows(system, attempt, rejected))
 
-    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
-        """See `tidegate.ports.Lake`; only the columns that say where a record lies and why are read."""
+    def rejections(self, staging: str, result: Result, most: int) -> Rejections:
+        """See `tidegate.ports.Lake`; keys and values aren't read."""
         system, path = _place(staging)
-        found = _no_rejections()
+        number, first = 0, _no_rejections()
         for file in result.rejected_files:
             with pq.ParquetFile(f"{path}/{result.attempt}/{file.path}", filesystem=system) as rejected:
-                for some in rejected.iter_batches(columns=_REJECTION):
-                    found = pa.concat_tables([found, pa.table(some)]).sort_by(_IN_ORDER).slice(0, most)
-        return tuple(Rejection(**row) for row in found.to_pylist())
+                for some in rejected.iter_batches(columns=[*_REJECTION, "headers"]):
+                    by_the_job = some.filter(_could_be_decoded(some["headers"])).select(_REJECTION)
+                    number += by_the_job.num_rows
+                    first = pa.concat_tables([first, pa.table(by_the_job)]).sort_by(_IN_ORDER).slice(0, most)
+        return Rejections(number, tuple(Rejection(**row) for row in first.to_pylist()))
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -199,6 +204,14 @@ def _data_files(system: fs.FileSystem, attempt: str) -> dict[str, int]:
 def _no_rejections() -> pa.Table:
     types = (pa.string(), pa.int32(), pa.int64(), pa.string())
     return pa.schema(list(zip(_REJECTION, types, strict=True))).empty_table()
+
+
+def _could_be_decoded(headers: pa.ListArray) -> pa.BooleanArray:
+    """Whether each record is without the header that the job gives to those that it can't decode."""
+    is_flag = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), _UNDECODABLE)
+    could_be = np.ones(len(headers), dtype=bool)
+    could_be[pc.list_parent_indices(headers).filter(is_flag).to_numpy()] = False
+    return pa.array(could_be)
 
 
 def _is_data(name: str) -> bool:

@@ -115,6 +115,7 @@ def _deliver(
     result = results[0]
     counts = lake.count(manifest.staging, result)
     audit(manifest, result, counts)
-    first = lake.rejections(manifest.staging, result, _FIRST_REJECTED) if counts.rejected else ()
-    FAILURE_STRATEGIES[subscription.failure_strategy].judge(manifest.batch, counts.rejected, first)
+    if counts.rejected:
+        rejections = lake.rejections(manifest.staging, result, _FIRST_REJECTED)
+        FAILURE_STRATEGIES[subscription.failure_strategy].judge(manifest.batch, rejections)
     return ledger.processed(manifest.batch.id, manifest.delivery, result, counts)

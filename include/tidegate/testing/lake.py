@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from tidegate.errors import BatchFailedError, StaleError
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Result
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class MemoryLake:
             raise BatchFailedError(f"the files below {staging} aren't those that their result names: {problem}")
         return staged.counts
 
-    def rejections(self, staging: str, result: Result, most: int) -> tuple[Rejection, ...]:
+    def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`."""
         found = self.staged[staging][result.attempt].rejections
-        return tuple(sorted(found, key=lambda one: (one.topic, one.partition, one.offset))[:most])
+        return Rejections(len(found), tuple(sorted(found, key=lambda o: (o.topic, o.partition, o.offset))[:most]))
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
