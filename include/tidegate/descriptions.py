@@ -58,7 +58,12 @@ _TOP: Mapping[str, Description] = {
         "Airflow", "After how long Airflow stops a task, whatever it does. Rule R7 says how short it may be."
     ),
     "commit-strategy": Description("SmallRye", "When offsets may be committed."),
-    "failure-strategy": Description("SmallRye", "What becomes of a batch whose deliveries have all failed."),
+    "failure-strategy": Description(
+        "SmallRye",
+        "What becomes of a batch whose deliveries have all failed. fail: the subscription stands still until "
+        "`tidegate clear` lets it go on; a record that the job rejects fails its delivery. ignore: the offsets are "
+        "committed and nothing of the batch is published; rejected records lie in _rejected beside the output.",
+    ),
     "commit-fence": Description(
         "Tidegate",
         "What keeps a stale worker from moving offsets: a transactional producer of the group's own, or, for clusters "

@@ -170,6 +170,7 @@ def stage(
             topics=TopicNames((name,)),
             poll_timeout_ms=10_000,
             processing=Processing(f"lake/{name}", "warm", f"held_transforms:{transform}", ()),
+            failure_strategy="ignore",
             consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
         )
         connections = MemoryConnections(

@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Sequence
 
 import pytest
+from decoding import decode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decoding import decode
 from deserializers.step import Decoder, DeserializationError
 
 pytestmark = pytest.mark.spark

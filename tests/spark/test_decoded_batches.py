@@ -212,6 +212,7 @@ def test_from_the_broker_to_the_lake_with_a_registry(broker, topic, connect, reg
             processing=Processing(f"lake/{name}", "spark_default", "user_transforms:large_orders", ()),
             consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
             deserialization=how,
+            failure_strategy="ignore",
         )
         settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
         with open_pipeline(definition, settings, connections) as pipeline:

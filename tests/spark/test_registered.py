@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from avro_values import framed, number, text
+from decoding import decode, landed
 from orders_proto import base64_of, common, message_class, shop
 
-from decoding import decode, landed
 from deserializers.decode import Deserialization, decoded
 from deserializers.step import Decoder, Framing
 from tidegate.inlining import inlined_avro

@@ -30,9 +30,9 @@ def process(
 ) -> Batch | None:
     """Deliver a batch to the Spark job, unless a delivery of it was processed before; None without records.
 
-    Raises BatchFailedError when the job fails or its result doesn't account for every landed record,
-    UnavailableError when schemas of its records can't be had, OverrunError after
-    `consumer.max.poll.interval.ms`; the ledger has the failed delivery then.
+    Raises BatchFailedError when the job fails, its result doesn't account for every landed record or the failure
+    strategy lets it reject none, OverrunError after `consumer.max.poll.interval.ms`; the ledger has the failed
+    delivery then. Raises UnavailableError, without a delivery, when schemas of its records can't be had.
     """
     batch = ledger.batch(batch_id)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
@@ -42,15 +42,15 @@ def process(
         log.info("%s is %s already: nothing to process", batch, batch.state)
         return batch
     _check_limit(batch, subscription, ledger, clock)
+    # asked before the delivery begins, so that a registry that is away costs none
+    decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
     delivery = ledger.start_delivery(batch_id, clock.now())
     batch = ledger.batch(batch_id)
     if batch.delivery != delivery:
         raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
-    manifest = manifest_of(batch, delivery, subscription)
+    manifest = replace(manifest_of(batch, delivery, subscription), decoding=decoding)
     began = clock.monotonic()
     try:
-        decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
-        manifest = replace(manifest, decoding=decoding)
         batch = _deliver(manifest, subscription, landing=landing, lake=lake, ledger=ledger, processor=processor)
     except TidegateError as error:
         ledger.failed(batch_id, delivery, str(error))
