@@ -88,7 +88,7 @@ WRONG = [
     "connection: ''",
     "on-data-loss: skip",
     "commit-strategy: throttled",
-    "failure-strategy: ignore",
+    "failure-strategy: dead-letter-queue",
     "dead-letter-queue.topic: dead",
     "auto.commit.interval.ms: 1",
     "fail-on-deserialization-failure: 'no'",
