@@ -75,7 +75,8 @@ _LATE = {None, "StaleError", "TransitionError", "UnavailableError"}
 _READS = frozenset(
     {
         *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
-        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files"),
+        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files", "ledger.tries"),
+        *("lake.rejections", "landing.framings"),
         *("offsets.committed", "fence.committed", "lake.published", "lake.has_attempt", "lake.results", "lake.count"),
         *("lake.staged_batches", "landing.data_files", "writer.files", "clock.now", "clock.monotonic", "clock.wait"),
     }
