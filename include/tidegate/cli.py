@@ -231,6 +231,8 @@ def _print_status(status: dict[str, Any]) -> None:
         reason = status["open"]["reason"]
         said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}"
         out.print(said + (f": {reason}" if reason else ""), style="yellow", markup=False)
+        if status["open"]["state"] == "stopped":
+            out.print(f"  `tidegate clear {status['subscription']}` has it delivered again", markup=False)
     if status["batches"]:
         out.print(
             _table(status["batches"], "batch_id", "state", "deliveries", "records", "rows", "rejected", "seconds")

@@ -1,4 +1,4 @@
-"""`tidegate check` on the command line: what it prints, and what it ends with."""
+"""The command line: what it prints, and what it ends with."""
 
 import json
 import os
@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from definition_files import FLIGHTS, LEAST
+from ledger_batches import processing
 from typer.testing import CliRunner, Result
 
+from tidegate.batch import State
 from tidegate.cli import app
+from tidegate.ledger.sql import SqlLedger
 from tidegate.settings import PROJECT
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
@@ -124,3 +127,32 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # the other end is closed
         return b""
+
+
+@pytest.fixture
+def stopped(tmp_path, monkeypatch) -> SqlLedger:
+    """A ledger in which the subscription `flights` is stopped."""
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    monkeypatch.setenv("TIDEGATE_LEDGER", url)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka://127.0.0.1:1")
+    ledger = SqlLedger(url)
+    batch_id, _ = processing(ledger)
+    ledger.move(batch_id, State.FAILED, "no memory")
+    ledger.move(batch_id, State.STOPPED, "no memory")
+    return ledger
+
+
+def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
+    done = CliRunner().invoke(app, ["clear", "flights", "--note", "more memory"])
+    batch = stopped.look("flights").open
+    assert (done.exit_code, done.output) == (0, f"{batch} is cleared: the next run delivers it again\n")
+    assert batch.state is State.FAILED
+    ((_, clearance),) = stopped.clearances("flights", 5)
+    assert (clearance.note, bool(clearance.by)) == ("more memory", True)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_what_is_not_stopped_is_not_cleared():
+    CliRunner().invoke(app, ["clear", "flights"])
+    again = CliRunner().invoke(app, ["clear", "flights"])
+    assert "is failed; nothing was cleared" in str(again.exception)
