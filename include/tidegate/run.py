@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, TidegateError, UnavailableError
+from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
 
@@ -51,7 +51,7 @@ class Run:
 
 
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
-    """Plan, land, process and commit one batch; an error of a step ends the run and stands in it."""
+    """Plan, land, process and commit one batch; an error of plan, land or commit ends the run and stands in it."""
     subscription = pipeline.subscription
     run = Run(subscription.name, subscription.consumer.group_id)
     try:
@@ -74,10 +74,22 @@ def _steps(pipeline: Pipeline, run: Run, said: Callable[[str], None]) -> None:
     with _step("land", run, said):
         for member in plan.members:
             pipeline.land(plan.batch.id, member)
-    with _step("process", run, said):
-        pipeline.process(plan.batch.id)
-    with _step("commit", run, said):
-        pipeline.commit(plan.batch.id)
+    _settle(pipeline, plan.batch.id, run, said)
+
+
+def _settle(pipeline: Pipeline, batch_id: str, run: Run, said: Callable[[str], None]) -> None:
+    """Process and commit; whatever became of the delivery, commit has the last word: the limit is its to keep."""
+    failed: BatchFailedError | None = None
+    try:
+        with _step("process", run, said):
+            pipeline.process(batch_id)
+    except BatchFailedError as error:
+        failed = error
+    try:
+        with _step("commit", run, said):
+            pipeline.commit(batch_id)
+    except BatchFailedError as error:
+        raise failed or error from None
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from tidegate.errors import BatchFailedError
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 
+_NAMED = 5  # ranges
+
 
 class Fail:
     """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
@@ -19,8 +21,9 @@ class Fail:
             )
 
     def at_limit(self, batch: Batch) -> Verdict:
-        """Stop."""
+        """Stop, and say where."""
+        taken = [r for r in batch.ranges if not r.is_empty]
+        where = ", ".join(map(str, taken[:_NAMED])) + (f" and {len(taken) - _NAMED} more" if taken[_NAMED:] else "")
         return Verdict(
-            State.STOPPED,
-            f"{batch}: processing halted because the retry limit was reached: {batch.reason}",
+            State.STOPPED, f"processing halted because the retry limit was reached at {where}: {batch.reason}"
         )

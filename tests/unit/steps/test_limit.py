@@ -38,7 +38,10 @@ def open_id(world: World) -> str:
 def test_after_the_last_retry_the_subscription_stops_and_says_where() -> None:
     world = World()
     pipeline = failing(world, 3)
-    with pytest.raises(StoppedError, match=r"group orders-lake.*retry limit.*no memory.*`tidegate clear orders`"):
+    with pytest.raises(
+        StoppedError,
+        match=r"group orders-lake.*retry limit was reached at orders-0 \[0, 5\): .*no memory.*`tidegate clear orders`",
+    ):
         pipeline.commit(open_id(world))
     assert (world.ledger.deliveries(open_id(world)), world.committed()) == (3, 0)
 
