@@ -12,6 +12,8 @@ from tidegate.steps.commit import Committer
 from tidegate.testing.simulation.histories import Dangers, history, topic_events
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 
+pytestmark = pytest.mark.simulation
+
 PARTITIONS = st.integers(0, 3)
 EVENTS: st.SearchStrategy[TopicEvent] = st.one_of(
     st.builds(Produce, PARTITIONS, st.integers(1, 3)),
