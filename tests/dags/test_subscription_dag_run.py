@@ -8,7 +8,9 @@ import pyarrow.dataset
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
 
+from tidegate.cli import app
 from tidegate.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
@@ -90,7 +92,7 @@ def test_over_spark_connect(
     assert rows(home, filled) == list(range(RECORDS))
 
 
-def test_by_spark_submit_after_a_failure_that_moved_nothing(
+def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared(
     broker: Broker, filled: str, connection: Connect, define: Define
 ) -> None:
     home = define("walk", topic=filled, group=filled).parents[2]
@@ -100,6 +102,8 @@ def test_by_spark_submit_after_a_failure_that_moved_nothing(
     assert committed(broker, filled, filled) == [0] * PARTITIONS
     as_received = landed(home)
     connection(conn_type="spark", host="local[2]")
+    assert run()[1]["plan"] == {"failed"}, "max-retries is 0, and nobody has cleared it"
+    assert CliRunner().invoke(app, ["clear", "walk"]).exit_code == 0
     assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
     assert landed(home) == as_received
     assert rows(home, filled) == list(range(RECORDS))
