@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.failures.dead_letters import UNDECODABLE_FLAG
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
@@ -31,7 +32,6 @@ _REJECTED = "_rejected"
 _MANIFEST = "_manifest.json"
 _FOOTER_READERS = 8
 _NAMED_IN_ERRORS = 5
-_UNDECODABLE = "deserialization-failure-dlq"
 _REJECTION = ["topic", "partition", "offset", "reason"]
 _IN_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _WITH_ATOMIC_RENAME: Final = ("file", "hdfs")
@@ -208,7 +208,7 @@ def _no_rejections() -> pa.Table:
 
 def _could_be_decoded(headers: pa.ListArray) -> pa.BooleanArray:
     """Whether each record is without the header that the job gives to those that it can't decode."""
-    is_flag = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), _UNDECODABLE)
+    is_flag = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), UNDECODABLE_FLAG)
     could_be = np.ones(len(headers), dtype=bool)
     could_be[pc.list_parent_indices(headers).filter(is_flag).to_numpy()] = False
     return pa.array(could_be)

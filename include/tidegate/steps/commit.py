@@ -10,7 +10,7 @@ from tidegate.errors import BatchFailedError, LostDataError, OverrunError, Stale
 from tidegate.failures.chosen import FAILURE_STRATEGIES
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
 from tidegate.positions import end_epochs, ends
-from tidegate.steps.process import manifest_of
+from tidegate.steps.process import manifest_of, seconds_taken
 from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
 
@@ -39,8 +39,7 @@ class Committer:
         isn't processed, OverrunError if its delivery took too long to be published, StaleError if somebody else
         moved the group, StoppedError if the subscription stands still. Nothing is committed then.
         """
-        self._keep_limit(batch_id)
-        batch = self._ready(batch_id)
+        batch = self._ready(self._keep_limit(self.ledger.batch(batch_id)))
         if batch.state not in _SETTLED:
             with self.offsets.fence() as fence:
                 batch = self._settle(batch, fence)
@@ -52,9 +51,8 @@ class Committer:
         log.info("%s is committed: %s", batch, ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items()))
         return batch
 
-    def _ready(self, batch_id: str) -> Batch:
-        """The batch as the ledger has it, if it is settled or can be."""
-        batch = self.ledger.batch(batch_id)
+    def _ready(self, batch: Batch) -> Batch:
+        """The batch, as the ledger has it, if it is settled or can be."""
         match batch.state:
             case State.EMPTY | State.COMMITTED | State.IGNORED | State.PROCESSED | State.PUBLISHED | State.IGNORING:
                 return batch
@@ -75,18 +73,18 @@ class Committer:
             case _:
                 assert_never(batch.state)
 
-    def _keep_limit(self, batch_id: str) -> None:
-        """A batch whose last delivery failed goes on as the failure strategy says."""
-        batch = self.ledger.batch(batch_id)
-        if batch.state is State.FAILED and self.ledger.tries(batch_id) > self.subscription.max_retries:
-            verdict = FAILURE_STRATEGIES[self.subscription.failure_strategy].at_limit(batch)
-            self.ledger.move(batch_id, verdict.state, verdict.reason)
+    def _keep_limit(self, batch: Batch) -> Batch:
+        """The batch; one whose last delivery failed goes on as the failure strategy says."""
+        if batch.state is not State.FAILED or self.ledger.tries(batch.id) <= self.subscription.max_retries:
+            return batch
+        verdict = FAILURE_STRATEGIES[self.subscription.failure_strategy].at_limit(batch)
+        return self.ledger.move(batch.id, verdict.state, verdict.reason)
 
     def _settle(self, batch: Batch, fence: Fence) -> Batch:
         """Compare, publish, compare again, commit; whoever finds it done before only notes it."""
         if self._is_committed(batch, fence):
             return self._note(batch)
-        batch = self._ready(batch.id)
+        batch = self._ready(self.ledger.batch(batch.id))
         if batch.state in _SETTLED:
             return batch
         batch = self._nothing_of(batch) if batch.state is State.IGNORING else self._publish(batch)
@@ -153,10 +151,10 @@ class Committer:
 
     def _keep_deadline(self, batch: Batch, token: str) -> None:
         limit = self.subscription.consumer.max_poll_interval_ms
-        taken = self.clock.now() - self.ledger.delivery_started(batch.id, token)
-        if taken.total_seconds() * 1000 > limit:
+        taken = seconds_taken(batch, token, self.ledger, self.clock)
+        if taken * 1000 > limit:
             reason = (
-                f"{batch}: {taken.total_seconds():.0f} s passed from the delivery's start to its publish, more than "
+                f"{batch}: {taken:.0f} s passed from the delivery's start to its publish, more than "
                 f"consumer.max.poll.interval.ms ({limit} ms); nothing is published, it is delivered again. Raise "
                 "that property, or lower consumer.max.poll.records"
             )

@@ -77,11 +77,16 @@ def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, clock
         return
     reason = f"{batch}: {tries} deliveries were started, which is max-retries ({subscription.max_retries}) and one"
     if batch.state is State.PROCESSING and batch.delivery is not None:
-        age = (clock.now() - ledger.delivery_started(batch.id, batch.delivery.token)).total_seconds() * 1000
-        if age <= subscription.consumer.max_poll_interval_ms:
+        taken = seconds_taken(batch, batch.delivery.token, ledger, clock)
+        if taken * 1000 <= subscription.consumer.max_poll_interval_ms:
             raise BatchFailedError(f"{reason}, and the last one may still be under way; the next run finds out")
         ledger.failed(batch.id, batch.delivery, f"{reason}; the last one ended without a word")
     raise BatchFailedError(f"{reason}; commit settles the batch by failure-strategy: {subscription.failure_strategy}")
+
+
+def seconds_taken(batch: Batch, token: str, ledger: Ledger, clock: Clock) -> float:
+    """How long ago a delivery of the batch began."""
+    return (clock.now() - ledger.delivery_started(batch.id, token)).total_seconds()
 
 
 def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) -> Manifest:
