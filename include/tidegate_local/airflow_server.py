@@ -9,12 +9,10 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tidegate_local.airflow_client import AirflowClient, health
 from tidegate_local.airflow_home import USER, AirflowHome, Connection
-from tidegate_local.servers import Server
+from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 240
 _STOP_SECONDS = 8  # idle parts need 6; the scheduler of a running task would wait for the task
@@ -26,7 +24,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor")
 
 
-class AirflowServer:
+class AirflowServer(Awaited):
     """An Airflow whose database is made ready from the moment of this object, and which runs after `wait`.
 
     `folder` is the working folder of its tasks. `around` is the environment to start from, by default this process's.
@@ -48,15 +46,6 @@ class AirflowServer:
         self._parts: list[Server] = []
         self._servers: list[Server] = []
         self._migration = None if self._is_migrated() else self._begin("migration", ("db", "migrate"))
-
-    def __enter__(self) -> Self:
-        self.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:

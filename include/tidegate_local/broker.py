@@ -7,8 +7,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -16,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from tidegate_local.errors import ServerFailedError
 from tidegate_local.java import Java
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.servers import Server
+from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 90
 _TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
@@ -36,7 +35,7 @@ class Listener:
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-class Broker:
+class Broker(Awaited):
     """A broker that starts when this object is made, and answers at `bootstrap_servers` after `wait`.
 
     `data` is the folder for all it writes; a broker on the data of an earlier one goes on with it. `listeners` are
@@ -72,15 +71,6 @@ class Broker:
         self._properties = dict(properties or {})
         self._cluster_id = cluster_id or new_cluster_id()
         self._server = self._start()
-
-    def __enter__(self) -> Self:
-        self.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def pid(self) -> int:

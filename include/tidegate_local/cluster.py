@@ -4,8 +4,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -14,14 +12,14 @@ from tidegate_local.broker import Broker, new_cluster_id
 from tidegate_local.errors import ServerFailedError
 from tidegate_local.java import Java
 from tidegate_local.loopback import HOST, free_port
-from tidegate_local.servers import POLL_SECONDS
+from tidegate_local.servers import POLL_SECONDS, Awaited
 
 _NODES = (1, 2, 3)
 _SETTLE_SECONDS = 60
 _ASK_SECONDS = 5
 
 
-class Cluster:
+class Cluster(Awaited):
     """Brokers 1, 2 and 3, each of them a controller too; a topic of replication factor 3 outlives any one of them.
 
     Internal topics have one partition on all three, and a write needs two of them. A killed broker is missed
@@ -44,15 +42,6 @@ class Cluster:
                 properties=node_properties(node, port, controllers),
             )
         self.bootstrap_servers = ",".join(broker.bootstrap_servers for broker in self._brokers.values())
-
-    def __enter__(self) -> Self:
-        self.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def wait(self) -> None:
         """Return when all brokers answer and no replica lags; raises ServerFailedError if it doesn't come to that."""

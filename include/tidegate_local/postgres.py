@@ -16,8 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Self
 
 import psutil
 from sqlalchemy import URL, NullPool, create_engine, text
@@ -25,7 +23,7 @@ from sqlalchemy.exc import OperationalError
 
 from tidegate_local.errors import PreflightError, ServerFailedError
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.servers import Server
+from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 60
 USER = "tidegate"
@@ -41,7 +39,7 @@ _SETTINGS = {
 }
 
 
-class Postgres:
+class Postgres(Awaited):
     """A server that starts when this object is made, and answers at `url` after `wait`.
 
     `data` is the folder for all it writes; a server on the data of an earlier one goes on with it. `settings` are
@@ -62,15 +60,6 @@ class Postgres:
         self._programs = self._reachable(find_programs())
         self._password = self._set_up()
         self._server = self._start()
-
-    def __enter__(self) -> Self:
-        self.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def pid(self) -> int:

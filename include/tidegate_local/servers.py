@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,27 @@ from tidegate_local.errors import ServerFailedError
 
 POLL_SECONDS = 0.1
 _LAST_LINES = 15
+
+
+class Awaited(ABC):
+    """What starts when it is made: as a context manager it is waited for first, and stopped last."""
+
+    def __enter__(self) -> Self:
+        self.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return when it answers; raises ServerFailedError if it doesn't come to that."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it in order."""
 
 
 class Server:

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
@@ -14,13 +12,13 @@ from pyspark.sql.connect.session import SparkSession
 from tidegate_local.errors import LocalStackError
 from tidegate_local.java import Java
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.servers import Server
+from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 120
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
-class SparkConnect:
+class SparkConnect(Awaited):
     """A Spark Connect server that starts when this object is made, and answers at `url` after `wait`.
 
     `data` is the folder for its log, scratch files and warehouse. `memory` is the heap of the one Java process that
@@ -60,15 +58,6 @@ class SparkConnect:
         environment = spark_environment(java, os.environ)
         self._sessions: list[SparkSession] = []
         self._server = Server("Spark Connect", command, log=self.log, environment=environment, folder=data)
-
-    def __enter__(self) -> Self:
-        self.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def pid(self) -> int:
