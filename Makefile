@@ -55,7 +55,7 @@ bench: install ## measure landing against plain consume, the steps, and parsing;
 
 docs: install ## write the JSON Schema and the reference page of a definition anew
 	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
-	@$(BIN)/python -m tidegate.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
+	@$(BIN)/python -m tidegate.definition.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from page import Table, show, write
-from tidegate.definition import load
+from tidegate.definition.reading import load
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection
 from tidegate.settings import Settings

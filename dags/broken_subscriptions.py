@@ -6,7 +6,7 @@ Airflow ties an import error to a DAG file and withdraws all DAGs of that file. 
 
 import os
 
-from tidegate.definition import DefinitionError
+from tidegate.definition.reading import DefinitionError
 from tidegate.settings import Settings
 from tidegate_airflow.dag_factory import definitions
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from os.path import abspath
 from pathlib import Path
 
-from tidegate.definition import SUFFIX, Reading, read
+from tidegate.definition.findings import shown
+from tidegate.definition.reading import SUFFIX, Reading, read
+from tidegate.definition.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 from tidegate.errors import WrongDefinitionError
-from tidegate.findings import shown
 from tidegate.settings import PROJECT, absolute_uri
 from tidegate.subscription import Problem, Subscription
-from tidegate.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 
 JOBS = "spark_jobs"
 _NAMED = 3  # other definitions that a problem names; there may be a thousand

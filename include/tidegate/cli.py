@@ -54,7 +54,7 @@ def run(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
 ) -> None:
     """Deliver one batch of a subscription in this process, without Airflow: plan, land, process, commit."""
-    from tidegate.definition import load_named  # noqa: PLC0415 - each command imports only what it needs
+    from tidegate.definition.reading import load_named  # noqa: PLC0415 - each command imports only what it needs
     from tidegate.run import run_batch  # noqa: PLC0415 - see above
 
     _log_to_stderr(verbose=verbose)
@@ -105,7 +105,7 @@ def check(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a definition, by which editors complete and check."""
-    from tidegate.json_schema import schema_text  # noqa: PLC0415 - see above
+    from tidegate.definition.json_schema import schema_text  # noqa: PLC0415 - see above
 
     print(schema_text(), end="")  # noqa: T201 - the document alone, in no terminal's colours
 
@@ -118,7 +118,7 @@ def status(
     limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
 ) -> None:
     """Show positions, lag, the open batch and the last outcomes."""
-    from tidegate.definition import load_named  # noqa: PLC0415 - see above
+    from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
     from tidegate.status import status_of  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
@@ -146,7 +146,7 @@ def clear(
     as_json: Json = False,
 ) -> None:
     """Let a stopped subscription go on: its batch is delivered again, as often as at first."""
-    from tidegate.definition import load_named  # noqa: PLC0415 - see above
+    from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:

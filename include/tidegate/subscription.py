@@ -1,6 +1,6 @@
 """The values of a subscription: what a user's definition says, checked and with its defaults filled in.
 
-`tidegate.definition` makes them from a file; the steps only ever read them.
+`tidegate.definition.reading` makes them from a file; the steps only ever read them.
 """
 
 import re

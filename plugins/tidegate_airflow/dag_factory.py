@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 
 from tidegate.check import examine
-from tidegate.definition import SUFFIX, DefinitionError, load_named
+from tidegate.definition.reading import SUFFIX, DefinitionError, load_named
 from tidegate.settings import Settings
 from tidegate.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet

@@ -49,7 +49,7 @@ class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren
     @contextmanager
     def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
         """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own."""
-        from tidegate.definition import load  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.definition.reading import load  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate.pipeline import open_pipeline  # noqa: PLC0415
         from tidegate.settings import Settings  # noqa: PLC0415
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition import load
+from tidegate.definition.reading import load
 from tidegate.settings import Settings
 from tidegate.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate_airflow.assets import inlets, outlet

@@ -159,4 +159,4 @@ print(json.dumps({{"heavy": heavy, "ours": ours}}))
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["heavy"] == []
     assert "tidegate.pipeline" not in said["ours"]
-    assert "tidegate.definition" in said["ours"]
+    assert "tidegate.definition.reading" in said["ours"]

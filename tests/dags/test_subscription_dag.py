@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from tidegate.definition import DefinitionError, load
+from tidegate.definition.reading import DefinitionError, load
 from tidegate.settings import Settings
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator

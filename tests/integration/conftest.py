@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from definitions import subscription
 
-from tidegate import properties
+from tidegate.definition import properties
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection
 from tidegate.settings import Settings

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaException
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from definitions import subscription
 
-from tidegate import properties
+from tidegate.definition import properties
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection

@@ -18,8 +18,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from traffic import Fault, Strike, Traffic
 
-from tidegate import properties
 from tidegate.batch import Batch, State
+from tidegate.definition import properties
 from tidegate.errors import CommitUnknownError, OverrunError
 from tidegate.kafka import closing
 from tidegate.pipeline import Pipeline

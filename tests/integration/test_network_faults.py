@@ -15,8 +15,8 @@ from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 from traffic import Fault, Strike, Traffic
 
-from tidegate import properties
 from tidegate.batch import Batch
+from tidegate.definition import properties
 from tidegate.errors import (
     BrokerUnavailableError,
     CommitUnknownError,

@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka import Producer
 from definitions import subscription
 
-from tidegate import properties
 from tidegate.batch import Batch, State
+from tidegate.definition import properties
 from tidegate.errors import BatchFailedError
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection

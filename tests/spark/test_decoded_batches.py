@@ -18,7 +18,7 @@ from running import JOB, JOBS
 
 from batch_io import read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
-from tidegate import properties
+from tidegate.definition import properties
 from tidegate.pipeline import open_pipeline
 from tidegate.ports import Connection
 from tidegate.run import Run, run_batch

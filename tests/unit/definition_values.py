@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidegate.definition_keys import KEYS
-from tidegate.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.kinds import (
+from tidegate.definition.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.definition.keys import KEYS
+from tidegate.definition.kinds import (
     Choice,
     Flag,
     Kind,
@@ -22,7 +22,7 @@ from tidegate.kinds import (
     Text,
     Whole,
 )
-from tidegate.schemas import JsonSchema
+from tidegate.definition.schemas import JsonSchema
 
 _OBJECT = {"type": "object", "properties": {"flight": {"type": "integer"}}}
 _WORDS = st.text(st.characters(categories=["L", "N"], max_codepoint=0x7F), min_size=1, max_size=8)

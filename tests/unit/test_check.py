@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidegate import check
 from tidegate.check import Report, examine
-from tidegate.definition import Reading, read
+from tidegate.definition.reading import Reading, read
 from tidegate.settings import PROJECT
 
 

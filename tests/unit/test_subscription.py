@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition import load
+from tidegate.definition.reading import load
 from tidegate.subscription import Problem, TopicPartitions, TopicPattern
 
 FLIGHTS = Path(__file__).parents[2] / "include/subscriptions/flights.yaml"

@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Literal
 
-from tidegate import definition
 from tidegate.batch import State
+from tidegate.definition import reading
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection, Processor
@@ -102,7 +102,7 @@ def run(task: Task, pipe: Pipe) -> None:
 def opened(place: Place, processor: Processor | None = None) -> Iterator[Pipeline]:
     """The pipeline of the subscription at this place."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
-    subscription = definition.load(place.definition)
+    subscription = reading.load(place.definition)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor) as pipeline:
         yield pipeline
 

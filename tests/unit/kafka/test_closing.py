@@ -7,8 +7,8 @@ from types import TracebackType
 
 import pytest
 
+from tidegate.definition.timeouts import CLOSING_MS
 from tidegate.kafka import closing
-from tidegate.timeouts import CLOSING_MS
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from tidegate.definition.properties import refusal, translate
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
-from tidegate.properties import refusal, translate
 from tidegate.security import names
 from tidegate.security.client import kafka_client
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tidegate.definition import load
+from tidegate.definition.reading import load
 from tidegate.subscription import CommitFence, Subscription
 
 _DEFINITION = """

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import properties
-from tidegate.definition import read
-from tidegate.definition_keys import ALIASES, KEYS, LATER
-from tidegate.descriptions import DESCRIPTIONS, SECTIONS, unit
-from tidegate.elsewhere import ELSEWHERE
-from tidegate.kinds import LONG_MAX, Choice
-from tidegate.reference import allowed, reference
+from tidegate.definition import properties
+from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, unit
+from tidegate.definition.elsewhere import ELSEWHERE
+from tidegate.definition.keys import ALIASES, KEYS, LATER
+from tidegate.definition.kinds import LONG_MAX, Choice
+from tidegate.definition.reading import read
+from tidegate.definition.reference import allowed, reference
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGES = sorted(DOCS.glob("coming-from-*.md"))
 EXAMPLE = re.compile(r"```yaml\n(# include/subscriptions/(?P<name>[a-z-]+\.yaml)\n.*?)```", re.DOTALL)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate import timeouts
-from tidegate.timeouts import (
+from tidegate.definition import timeouts
+from tidegate.definition.timeouts import (
     HEARTBEAT,
     SESSION,
     T1,

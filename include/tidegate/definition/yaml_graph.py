@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from tidegate.findings import Findings
-from tidegate.kinds import LONG_MAX
-from tidegate.yaml_nodes import TOO_DEEP, MappingNode, Node, ScalarNode, SequenceNode, YamlError, compose
+from tidegate.definition.findings import Findings
+from tidegate.definition.kinds import LONG_MAX
+from tidegate.definition.yaml_nodes import TOO_DEEP, MappingNode, Node, ScalarNode, SequenceNode, YamlError, compose
 
 __all__ = ["TOO_DEEP", "Graph", "MappingNode"]
 

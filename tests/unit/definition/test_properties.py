@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from java_source import FOLDER, run_source
 
-from tidegate import properties
-from tidegate.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
-from tidegate.properties import PROPERTIES, effective, refusal, translate
+from tidegate.definition import properties
+from tidegate.definition.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.definition.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
+from tidegate.definition.properties import PROPERTIES, effective, refusal, translate
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 
@@ -209,5 +209,5 @@ def test_where_a_default_is_not_java_s():
 
 @pytest.mark.broker
 def test_the_list_of_java_s_properties_is_that_of_the_jars():
-    jars = kafka_jars(find_java(), Path(__file__).parents[2] / ".cache")
+    jars = kafka_jars(find_java(), Path(__file__).parents[3] / ".cache")
     assert run_source("ConsumerProperties.java", f"{jars}/*") == (FOLDER / "consumer_properties.tsv").read_text()

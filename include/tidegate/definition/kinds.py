@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from tidegate.findings import shown
+from tidegate.definition.findings import shown
 from tidegate.settings import scheme
 
 INT_MAX = 2**31 - 1

@@ -12,8 +12,8 @@ Sources: ConsumerConfig of Apache Kafka 4.1, CONFIGURATION.md of librdkafka 2.16
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.deserializers import Charset, DeserializerClass
-from tidegate.kinds import INT_MAX, LONG_MAX, NOT_YET, Choice, Flag, Kind, Text, Whole
+from tidegate.definition.deserializers import Charset, DeserializerClass
+from tidegate.definition.kinds import INT_MAX, LONG_MAX, NOT_YET, Choice, Flag, Kind, Text, Whole
 from tidegate.subscription import Scalar
 
 DAY_MS = 86_400_000

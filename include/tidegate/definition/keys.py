@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate import properties
-from tidegate.deserializers import Charset
-from tidegate.kinds import (
+from tidegate.definition import properties
+from tidegate.definition.deserializers import Charset
+from tidegate.definition.kinds import (
     LONG_MAX,
     Choice,
     Flag,
@@ -21,7 +21,7 @@ from tidegate.kinds import (
     Text,
     Whole,
 )
-from tidegate.schemas import JsonSchema
+from tidegate.definition.schemas import JsonSchema
 
 
 @dataclass(frozen=True)

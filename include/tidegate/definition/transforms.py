@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate.kinds import nearest
+from tidegate.definition.kinds import nearest
 
 LONGEST_IMPORT = 60.0  # seconds; PySpark itself needs one or two
 _CHILD = Path(__file__).with_name("importing.py")

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate import properties
-from tidegate.definition_keys import ALIASES, KEYS, LATER
-from tidegate.elsewhere import elsewhere
-from tidegate.findings import Findings, shown
-from tidegate.kinds import NOT_YET, nearest
-from tidegate.yaml_graph import Graph
-from tidegate.yaml_nodes import MappingNode
+from tidegate.definition import properties
+from tidegate.definition.elsewhere import elsewhere
+from tidegate.definition.findings import Findings, shown
+from tidegate.definition.keys import ALIASES, KEYS, LATER
+from tidegate.definition.kinds import NOT_YET, nearest
+from tidegate.definition.yaml_graph import Graph
+from tidegate.definition.yaml_nodes import MappingNode
 
 Values = Mapping[str, Any]
 

@@ -8,9 +8,9 @@ from time import perf_counter
 import pytest
 from definition_files import FLIGHTS, LEAST, told
 
-from tidegate.definition import DefinitionError, load, load_named, read
+from tidegate.definition.properties import translate
+from tidegate.definition.reading import DefinitionError, load, load_named, read
 from tidegate.errors import WrongDefinitionError
-from tidegate.properties import translate
 from tidegate.subscription import Cursor, Processing, Subscription, TopicNames
 
 
@@ -216,7 +216,7 @@ def test_a_subscription_is_found_by_its_name():
 def test_reading_is_fast_and_imports_are_light():
     script = f"""
 import sys, time, pathlib
-from tidegate.definition import load
+from tidegate.definition.reading import load
 load(pathlib.Path({str(FLIGHTS)!r}))
 started = time.perf_counter()
 load(pathlib.Path({str(FLIGHTS)!r}))

@@ -8,12 +8,12 @@ import json
 import re
 from typing import Any, get_args
 
-from tidegate import properties
-from tidegate.definition_keys import ALIASES, KEYS, LATER, Key
-from tidegate.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
-from tidegate.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.elsewhere import ELSEWHERE
-from tidegate.kinds import (
+from tidegate.definition import properties
+from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
+from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.definition.elsewhere import ELSEWHERE
+from tidegate.definition.keys import ALIASES, KEYS, LATER, Key
+from tidegate.definition.kinds import (
     NOT_YET,
     Choice,
     Flag,
@@ -28,7 +28,7 @@ from tidegate.kinds import (
     Text,
     Whole,
 )
-from tidegate.schemas import JsonSchema
+from tidegate.definition.schemas import JsonSchema
 from tidegate.subscription import CursorType
 
 Schema = dict[str, Any]

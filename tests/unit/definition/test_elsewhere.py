@@ -3,8 +3,8 @@
 import pytest
 from definition_files import LEAST
 
-from tidegate.definition_keys import ALIASES, KEYS, LATER
-from tidegate.elsewhere import ELSEWHERE, elsewhere
+from tidegate.definition.elsewhere import ELSEWHERE, elsewhere
+from tidegate.definition.keys import ALIASES, KEYS, LATER
 
 SMALLRYE = (
     ("poll-timeout: 1000", "poll-timeout.ms"),

@@ -6,12 +6,12 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from tidegate import properties, timeouts
-from tidegate.definition_keys import DESERIALIZATION, TOP
-from tidegate.definition_sections import Values, path_of
-from tidegate.deserializers import REGISTERED, charset, short_name
-from tidegate.findings import Findings
-from tidegate.schemas import schema_text
+from tidegate.definition import properties, timeouts
+from tidegate.definition.deserializers import REGISTERED, charset, short_name
+from tidegate.definition.findings import Findings
+from tidegate.definition.keys import DESERIALIZATION, TOP
+from tidegate.definition.schemas import schema_text
+from tidegate.definition.sections import Values, path_of
 from tidegate.subscription import (
     Cursor,
     Deserialization,

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate import definition_rules as rules
-from tidegate import properties
-from tidegate.definition_keys import PROCESSING, TOP, Key
-from tidegate.definition_sections import read_sections
+from tidegate.definition import properties, rules
+from tidegate.definition.findings import Findings
+from tidegate.definition.keys import PROCESSING, TOP, Key
+from tidegate.definition.kinds import nearest
+from tidegate.definition.sections import read_sections
+from tidegate.definition.yaml_graph import TOO_DEEP, Graph
+from tidegate.definition.yaml_nodes import MappingNode
 from tidegate.errors import WrongDefinitionError
-from tidegate.findings import Findings
-from tidegate.kinds import nearest
 from tidegate.subscription import ConsumerProperties, Problem, Processing, Subscription
-from tidegate.yaml_graph import TOO_DEEP, Graph
-from tidegate.yaml_nodes import MappingNode
 
 SUFFIX = ".yaml"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 import tidegate
 from tidegate.cli import app
-from tidegate.definition import Reading, read
-from tidegate.definition_keys import ALIASES, KEYS
-from tidegate.elsewhere import ELSEWHERE
-from tidegate.findings import Findings
-from tidegate.json_schema import DIALECT, definition_schema, schema_text, shape
-from tidegate.yaml_graph import Graph
+from tidegate.definition.elsewhere import ELSEWHERE
+from tidegate.definition.findings import Findings
+from tidegate.definition.json_schema import DIALECT, definition_schema, schema_text, shape
+from tidegate.definition.keys import ALIASES, KEYS
+from tidegate.definition.reading import Reading, read
+from tidegate.definition.yaml_graph import Graph
 
 SHIPPED = Path(tidegate.__file__).with_name("subscription.schema.json")
 VALIDATOR = Draft202012Validator(definition_schema())

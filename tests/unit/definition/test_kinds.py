@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.kinds import Choice, Listing, PartitionLists, Pattern, Text, Whole, nearest
+from tidegate.definition.kinds import Choice, Listing, PartitionLists, Pattern, Text, Whole, nearest
 
 TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0, 2]"))
 

@@ -1,18 +1,18 @@
 """The reference page of a definition, made of the tables that the loader checks it by.
 
-`python -m tidegate.reference` prints it.
+`python -m tidegate.definition.reference` prints it.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from tidegate import properties, timeouts
-from tidegate.definition_keys import ALIASES, KEYS, Key
-from tidegate.descriptions import DESCRIPTIONS, SECTIONS, unit
-from tidegate.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.elsewhere import ELSEWHERE
-from tidegate.kinds import (
+from tidegate.definition import properties, timeouts
+from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, unit
+from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.definition.elsewhere import ELSEWHERE
+from tidegate.definition.keys import ALIASES, KEYS, Key
+from tidegate.definition.kinds import (
     NOT_YET,
     Choice,
     Flag,
@@ -27,7 +27,7 @@ from tidegate.kinds import (
     Text,
     Whole,
 )
-from tidegate.schemas import JsonSchema
+from tidegate.definition.schemas import JsonSchema
 
 _HEAD = """\
 # The properties of a subscription

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.deserializers import CLASSES, NAMES, REGISTERED, Charset, DeserializerClass, charset, short_name
+from tidegate.definition.deserializers import (
+    CLASSES,
+    NAMES,
+    REGISTERED,
+    Charset,
+    DeserializerClass,
+    charset,
+    short_name,
+)
 from tidegate.subscription import DeserializerName
 
 

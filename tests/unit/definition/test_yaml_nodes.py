@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from tidegate.findings import Findings
-from tidegate.yaml_graph import Graph
-from tidegate.yaml_nodes import DEEPEST, MappingNode, ScalarNode, SequenceNode, YamlError, compose
+from tidegate.definition.findings import Findings
+from tidegate.definition.yaml_graph import Graph
+from tidegate.definition.yaml_nodes import DEEPEST, MappingNode, ScalarNode, SequenceNode, YamlError, compose
 
 
 @pytest.fixture

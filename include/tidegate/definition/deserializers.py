@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from tidegate.kinds import nearest
+from tidegate.definition.kinds import nearest
 from tidegate.subscription import DeserializerName
 
 _KAFKA = "org.apache.kafka.common.serialization"

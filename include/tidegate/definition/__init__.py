@@ -1,0 +1,1 @@
+"""The definition of a subscription: its file read and checked, and what it may say described."""
