@@ -7,6 +7,7 @@ from enum import StrEnum
 from tidegate.errors import TransitionError, place
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.subscription import CommitStrategy
 
 
 class State(StrEnum):
@@ -19,9 +20,15 @@ class State(StrEnum):
     PUBLISHED = "published"
     FAILED = "failed"
     STOPPED = "stopped"
+    ASKING = "asking"
     IGNORING = "ignoring"
+    DEAD_LETTERING = "dead-lettering"
+    RETRYING = "retrying"
     COMMITTED = "committed"
+    UNCOMMITTED = "uncommitted"
     IGNORED = "ignored"
+    DEAD_LETTERED = "dead-lettered"
+    RETRIED = "retried"
     EMPTY = "empty"
     ABANDONED = "abandoned"
 
@@ -31,17 +38,23 @@ class State(StrEnum):
         return bool(_FOLLOWS[self])
 
     @property
-    def once_committed(self) -> "State":
-        """What the state becomes when the batch's offsets are committed: what its output came to, for good."""
-        return State.IGNORED if self in (State.IGNORING, State.IGNORED) else State.COMMITTED
+    def is_given_up(self) -> bool:
+        """Whether nothing of the batch is to be published, though its offsets are to be committed."""
+        return self in _GIVEN_UP
 
 
-OFFSETS_COMMITTED = frozenset({State.COMMITTED, State.IGNORED})
-"""How a batch can end whose offsets were committed."""
+_GIVEN_UP: Mapping[State, State] = {
+    State.IGNORING: State.IGNORED,
+    State.DEAD_LETTERING: State.DEAD_LETTERED,
+    State.RETRYING: State.RETRIED,
+}
+"""What becomes of a batch of which nothing is published, once that is settled."""
 
+SETTLED = frozenset({State.COMMITTED, State.UNCOMMITTED, *_GIVEN_UP.values()})
+"""How a batch can end that was delivered to its end."""
 
 # Kafka's word ends a batch from any open state: its offsets were committed, or somebody moved the group.
-_ENDS = frozenset({State.COMMITTED, State.ABANDONED})
+_ENDS = frozenset({State.COMMITTED, State.UNCOMMITTED, State.ABANDONED})
 # So does the lake's, which may know of a batch that the ledger lost: what is published is a fact.
 _FACTS = _ENDS | {State.PUBLISHED}
 
@@ -49,15 +62,13 @@ _FOLLOWS: Mapping[State, frozenset[State]] = {
     State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
     State.LANDED: _FACTS | {State.PROCESSING},
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
-    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.IGNORING},
-    State.STOPPED: _FACTS | {State.FAILED, State.IGNORING},
-    State.IGNORING: frozenset({State.IGNORED, State.ABANDONED, State.PUBLISHED}),
+    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.ASKING, *_GIVEN_UP},
+    State.STOPPED: _FACTS | {State.FAILED, *_GIVEN_UP},
+    State.ASKING: _FACTS | {State.FAILED, State.STOPPED, *_GIVEN_UP},
+    **{giving: frozenset({given, State.ABANDONED, State.PUBLISHED}) for giving, given in _GIVEN_UP.items()},
     State.PROCESSED: _FACTS | {State.FAILED},
     State.PUBLISHED: _FACTS,
-    State.COMMITTED: frozenset(),
-    State.IGNORED: frozenset(),
-    State.EMPTY: frozenset(),
-    State.ABANDONED: frozenset(),
+    **dict.fromkeys((*SETTLED, State.EMPTY, State.ABANDONED), frozenset()),
 }
 
 
@@ -102,7 +113,8 @@ class Batch:
     """What one run takes: a range for each partition of the subscription, empty ones included.
 
     `shares` names the partitions of each member; `records` and `files` are known once it has landed; `attempt`
-    is the staging folder of the delivery that was processed first.
+    is the staging folder of the delivery that was processed first. `commit_strategy` is that of its plan, and with
+    `offsets_committed` the offsets are settled before its output is.
     """
 
     id: str
@@ -113,7 +125,9 @@ class Batch:
     shares: tuple[tuple[TopicPartition, ...], ...]
     output: str
     partition_by: tuple[str, ...] = ()
+    commit_strategy: CommitStrategy = "after-processing"
     state: State = State.PLANNED
+    offsets_committed: bool = False
     records: Mapping[TopicPartition, int] = field(default_factory=dict)
     files: tuple[LandedFile, ...] = ()
     delivery: Delivery | None = None
@@ -132,6 +146,12 @@ class Batch:
         return self.receipt.next(self.id)
 
     @property
+    def once_settled(self) -> State:
+        """What the state becomes when output and offsets are settled: what the output came to, for good."""
+        published = State.UNCOMMITTED if self.commit_strategy == "ignore" else State.COMMITTED
+        return _GIVEN_UP.get(self.state, self.state if self.state in SETTLED else published)
+
+    @property
     def landed_records(self) -> int:
         """The number of records in the landing."""
         return sum(self.records.values())
@@ -140,6 +160,12 @@ class Batch:
     def moved(self) -> bool:
         """Whether any position moves when the batch is committed."""
         return any(not r.is_empty for r in self.ranges)
+
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether all that is left to do is to commit: it is published, or nothing of it is to be."""
+        is_done = self.state is State.PUBLISHED or self.state.is_given_up
+        return is_done or (self.state is State.LANDED and not self.landed_records)
 
     def share(self, member: int) -> tuple[Range, ...]:
         """The ranges that this member lands; empty ones left out."""

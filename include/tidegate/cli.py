@@ -8,8 +8,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,21 +141,64 @@ def status(
 
 
 @app.command()
-def clear(
-    name: Annotated[str, typer.Argument(help="The subscription that is stopped.")],
-    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+def commit(
+    name: Annotated[str, typer.Argument(help="The subscription, whose commit-strategy is manual or on-next-poll.")],
     as_json: Json = False,
 ) -> None:
-    """Let a stopped subscription go on: its batch is delivered again, as often as at first."""
+    """Commit the offsets of the batch that is published and waits for its commit."""
     from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
-        batch = pipeline.clear(getpass.getuser(), note)
+        batch = pipeline.commit_open()
+    committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
-        _print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state)})
+        _print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state), "committed": committed})
+        return
+    out.print(f"{batch} is {batch.state}", markup=False)
+    for at, end in committed.items():
+        out.print(f"  {at} committed at {end}", markup=False)
+
+
+class _Answer(StrEnum):
+    """What can be done with a batch that stopped or asks, as `tidegate.ports.Answer`."""
+
+    REDELIVER = "redeliver"
+    DEAD_LETTER = "dead-letter"
+    SKIP = "skip"
+    STOP = "stop"
+
+
+_NEXT: Mapping[_Answer, str] = {
+    _Answer.REDELIVER: "the next run delivers it again",
+    _Answer.DEAD_LETTER: "the next run sends its records to the dead-letter topic and goes on behind it",
+    _Answer.SKIP: "the next run goes on behind it",
+    _Answer.STOP: "it stays as it is",
+}
+
+
+@app.command()
+def clear(
+    name: Annotated[str, typer.Argument(help="The subscription that is stopped, or asks.")],
+    answer: Annotated[
+        _Answer,
+        typer.Option(
+            help="redeliver: as often as at first; dead-letter: all its records; skip: publish nothing; stop: leave it."
+        ),
+    ] = _Answer.REDELIVER,
+    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Let a stopped subscription go on, by default with the same batch, which is delivered again."""
+    from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        batch = pipeline.clear(getpass.getuser(), note, answer.value)
+    if as_json:
+        _print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
     else:
-        out.print(f"{batch} is cleared: the next run delivers it again", markup=False)
+        out.print(f"{batch} is cleared ({answer.value}) and now {batch.state}: {_NEXT[answer]}", markup=False)
 
 
 @contextmanager
@@ -229,14 +273,26 @@ def _print_status(status: dict[str, Any]) -> None:
         out.print(said, style="red", markup=False)
     if status["open"]:
         reason = status["open"]["reason"]
-        said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}"
+        since = f" since {status['open']['since']}" if status["open"]["since"] else ""
+        said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}{since}"
         out.print(said + (f": {reason}" if reason else ""), style="yellow", markup=False)
-        if status["open"]["state"] == "stopped":
-            out.print(f"  `tidegate clear {status['subscription']}` has it delivered again", markup=False)
+        if what := _to_do(status["open"]["state"], status["commit_strategy"]):
+            out.print(f"  `tidegate {what.format(status['subscription'])}", markup=False)
     if status["batches"]:
         out.print(
             _table(status["batches"], "batch_id", "state", "deliveries", "records", "rows", "rejected", "seconds")
         )
+
+
+def _to_do(state: str, commit_strategy: str) -> str | None:
+    """What a person is to do about a batch in this state, behind `tidegate `; None if nothing."""
+    if state == "stopped":
+        return "clear {}` has it delivered again"
+    if state == "asking":
+        return "clear {} --answer redeliver|dead-letter|skip|stop` answers, as does its task ask in Airflow"
+    if state == "published" and commit_strategy == "manual":
+        return "commit {}` commits its offsets"
+    return None
 
 
 def _table(rows: list[dict[str, Any]], *columns: str) -> Table:

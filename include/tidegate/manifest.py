@@ -50,6 +50,7 @@ class Manifest:
             "output": batch.output,
             "partition_by": list(batch.partition_by),
             "row_accounting": self.row_accounting,
+            "commit_strategy": batch.commit_strategy,
             "staging": self.staging,
         }
         if self.decoding is not None:
@@ -162,10 +163,11 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """How many records the job itself rejected, and the first of them; an undecodable one isn't its doing."""
+    """How many records the job itself rejected, the first of them, and how many it couldn't decode."""
 
     number: int
     first: tuple[Rejection, ...] = ()
+    undecodable: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
 from tidegate.ports import (
+    Answer,
     Clearance,
     Clock,
     Connections,
@@ -64,6 +65,7 @@ class Pipeline:
             ledger=self.ledger,
             lake=self.lake,
             clock=self.clock,
+            committer=self._committer,
         )
         return planner.plan()
 
@@ -93,8 +95,24 @@ class Pipeline:
         )
 
     def commit(self, batch_id: str) -> Batch | None:
-        """Publish the batch and commit its offsets; see `steps.commit`."""
-        committer = Committer(
+        """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
+        return self._committer.commit(batch_id)
+
+    def publish(self, batch_id: str) -> Batch | None:
+        """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
+        return self._committer.publish(batch_id)
+
+    def commit_open(self) -> Batch:
+        """Commit the batch that waits for nothing else; see `steps.commit`."""
+        return self._committer.commit_open()
+
+    def clear(self, by: str, note: str, answer: Answer = "redeliver") -> Batch:
+        """Let the subscription go on with the batch that stopped it; see `steps.clear`."""
+        return clear(self.subscription, Clearance(by, self.clock.now(), note, answer), self.ledger)
+
+    @property
+    def _committer(self) -> Committer:
+        return Committer(
             subscription=self.subscription,
             offsets=self.offsets,
             landing=self.landing,
@@ -102,11 +120,6 @@ class Pipeline:
             ledger=self.ledger,
             clock=self.clock,
         )
-        return committer.commit(batch_id)
-
-    def clear(self, by: str, note: str) -> Batch:
-        """Let the subscription go on with the batch that stopped it; see `steps.clear`."""
-        return clear(self.subscription, Clearance(by, self.clock.now(), note), self.ledger)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What the four steps need of the world: each port has a real adapter and an in-memory double in `testing`."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
+from tidegate.records import Failure, Outgoing, Rejected
 from tidegate.subscription import TopicSelection
 
 
@@ -92,17 +93,28 @@ class Fence(Protocol):
         offsets: Mapping[TopicPartition, int],
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
     ) -> None:
         """Commit all of these offsets with this metadata, and with leader epochs where they are known.
 
-        Raises CommitFailedError naming each partition that the broker refused, GroupInUseError while the group
-        has live members, StaleError when somebody newer holds the fence, CommitUnknownError without an answer.
+        `outgoing` records are produced with it: in the same transaction, or, where the fence has none, acknowledged
+        by the broker before anything is committed, so that they may come twice. They are taken one by one.
+
+        Raises CommitFailedError naming each partition that the broker refused, or the record that it didn't take,
+        GroupInUseError while the group has live members, StaleError when somebody newer holds the fence,
+        CommitUnknownError without an answer, WrongDefinitionError for a record of a topic that isn't there. Only
+        after CommitUnknownError may anything be committed.
         """
         ...
 
 
 class OffsetStore(Protocol):
-    """The committed offsets of one group."""
+    """The committed offsets of one group; they outlast this process where the store is `lasting`."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether whoever comes later finds what was committed here."""
+        ...
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """The group's positions as they are now; a partition without one is left out."""
@@ -110,6 +122,18 @@ class OffsetStore(Protocol):
 
     def fence(self) -> AbstractContextManager[Fence]:
         """Take the right to commit; refuses with GroupInUseError, naming them, while there are live members."""
+        ...
+
+
+class Outbox(Protocol):
+    """Where records are produced to, outside of any fence."""
+
+    def send(self, outgoing: Iterable[Outgoing]) -> int:
+        """Produce these records; how many they were, once the broker has acknowledged all of them.
+
+        Raises WrongDefinitionError for a topic that isn't there, and where the user may not write; it is never
+        created. BrokerUnavailableError if not all were acknowledged in time: some may be there then.
+        """
         ...
 
 
@@ -140,6 +164,13 @@ class Landing(Protocol):
 
         With `indexed` Protobuf's message indexes are part of the prefix. Where there are more than some thousands,
         which only bytes in another format have, the rarest may be missing.
+        """
+        ...
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """The records of these files, in their order, as rejected because of this failure; a part at a time.
+
+        Raises UnavailableError if a file can't be read.
         """
         ...
 
@@ -183,6 +214,13 @@ class Lake(Protocol):
 
     def published(self, output: str, batch_id: str) -> Published | None:
         """What is published under this id, from its own manifest."""
+        ...
+
+    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+        """The records that a published batch rejected, undecodable ones too, each with its reason; a part at a time.
+
+        None where the batch isn't published.
+        """
         ...
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
@@ -231,23 +269,29 @@ class Loss:
     end: int
 
 
+Answer = Literal["redeliver", "dead-letter", "skip", "stop"]
+"""What a person can have done with a batch that failed as often as it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """Who cleared a stopped batch, when, and what they had to say."""
+    """Who decided about a batch that stopped or asked, when, what, and what they had to say."""
 
     by: str
     at: datetime
     note: str = ""
+    answer: Answer = "redeliver"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One line of a subscription's history."""
+    """One line of a subscription's history; `since` is when the batch came into its state."""
 
     batch: Batch
     deliveries: int
     opened_at: datetime
     closed_at: datetime | None
+    since: datetime | None = None
 
 
 class Ledger(Protocol):
@@ -336,11 +380,18 @@ class Ledger(Protocol):
         ...
 
     def tries(self, batch_id: str) -> int:
-        """How many of its deliveries count towards the limit: those since somebody last cleared the batch."""
+        """How many of its deliveries count towards the limit: those since somebody last had it redelivered."""
+        ...
+
+    def received(self, batch_id: str) -> Batch:
+        """Enter that the batch's offsets are committed, whatever becomes of its output."""
         ...
 
     def clear(self, batch_id: str, clearance: Clearance) -> Batch:
-        """Let a stopped batch be delivered again as if for the first time, and remember who wanted it."""
+        """Have done with a batch that stopped or asks as somebody has answered, and remember who that was.
+
+        A batch that is redelivered has all its tries again.
+        """
         ...
 
     def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
@@ -367,11 +418,14 @@ class Ledger(Protocol):
 class Processor(Protocol):
     """Runs the Spark job of a delivery to its end."""
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """Run the job on this manifest; each line that it prints goes to `said`.
 
-        Raises BatchFailedError when the job fails, OverrunError when it isn't done after `timeout` seconds and
-        was stopped.
+        While it runs `watch` is called about once a second, from whichever thread; what it raises stops the job, and
+        is raised. Raises BatchFailedError when the job fails, OverrunError when it isn't done after `timeout` seconds
+        and was stopped; None lets it take its time.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""One delivery of one batch in this process: the same four steps that the DAG runs, one after the other."""
+"""One delivery of one batch in this process: the same steps that the DAG runs, one after the other."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,7 +6,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.batch import Batch, State
+from tidegate.batch import Batch
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
@@ -32,7 +34,6 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """The run as `tidegate run --json` prints it: seconds per step, offsets as numbers."""
         batch = self.batch
-        committed = batch is not None and batch.state is State.COMMITTED
         return {
             "subscription": self.subscription,
             "group": self.group,
@@ -42,7 +43,7 @@ class Run:
             "delivery": self.deliveries,
             "records": batch.landed_records if batch else 0,
             "ranges": ranges_to_json(batch) if batch else [],
-            "committed": {str(r.at): r.end for r in batch.ranges} if batch and committed else {},
+            "committed": {str(r.at): r.end for r in batch.ranges} if batch and batch.offsets_committed else {},
             "rows": batch.rows if batch else None,
             "rejected": batch.rejected if batch else None,
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
@@ -51,11 +52,11 @@ class Run:
 
 
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
-    """Plan, land, process and commit one batch; an error of plan, land or commit ends the run and stands in it."""
+    """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it."""
     subscription = pipeline.subscription
     run = Run(subscription.name, subscription.consumer.group_id)
     try:
-        _steps(pipeline, run, said)
+        _Runner(pipeline, run, said).run_steps()
     except TidegateError as error:
         run.error = error
     if run.batch is not None:
@@ -65,38 +66,50 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     return run
 
 
-def _steps(pipeline: Pipeline, run: Run, said: Callable[[str], None]) -> None:
-    with _step("plan", run, said):
-        plan = pipeline.plan()
-        run.batch, run.why = plan.batch, plan.why
-    if plan.batch is None:
-        return
-    with _step("land", run, said):
-        for member in plan.members:
-            pipeline.land(plan.batch.id, member)
-    _settle(pipeline, plan.batch.id, run, said)
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    pipeline: Pipeline
+    run: Run
+    said: Callable[[str], None]
 
+    def run_steps(self) -> None:
+        with self._step("plan"):
+            plan = self.pipeline.plan()
+            self.run.batch, self.run.why = plan.batch, plan.why
+        if plan.batch is None:
+            return
+        with self._step("land"):
+            for member in plan.members:
+                self.pipeline.land(plan.batch.id, member)
+        match COMMIT_STRATEGIES[plan.batch.commit_strategy].moment:
+            case Moment.AFTER_PUBLISHING:
+                self._process(plan.batch.id, "commit", self.pipeline.commit)
+            case Moment.ON_RECEIPT:
+                with self._step("commit"):
+                    self.pipeline.commit(plan.batch.id)
+                self._process(plan.batch.id, "publish", self.pipeline.publish)
+            case Moment.ON_NEXT_PLAN | Moment.BY_HAND:
+                self._process(plan.batch.id, "publish", self.pipeline.publish)
 
-def _settle(pipeline: Pipeline, batch_id: str, run: Run, said: Callable[[str], None]) -> None:
-    """Process and commit; whatever became of the delivery, commit has the last word: the limit is its to keep."""
-    failed: BatchFailedError | None = None
-    try:
-        with _step("process", run, said):
-            pipeline.process(batch_id)
-    except BatchFailedError as error:
-        failed = error
-    try:
-        with _step("commit", run, said):
-            pipeline.commit(batch_id)
-    except BatchFailedError as error:
-        raise failed or error from None
+    def _process(self, batch_id: str, last: str, settle: Callable[[str], Batch | None]) -> None:
+        """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""
+        failed: BatchFailedError | None = None
+        try:
+            with self._step("process"):
+                self.pipeline.process(batch_id)
+        except BatchFailedError as error:
+            failed = error
+        try:
+            with self._step(last):
+                settle(batch_id)
+        except BatchFailedError as error:
+            raise failed or error from None
 
-
-@contextmanager
-def _step(name: str, run: Run, said: Callable[[str], None]) -> Iterator[None]:
-    said(name)
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        run.seconds[name] = time.monotonic() - began
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        self.said(name)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.run.seconds[name] = time.monotonic() - began

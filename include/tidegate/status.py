@@ -51,6 +51,8 @@ class Status:
         return {
             "subscription": self.subscription.name,
             "group": self.subscription.consumer.group_id,
+            "commit_strategy": self.subscription.commit_strategy,
+            "failure_strategy": self.subscription.failure_strategy,
             "lag": self.lag,
             "positions": [
                 {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
@@ -60,7 +62,13 @@ class Status:
             "batches": [outcome_to_json(o) for o in self.history],
             "losses": [asdict(loss) for loss in self.losses],
             "clearances": [
-                {"batch_id": batch_id, "by": cleared.by, "at": cleared.at.isoformat(), "note": cleared.note}
+                {
+                    "batch_id": batch_id,
+                    "answer": cleared.answer,
+                    "by": cleared.by,
+                    "at": cleared.at.isoformat(),
+                    "note": cleared.note,
+                }
                 for batch_id, cleared in self.clearances
             ],
             "unavailable": self.unavailable,
@@ -73,6 +81,8 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "batch_id": batch.id,
         "state": str(batch.state),
+        "since": outcome.since.isoformat() if outcome.since else None,
+        "offsets_committed": batch.offsets_committed,
         "deliveries": outcome.deliveries,
         "records": batch.landed_records,
         "rows": batch.rows,

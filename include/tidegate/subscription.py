@@ -14,8 +14,10 @@ Scalar = str | int | float | bool
 Severity = Literal["error", "warning"]
 OffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
-CommitStrategy = Literal["after-processing"]
-FailureStrategy = Literal["fail", "ignore"]
+CommitStrategy = Literal[
+    "after-processing", "on-receipt", "on-next-poll", "manual", "throttled", "latest", "ignore", "checkpoint"
+]
+FailureStrategy = Literal["fail", "ignore", "dead-letter-queue", "delayed-retry-topic", "ask"]
 CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
 RowAccounting = Literal["strict", "free"]
@@ -176,6 +178,30 @@ class Deserialization:
 
 
 @dataclass(frozen=True)
+class DeadLetterQueue:
+    """`dead-letter-queue.topic` and `.limit`: how many records of a batch may go there, as `100` or `1%`; None for all.
+
+    An empty topic stands for the default one, `dead-letter-topic-<subscription>`.
+    """
+
+    topic: str = ""
+    limit: str | None = None
+
+
+@dataclass(frozen=True)
+class DelayedRetryTopic:
+    """`delayed-retry-topic.topics`, `.max-retries` and `.timeout` (ms), as SmallRye has them.
+
+    No topics stand for the default ones, `<subscription>_retry_10000`, `_20000` and `_50000`; `max_retries` of 0 for
+    as many as there are topics.
+    """
+
+    topics: tuple[str, ...] = ()
+    max_retries: int = 0
+    timeout_ms: int = 120_000
+
+
+@dataclass(frozen=True)
 class Subscription:
     """One definition file. `name` is the file's stem and the DAG's id; durations are in milliseconds.
 
@@ -203,3 +229,8 @@ class Subscription:
     processing: Processing
     execution_timeout_ms: int | None = None
     deserialization: Deserialization = Deserialization()
+    dead_letter_queue: DeadLetterQueue = DeadLetterQueue()
+    delayed_retry_topic: DelayedRetryTopic = DelayedRetryTopic()
+    auto_commit_interval_ms: int = 5_000
+    unprocessed_record_max_age_ms: int = 60_000
+    unsynced_state_max_age_ms: int = 10_000

@@ -1,4 +1,4 @@
-"""One DAG for each definition: plan, then land once per member, then process, then commit.
+"""One DAG for each definition: plan, then land once per member, then process and commit as the strategy orders them.
 
 Nothing here imports the engine's clients: parsing a DAG file costs a few milliseconds per definition.
 """
@@ -15,7 +15,7 @@ from tidegate.settings import Settings
 from tidegate.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
-from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator
+from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator, PublishOperator
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
 
@@ -83,8 +83,14 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
         task_id="land", inlets=topics, map_index_template="member {{ task.member }}", **where
     ).expand_kwargs(plan.output)
     process = ProcessOperator(task_id="process", **where)
-    commit = CommitOperator(task_id="commit", output=outlet(subscription, settings), trigger_rule="all_done", **where)
-    land >> process >> commit
+    last = {"output": outlet(subscription, settings), "trigger_rule": "all_done", **where}
+    match subscription.commit_strategy:
+        case "on-receipt":
+            land >> CommitOperator(task_id="commit", **where) >> process >> PublishOperator(task_id="publish", **last)
+        case "on-next-poll" | "manual":
+            land >> process >> PublishOperator(task_id="publish", **last)
+        case _:
+            land >> process >> CommitOperator(task_id="commit", **last)
     return dag
 
 

@@ -1,4 +1,4 @@
-"""The four tasks of a subscription's DAG: plan, land, process and commit, each one call of the engine.
+"""The tasks of a subscription's DAG: plan, land, process, commit and publish, each one call of the engine.
 
 Every operator holds the path of its definition and nothing else of it. The engine and its clients are imported
 when a task executes, never when a DAG file is parsed. Between tasks go the batch id and small facts only; what
@@ -26,6 +26,7 @@ from tidegate.errors import (
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
+    from tidegate.batch import Batch
     from tidegate.pipeline import Pipeline
     from tidegate.settings import Settings
     from tidegate.subscription import Processing
@@ -139,21 +140,21 @@ class ProcessOperator(_StepOperator):
         return self._running
 
 
-class CommitOperator(_StepOperator):
-    """Settles the batch, whatever became of the tasks before: its colour is the run's.
+class _SettlingOperator(_StepOperator):
+    """What settles a batch, or part of it.
 
-    `output` is the asset that a committed batch has changed.
+    `output` is the asset that a published batch has changed; None where nothing is published here.
     """
 
-    def __init__(self, *, output: "Asset", **kwargs: Any) -> None:
-        super().__init__(outlets=[output], **kwargs)
+    def __init__(self, *, output: "Asset | None" = None, **kwargs: Any) -> None:
+        super().__init__(outlets=[] if output is None else [output], **kwargs)
         self.output_asset = output
 
     def execute(self, context: "Context") -> dict[str, Any]:
-        """Publish and commit; returns the batch's small facts. Nothing to commit skips the task."""
+        """Settle; returns the batch's small facts. Nothing to settle skips the task."""
         batch_id = self._planned(context)
         with self._pipeline() as pipeline:
-            batch = pipeline.commit(batch_id)
+            batch = self._settle(pipeline, batch_id)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
         facts = {
@@ -163,8 +164,12 @@ class CommitOperator(_StepOperator):
             "rows": batch.rows,
             "rejected": batch.rejected,
         }
-        context["outlet_events"][self.output_asset].extra = facts
+        if self.output_asset is not None:
+            context["outlet_events"][self.output_asset].extra = facts
         return facts
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        raise NotImplementedError(pipeline, batch_id)
 
     def _planned(self, context: "Context") -> str:
         """The id of this run's batch; without one the run is skipped, or failed where plan failed."""
@@ -179,4 +184,18 @@ class CommitOperator(_StepOperator):
         raise AirflowFailException(text)
 
     def _final(self) -> tuple[type[TidegateError], ...]:
-        return (*_NO_RETRY_HELPS, BatchFailedError)  # committing again doesn't process the batch
+        return (*_NO_RETRY_HELPS, BatchFailedError)  # settling again doesn't process the batch
+
+
+class CommitOperator(_SettlingOperator):
+    """Commits the batch's offsets: after publishing it, whatever became of the tasks before, or on receipt."""
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        return pipeline.commit(batch_id)
+
+
+class PublishOperator(_SettlingOperator):
+    """Publishes the batch, whatever became of the tasks before; its offsets are committed at another time."""
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        return pipeline.publish(batch_id)

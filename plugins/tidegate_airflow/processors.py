@@ -5,23 +5,25 @@ the task executes.
 """
 
 import logging
+import math
 import os
 import shutil
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread
 from typing import Any, Protocol
 
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.errors import BatchFailedError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, TidegateError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
@@ -31,6 +33,7 @@ from tidegate_airflow.connections import AirflowConnections
 JOBS = PROJECT / "spark_jobs"
 APPLICATION = JOBS / "process_batch.py"
 
+_WATCHED = 1.0  # seconds between two looks at a job that runs
 _TAIL = 25  # lines of a failed job that its error repeats
 _STOPPED = "Airflow stopped this task, and the Spark job with it; clear the task to deliver the batch again"
 
@@ -80,9 +83,11 @@ class SubmitProcessor:
         self._job = job
         self._is_local = connection.host.startswith("local")
         self._hook: SparkSubmitHook | None = None
-        self._ended_by: BatchFailedError | None = None
+        self._ended_by: TidegateError | None = None
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """See `tidegate.ports.Processor`; at the deadline spark-submit and its driver are killed."""
         _find(str(self._connection.extra.get("spark-binary") or "spark-submit"))
         with nullcontext(None) if self._is_local else _archive(JOBS) as modules:
@@ -94,20 +99,37 @@ class SubmitProcessor:
                 application_args=[manifest_uri],
                 conf=self._python(),
             )
-            deadline = Timer(timeout, self._end, [overrun(timeout)])
-            deadline.start()
+            done = Event()
+            watching = Thread(target=self._watch, args=(timeout, watch, done), daemon=True)
+            watching.start()
             try:
                 self._hook.submit(self._job)
             except AirflowException as error:
                 raise self._ended_by or _failure(error) from error
             finally:
-                deadline.cancel()
+                done.set()
+                watching.join(_WATCHED)
+            if self._ended_by is not None:
+                raise self._ended_by
 
     def stop(self) -> None:
         """Kill spark-submit, and the application where it runs on a cluster."""
         self._end(BatchFailedError(_STOPPED))
 
-    def _end(self, reason: BatchFailedError) -> None:
+    def _watch(self, timeout: float | None, watch: Callable[[], None], done: Event) -> None:
+        """Look at the job once a second, and end it at its deadline or when whoever looks has had enough."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not done.wait(max(0.0, min(_WATCHED, deadline - time.monotonic()))):
+            if timeout is not None and time.monotonic() >= deadline:
+                self._end(overrun(timeout))
+                return
+            try:
+                watch()
+            except TidegateError as reason:
+                self._end(reason)
+                return
+
+    def _end(self, reason: TidegateError) -> None:
         self._ended_by = reason
         if self._hook is not None:
             self._hook.on_kill()
@@ -133,11 +155,13 @@ class ConnectProcessor:
         self._id = connection.id
         self._job = job
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
         remote = SparkConnectHook(self._id).get_connection_url()
         command = [sys.executable, str(self._job), manifest_uri]
-        run_child(command, {"SPARK_REMOTE": remote}, timeout, said)  # not in argv: it may hold a token
+        run_child(command, {"SPARK_REMOTE": remote}, timeout, said, watch)  # not in argv: it may hold a token
 
     def stop(self) -> None:
         """Leave `run` with an error; the child is stopped on the way out."""

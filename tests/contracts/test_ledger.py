@@ -307,9 +307,10 @@ def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
     assert (won.state, won.delivery, won.attempt) == (State.PROCESSED, first, "early")
     assert (won.rows, won.rejected) == (7, 1)
     for state in (State.PROCESSED, State.PUBLISHED, State.COMMITTED):
-        ledger.move(batch_id, state)
+        moved = ledger.move(batch_id, state)
         late = ledger.processed(batch_id, second, result(batch_id, second, "late"), Counts(0, 0))
-        assert late == replace(won, state=state) == ledger.batch(batch_id)
+        assert late == moved == ledger.batch(batch_id)
+        assert moved == replace(won, state=state, offsets_committed=state is State.COMMITTED)
 
 
 def test_a_delivery_that_was_given_up_may_still_be_processed(ledger: Ledger) -> None:
@@ -440,7 +441,7 @@ def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> 
     batch_id, _ = processing(ledger)
     ledger.start_delivery(batch_id, NOON)
     ledger.move(batch_id, State.FAILED, "no memory")
-    with pytest.raises(TransitionError, match="failed, and only a stopped batch"):
+    with pytest.raises(TransitionError, match="failed, and only a batch that stopped or asks"):
         ledger.clear(batch_id, Clearance("ada", NOON, "mended"))
     ledger.move(batch_id, State.STOPPED, "no memory")
     assert (ledger.tries(batch_id), ledger.clearances("flights", 9)) == (2, ())

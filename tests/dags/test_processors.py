@@ -111,7 +111,7 @@ def test_a_local_master_gets_the_job_the_manifest_and_this_interpreter(
     spark_submit('echo "got $*"')
     connection("spark", host="local[2]")
     said: list[str] = []
-    processor("spark_test").run(MANIFEST, 30, said.append)
+    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
     (got,) = [line for line in said if line.startswith("got ")]
     assert "--master local[2]" in got
     assert f"--conf spark.pyspark.python={sys.executable}" in got
@@ -123,7 +123,7 @@ def test_a_cluster_gets_the_jobs_modules_too(connection: Connect, spark_submit: 
     kept = tmp_path / "kept.zip"
     spark_submit(f'while [ "$1" != --py-files ]; do shift; done; cp "$2" {kept}')
     connection("spark", host="yarn", extra=json.dumps({"deploy-mode": "cluster"}))
-    processor("spark_test").run(MANIFEST, 30, print)
+    processor("spark_test").run(MANIFEST, 30, print, lambda: None)
     with zipfile.ZipFile(kept) as modules:
         assert "batch_io.py" in modules.namelist()
         assert any(name.startswith("transforms/") for name in modules.namelist())
@@ -133,14 +133,14 @@ def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submi
     spark_submit("echo no such column: delay; exit 3")
     connection("spark", host="local[2]")
     with pytest.raises(BatchFailedError, match="no such column: delay"):
-        processor("spark_test").run(MANIFEST, 30, print)
+        processor("spark_test").run(MANIFEST, 30, print, lambda: None)
 
 
 def test_a_submit_that_takes_too_long_is_killed(connection: Connect, spark_submit: Program) -> None:
     spark_submit("exec tail -f /dev/null")
     connection("spark", host="local[2]")
     with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
-        processor("spark_test").run(MANIFEST, 0.5, print)
+        processor("spark_test").run(MANIFEST, 0.5, print, lambda: None)
 
 
 def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) -> None:
@@ -153,7 +153,7 @@ def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) ->
             threading.Thread(target=submitting.stop).start()
 
     with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
-        submitting.run(MANIFEST, 30, stop_when_up)
+        submitting.run(MANIFEST, 30, stop_when_up, lambda: None)
 
 
 def test_connect_finds_the_server_in_the_environment_and_the_token_not_in_argv(
@@ -162,7 +162,7 @@ def test_connect_finds_the_server_in_the_environment_and_the_token_not_in_argv(
     job("import os, sys; print(sys.argv[1:]); print(os.environ['SPARK_REMOTE'])")
     connection("spark_connect", host="sc://127.0.0.1", port=15002, password="hidden")
     said: list[str] = []
-    processor("spark_test").run(MANIFEST, 30, said.append)
+    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"['{MANIFEST}']", "sc://127.0.0.1:15002/;token=hidden"]
 
 
@@ -171,7 +171,7 @@ def test_a_connect_job_that_takes_too_long_is_asked_to_stop(connection: Connect,
     connection("spark_connect", host="127.0.0.1", port=15002)
     said: list[str] = []
     with pytest.raises(OverrunError):
-        processor("spark_test").run(MANIFEST, 2, said.append)
+        processor("spark_test").run(MANIFEST, 2, said.append, lambda: None)
     assert said == ["up", "took it back"]
 
 
@@ -189,7 +189,7 @@ def test_a_stopped_connect_job_is_asked_to_stop_too(connection: Connect, job: Pr
     before = signal.signal(signal.SIGTERM, lambda *_: connecting.stop())  # as Airflow calls on_kill
     try:
         with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
-            connecting.run(MANIFEST, 30, terminate_when_up)
+            connecting.run(MANIFEST, 30, terminate_when_up, lambda: None)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert said == ["up", "took it back"]
@@ -201,12 +201,12 @@ def test_a_job_of_ones_own_is_submitted_or_run_in_place_of_tidegates(
     spark_submit('echo "got $*"')
     connection("spark", host="local[2]")
     said: list[str] = []
-    processor("spark_test", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append)
+    processor("spark_test", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append, lambda: None)
     assert said[-1].endswith(f"s3a://bucket/mine.py {MANIFEST}")
     mine = tmp_path / "mine.py"
     mine.write_text("import sys; print(sys.argv)")
     connection("spark_connect", host="127.0.0.1", port=15002)
-    processor("spark_test", str(mine)).run(MANIFEST, 30, said.append)
+    processor("spark_test", str(mine)).run(MANIFEST, 30, said.append, lambda: None)
     assert said[-1] == f"['{mine}', '{MANIFEST}']"
 
 

@@ -282,7 +282,7 @@ def test_a_spark_driver_that_outlives_its_task_and_finishes_late_publishes_nothi
     scene = fed()
     scene.kill(Point("process", before="processor.run"))
     (orphans,) = scene.manifests()
-    driver = Striker(moment, lambda: CopyingProcessor().run(f"file://{orphans}", 60, lambda _: None))
+    driver = Striker(moment, lambda: CopyingProcessor().run(f"file://{orphans}", 60, lambda _: None, lambda: None))
     rename = lake.rename_folder
     monkeypatch.setattr(lake, "rename_folder", lambda *a: (driver.strike() if moment.within else None, rename(*a)))
     with scene.pipeline() as pipeline:

@@ -7,6 +7,7 @@ from tidegate.batch import Batch, LandedFile, State, advance
 from tidegate.errors import TransitionError
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.subscription import CommitStrategy
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
 
@@ -20,7 +21,13 @@ BATCH = Batch(
     output="file:///lake/flights",
 )
 
-CLOSED = {State.COMMITTED, State.IGNORED, State.EMPTY, State.ABANDONED}
+GIVEN_UP = {
+    State.IGNORING: State.IGNORED,
+    State.DEAD_LETTERING: State.DEAD_LETTERED,
+    State.RETRYING: State.RETRIED,
+}
+DONE = {State.COMMITTED, State.UNCOMMITTED}
+CLOSED = {*DONE, *GIVEN_UP.values(), State.EMPTY, State.ABANDONED}
 
 # The way of a batch, and the ways back from a failure; Kafka's word ends it from anywhere, the lake's publishes it.
 STEPS = {
@@ -34,11 +41,17 @@ STEPS = {
     (State.FAILED, State.PROCESSED),
     (State.PROCESSED, State.FAILED),
     (State.FAILED, State.STOPPED),
-    (State.FAILED, State.IGNORING),
+    (State.FAILED, State.ASKING),
     (State.STOPPED, State.FAILED),
-    (State.STOPPED, State.IGNORING),
+    (State.ASKING, State.FAILED),
+    (State.ASKING, State.STOPPED),
+    *product((State.FAILED, State.STOPPED, State.ASKING), GIVEN_UP),
 }
-ENDS = {(state, end) for state in set(State) - CLOSED for end in (state.once_committed, State.ABANDONED)}
+ENDS = {
+    (state, end)
+    for state in set(State) - CLOSED
+    for end in (State.ABANDONED, *([GIVEN_UP[state]] if state in GIVEN_UP else DONE))
+}
 FACTS = {(state, State.PUBLISHED) for state in set(State) - CLOSED}
 
 
@@ -54,6 +67,21 @@ def test_only_the_steps_of_the_protocol_are_allowed(old: State, new: State) -> N
 @pytest.mark.parametrize("state", State)
 def test_a_batch_is_open_until_its_offsets_are_committed_or_it_is_empty_or_abandoned(state: State) -> None:
     assert state.is_open == (state not in CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("state", "strategy", "settled"),
+    [
+        (State.PUBLISHED, "after-processing", State.COMMITTED),
+        (State.PUBLISHED, "ignore", State.UNCOMMITTED),
+        (State.DEAD_LETTERING, "ignore", State.DEAD_LETTERED),
+        (State.RETRYING, "latest", State.RETRIED),
+        (State.IGNORED, "throttled", State.IGNORED),
+        (State.LANDED, "on-receipt", State.COMMITTED),
+    ],
+)
+def test_a_settled_batch_tells_what_its_output_came_to(state: State, strategy: CommitStrategy, settled: State) -> None:
+    assert replace(BATCH, state=state, commit_strategy=strategy).once_settled is settled
 
 
 def test_a_published_batch_never_goes_back() -> None:

@@ -96,6 +96,7 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "output": "file:///lake/flights",
         "partition_by": ["carrier"],
         "row_accounting": "strict",
+        "commit_strategy": "after-processing",
         "staging": "file:///staging/b1-tok",
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 from definitions import subscription
 
 from tidegate.batch import Batch
+from tidegate.commits.ignore import Unkept
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.testing.clock import MemoryClock
@@ -12,6 +13,7 @@ from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.processor import MemoryProcessor
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
@@ -27,7 +29,8 @@ class World:
         self.topics = MemoryTopics()
         if topic is not None:
             self.topics.create(topic, partitions)
-        self.offsets = MemoryOffsets("orders-lake", fencing=True)
+        self.kafka = MemoryOffsets("orders-lake", fencing=True, topics=self.topics)
+        self.offsets: MemoryOffsets = self.kafka
         self.landing = MemoryLanding()
         self.lake = MemoryLake()
         self.ledger = MemoryLedger(self.clock.now)
@@ -51,8 +54,16 @@ class World:
     def produce(self, count: int, partition: int = 0, topic: str = "orders") -> None:
         self.topics.produce(topic, *[Record(b"value")] * count, partition=partition)
 
+    def offsets_of_ignore(self) -> None:
+        """Pipelines from here on are one run that commits nothing."""
+        self.offsets = Unkept(MemoryOutbox(self.topics))  # type: ignore[assignment] # of the double only `positions` is used
+
+    def lose_ledger(self) -> None:
+        """The ledger is deleted, and made anew by whoever opens it next."""
+        self.ledger = MemoryLedger(self.clock.now)
+
     def committed(self, partition: int = 0, topic: str = "orders") -> int | None:
-        position = self.offsets.positions.get(TopicPartition(topic, partition))
+        position = self.kafka.positions.get(TopicPartition(topic, partition))
         return position.offset if position else None
 
     def published(self) -> list[tuple[int, int]]:

@@ -1,36 +1,20 @@
 """The default strategy: a batch's offsets are committed after the Spark job succeeded for every record of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tidegate.batch import Batch
+from tidegate.commits.decision import Abandon, Decision, GoOn, Note
+from tidegate.commits.strategy import Moment
 from tidegate.ports import Committed
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 
 
-@dataclass(frozen=True, slots=True)
-class GoOn:
-    """The positions are the batch's own: whatever is left of it can be done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """The batch was committed and only the ledger doesn't know it yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Abandon:
-    """Somebody else moved the group; the batch can't be committed any more."""
-
-    reason: str
-
-
-Decision = GoOn | Note | Abandon
-
-
 class AfterProcessing:
-    """Reconciles a batch with the group's committed positions."""
+    """Hitachi's `commit after processing`, Queue-Over-Http's commit once the whole pack is resolved."""
+
+    moment = Moment.AFTER_PUBLISHING
+    keeps_deadline = True
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the positions mean for the batch.

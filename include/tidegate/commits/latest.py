@@ -5,11 +5,13 @@ It may skip records, so it suits jobs that acknowledge in order. Rules: SmallRye
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch
-from tidegate.commits.after_processing import Decision
-from tidegate.commits.throttled import GoOnFrom, left, within
+from tidegate.commits.decision import Decision
+from tidegate.commits.strategy import Moment
+from tidegate.commits.throttled import left, within
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 
@@ -17,6 +19,9 @@ from tidegate.positions import TopicPartition
 @dataclass(frozen=True, slots=True)
 class Latest:
     """Commits each partition behind its highest acknowledged record; receipts are those of Throttled."""
+
+    moment: ClassVar = Moment.AFTER_PUBLISHING
+    keeps_deadline: ClassVar = True
 
     def offsets(
         self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
@@ -28,6 +33,6 @@ class Latest:
         """
         return {r.at: latest for r in left(batch, committed) if (latest := acknowledged[r.at].latest(r)) > r.start}
 
-    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the group's positions mean for the batch; see `tidegate.commits.throttled.within`."""
         return within(batch, committed)

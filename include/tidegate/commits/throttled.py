@@ -6,22 +6,18 @@ Rules: SmallRye's KafkaThrottledLatestProcessedCommit; Queue-Over-Http's autoCom
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch
-from tidegate.commits.after_processing import AfterProcessing, Decision, GoOn
+from tidegate.commits.after_processing import AfterProcessing
+from tidegate.commits.decision import Decision, GoOn, GoOnFrom
+from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, place
 from tidegate.ports import Committed
 from tidegate.positions import Range, TopicPartition
 
 MAX_AGE = "throttled.unprocessed-record-max-age.ms"
-
-
-@dataclass(frozen=True, slots=True)
-class GoOnFrom:
-    """Part of the batch was committed by ourselves: what is left of it begins at these positions."""
-
-    positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +56,8 @@ class Throttled:
 
     interval_ms: int = 5_000
     max_age_ms: int = 60_000
+    moment: ClassVar = Moment.AFTER_PUBLISHING
+    keeps_deadline: ClassVar = True
 
     def offsets(
         self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
@@ -120,7 +118,7 @@ class Throttled:
         """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
         return since + timedelta(milliseconds=max(0, self.interval_ms))
 
-    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the group's positions mean for the batch; see `within`."""
         return within(batch, committed)
 
@@ -131,7 +129,7 @@ def left(batch: Batch, committed: Mapping[TopicPartition, int]) -> tuple[Range, 
     return tuple(Range(*r.at, stand[r.at], r.end) for r in batch.ranges if stand[r.at] < r.end)
 
 
-def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision | GoOnFrom:
+def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
     """As AfterProcessing, but a position within the batch under a receipt of its own is our own partial commit.
 
     Then the batch goes on from where the group stands; a partition without a position from its start.

@@ -5,13 +5,18 @@ name, which is the one that is read, is this failure's, even if the record was a
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import Self
 
-from tidegate.batch import Batch
+from tidegate.batch import Batch, State
 from tidegate.errors import BatchFailedError
-from tidegate.failures import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.failures.verdict import Verdict
+from tidegate.manifest import Rejections
+from tidegate.records import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.subscription import Subscription
 
 EXCEPTION_CLASS_NAME = "dead-letter-exception-class-name"
 REASON = "dead-letter-reason"
@@ -102,3 +107,34 @@ class DeadLetterLimit:
                 f"allows {self}: none was written, and nothing is committed. Mend the producer or the transform, or "
                 "raise the limit, then deliver it again"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The strategy `dead-letter-queue`: what can't be processed goes to a topic, in the commit's own transaction."""
+
+    topic: str
+    limit: DeadLetterLimit | None = None
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> Self:
+        """As the definition has it."""
+        queue = subscription.dead_letter_queue
+        limit = None if queue.limit is None else DeadLetterLimit.parse(queue.limit)
+        return cls(queue.topic or default_topic(subscription.name), limit)
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Raises BatchFailedError past the limit; records that couldn't be decoded count too."""
+        if self.limit is not None:
+            self.limit.check(batch, rejections.number + rejections.undecodable)
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """All of the batch's records become dead letters, or, if that is more than the limit allows, it stops."""
+        if self.limit is not None and self.limit.is_passed(batch.landed_records, batch.landed_records):
+            why = f"all {batch.landed_records} records would become dead letters, and {_LIMIT} allows {self.limit}"
+            return Verdict(State.STOPPED, f"{why}: {batch.reason}")
+        return Verdict(State.DEAD_LETTERING, f"dead-lettered to {self.topic} after the last retry: {batch.reason}")
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
+        """A dead letter for each."""
+        return (dead_letter(record, self.topic) for record in rejected)

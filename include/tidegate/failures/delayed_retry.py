@@ -5,14 +5,22 @@ record in it is due that long after the timestamp that it has there. Our headers
 record that comes from any other topic begins anew, whatever headers it brings along: they are another subscription's.
 """
 
-from collections.abc import Sequence
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from tidegate.failures import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.batch import Batch, State
 from tidegate.failures.dead_letters import UNDECODABLE_FLAG, dead_letter
+from tidegate.failures.verdict import Verdict
+from tidegate.manifest import Rejections
 from tidegate.positions import TopicPartition, Watermarks
+from tidegate.records import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
 
 COUNT = "delayed-retry-count"
 ORIGINAL_TIMESTAMP = "delayed-retry-original-timestamp"
@@ -99,9 +107,34 @@ class DelayedRetry:
             delay_ms(topic)
 
     @classmethod
-    def of(cls, subscription: str) -> Self:
-        """All by default, for a subscription of this name: three topics, and no dead-letter topic."""
-        return cls(default_topics(subscription))
+    def of(cls, subscription: Subscription) -> Self:
+        """As the definition has it; what has no retry left becomes a dead letter if a topic for those is named."""
+        given = subscription.delayed_retry_topic
+        return cls(
+            given.topics or default_topics(subscription.name),
+            given.max_retries,
+            given.timeout_ms,
+            subscription.dead_letter_queue.topic or None,
+        )
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Whatever the job rejected is tried again later."""
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """All of the batch's records are tried again later."""
+        return Verdict(State.RETRYING, f"to be retried after the last delivery: {batch.reason}")
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:
+        """Each record on its way to the next retry topic, or to the dead-letter topic; what is dropped is logged."""
+        dropped: Counter[str] = Counter()
+        for record in rejected:
+            match self.settle(record, now):
+                case Retry(sent) | Bury(sent):
+                    yield sent
+                case Drop(why):
+                    dropped[why] += 1
+        for why, number in dropped.items():
+            log.error("%d records are dropped, there is no dead-letter-queue.topic: %s", number, why)
 
     def settle(self, record: Rejected, now: datetime) -> Retry | Bury | Drop:
         """What becomes of a record that failed at this instant, and the record as it is to be produced."""

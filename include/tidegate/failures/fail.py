@@ -1,11 +1,21 @@
 """The default strategy: the subscription stands still until a person clears it."""
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
 from tidegate.batch import Batch, State
 from tidegate.errors import BatchFailedError
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
+from tidegate.records import Outgoing, Rejected
 
 _NAMED = 5  # ranges
+
+
+def where(batch: Batch) -> str:
+    """The ranges of a batch that nobody could process, as far as they fit a message."""
+    taken = [r for r in batch.ranges if not r.is_empty]
+    return ", ".join(map(str, taken[:_NAMED])) + (f" and {len(taken) - _NAMED} more" if taken[_NAMED:] else "")
 
 
 class Fail:
@@ -22,8 +32,10 @@ class Fail:
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Stop, and say where."""
-        taken = [r for r in batch.ranges if not r.is_empty]
-        where = ", ".join(map(str, taken[:_NAMED])) + (f" and {len(taken) - _NAMED} more" if taken[_NAMED:] else "")
         return Verdict(
-            State.STOPPED, f"processing halted because the retry limit was reached at {where}: {batch.reason}"
+            State.STOPPED, f"processing halted because the retry limit was reached at {where(batch)}: {batch.reason}"
         )
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
+        """Nothing: what a published batch rejected couldn't be decoded, which the definition allows."""
+        return iter(())

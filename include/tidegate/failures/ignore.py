@@ -1,8 +1,12 @@
 """The batch is given up: its offsets are committed, and of it nothing is published."""
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
 from tidegate.batch import Batch, State
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
+from tidegate.records import Outgoing, Rejected
 
 
 class Ignore:
@@ -14,3 +18,7 @@ class Ignore:
     def at_limit(self, batch: Batch) -> Verdict:
         """Give the batch up."""
         return Verdict(State.IGNORING, f"given up after the last retry: {batch.reason}")
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
+        """Nothing."""
+        return iter(())

@@ -1,10 +1,13 @@
 """What a failure strategy is asked, and what it answers."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from tidegate.batch import Batch, State
 from tidegate.manifest import Rejections
+from tidegate.records import Outgoing, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +27,8 @@ class FailureStrategy(Protocol):
 
     def at_limit(self, batch: Batch) -> Verdict:
         """What becomes of a batch whose last delivery failed."""
+        ...
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:
+        """What is produced because these records were rejected at this instant, one by one."""
         ...

@@ -11,7 +11,7 @@ Committed offsets are read by a consumer that assigns nothing and joins nothing:
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -30,6 +30,7 @@ from tidegate.errors import (
 from tidegate.kafka.closing import close, held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
+from tidegate.kafka.producing import SETTINGS
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Scalar
@@ -80,13 +81,9 @@ class Group:
 
     def __init__(self, client: Mapping[str, Scalar], group_id: str) -> None:
         self.id = group_id
-        self._complaints = Complaints({**client, "group.id": group_id})
-        self._client: dict[str, object] = {
-            **client,
-            "group.id": group_id,
-            "log_level": _ONLY_WHAT_IS_CRITICAL,
-            "error_cb": self._complaints.hear,
-        }
+        self.client: Mapping[str, Scalar] = {**client, "group.id": group_id, "log_level": _ONLY_WHAT_IS_CRITICAL}
+        self._complaints = Complaints(self.client)
+        self._client: dict[str, object] = {**self.client, "error_cb": self._complaints.hear}
         self._consumer: Consumer | None = None
 
     def committed(self, partitions: Collection[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
@@ -113,10 +110,15 @@ class Group:
         """What a transaction needs to know of the group; its consumer joins nothing."""
         return self._reader().consumer_group_metadata()
 
-    def producer(self, transactional_id: str, timeout: float) -> Producer:
-        """A transactional producer; the broker ends a transaction of it that is left open longer than `timeout`."""
+    def producer(self, transactional_id: str, timeout: float, hear: Callable[[KafkaError], None]) -> Producer:
+        """A transactional producer; the broker ends a transaction of it that is left open longer than `timeout`.
+
+        It reports to `hear`: that it was fenced concerns none of the group's other clients.
+        """
         longest = max(_SHORTEST_TRANSACTION_MS, int(timeout * 1000))
         own = {
+            **SETTINGS,
+            "error_cb": hear,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": longest,
             "socket.timeout.ms": max(10, int(timeout * 1000)),  # else a call outlasts its own timeout

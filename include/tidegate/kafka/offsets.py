@@ -1,7 +1,7 @@
 """The committed offsets of one consumer group, and the fence that guards their commit."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -17,8 +17,11 @@ from tidegate.errors import (
     place,
 )
 from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, to_commit
+from tidegate.kafka.outbox import KafkaOutbox
+from tidegate.kafka.producing import begun
 from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
 from tidegate.subscription import Scalar
 
 _PAUSE_SECONDS = 0.1
@@ -54,14 +57,16 @@ class PlainFence:
         offsets: Mapping[TopicPartition, int],
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
     ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout.
 
         Only refusals that pass by themselves (a coordinator that loads or moves) are tried again, within it.
         """
         deadline = time.monotonic() + self._timeout
+        self._send(outgoing, deadline)
         wanted = to_commit(offsets, metadata, leader_epochs)
-        refused = self._group.commit(wanted, self._timeout)
+        refused = self._group.commit(wanted, deadline - time.monotonic())
         while refused:
             codes = {error.code() for error in refused.values()}
             if codes & IN_USE:
@@ -82,6 +87,18 @@ class PlainFence:
                 refused = self._group.commit(wanted, deadline - time.monotonic())
             except UnavailableError as error:  # the try before this one may still be carried out
                 raise CommitUnknownError(f"{error}; the next run finds out whether it was carried out") from error
+
+    def _send(self, outgoing: Iterable[Outgoing], deadline: float) -> None:
+        """Produce the records, unless there are live members: then nothing would be committed behind them."""
+        records = begun(outgoing)
+        if records is None:
+            return
+        self._group.refuse_members(deadline - time.monotonic())
+        outbox = KafkaOutbox(self._group.client, deadline - time.monotonic())
+        try:
+            outbox.send(records)
+        finally:
+            outbox.close()
 
 
 TakeFence = Callable[[Group, float], AbstractContextManager[Fence]]
@@ -108,6 +125,8 @@ class KafkaOffsets:
         self._poll_timeout = poll_timeout
         self._commit_timeout = commit_timeout
         self._take_fence = take_fence
+
+    lasting = True
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`; offsets of a transaction that is under way are waited for."""

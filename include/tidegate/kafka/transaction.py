@@ -8,7 +8,7 @@ something else first; a commit takes 0.05 s.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -25,9 +25,13 @@ from tidegate.errors import (
     place,
 )
 from tidegate.kafka.closing import close
+from tidegate.kafka.events import Complaints
 from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, to_commit
+from tidegate.kafka.producing import Production, UndeliveredError, begun
+from tidegate.kafka.targets import Targets
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001 (the client's own codes)
 _FORBIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
@@ -45,13 +49,14 @@ class TransactionalFence:
     def __init__(self, group: Group, timeout: float) -> None:
         self._group = group
         self._timeout = timeout
+        self._complaints = Complaints(group.client)
         self._producer: Producer | None = None
 
     def __enter__(self) -> Self:
         """Take the fence. Raises BrokerUnavailableError without an answer in time."""
         deadline = time.monotonic() + self._timeout
         self._group.refuse_members(self._timeout)
-        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout)
+        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._complaints.hear)
         try:
             self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
             _until(deadline, self._producer.init_transactions)
@@ -76,21 +81,46 @@ class TransactionalFence:
         offsets: Mapping[TopicPartition, int],
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
     ) -> None:
-        """See `tidegate.ports.Fence`; returns or raises within the commit timeout, all offsets or none."""
-        if not offsets:
+        """See `tidegate.ports.Fence`; returns or raises within the commit timeout, all offsets and records or none."""
+        records = begun(outgoing)
+        if not offsets and records is None:
             return
         if self._producer is None:
             raise AssertionError(f"{self._group.id}: the fence wasn't taken")
         deadline = time.monotonic() + self._timeout
         self._group.refuse_members(self._timeout)
-        wanted = to_commit(offsets, metadata, leader_epochs)
-        self._producer.begin_transaction()
-        self._send(self._producer, wanted, deadline)
+        self._begin(self._producer)
+        if records is not None:
+            self._produce(self._producer, records, deadline)
+        if offsets:
+            self._send(self._producer, to_commit(offsets, metadata, leader_epochs), deadline)
         try:
             _until(deadline, self._producer.commit_transaction)
         except KafkaException as error:
             raise self._not_committed(self._producer, error.args[0], offsets) from None
+
+    def _begin(self, producer: Producer) -> None:
+        try:
+            producer.begin_transaction()
+        except KafkaException as error:
+            raise self._refused(error.args[0], "a transaction can't be begun") from None
+
+    def _produce(self, producer: Producer, records: Iterable[Outgoing], deadline: float) -> None:
+        """Produce in the transaction, and wait for the acknowledgements; whatever goes wrong, it is aborted."""
+        targets = Targets(self._group.client, self._where, deadline)
+        try:
+            Production(producer, targets, deadline).send(records)
+        except UndeliveredError as failed:
+            _abort(producer)
+            if failed.reason.code() in _FENCED:
+                raise self._fenced(failed.reason) from None
+            self._complaints.check()
+            raise failed.told(self._where, "nothing is committed", self._complaints.last) from None
+        except BaseException:
+            _abort(producer)
+            raise
 
     def _send(self, producer: Producer, wanted: list[KafkaPartition], deadline: float) -> None:
         members = self._group.metadata()

@@ -47,7 +47,10 @@ def enter(connection: Connection, batch: Batch, number: int, now: datetime) -> N
 
 def save(connection: Connection, batch: Batch, now: datetime) -> None:
     """Write how far a batch has come."""
-    values = _progress(batch) | {"closed_at": None if batch.state.is_open else now}
+    known = select(batches.c.state, batches.c.since).where(batches.c.id == batch.id)
+    before = connection.execute(known).one()
+    since = before.since if before.state == batch.state else now
+    values = _progress(batch) | {"since": since, "closed_at": None if batch.state.is_open else now}
     connection.execute(update(batches).where(batches.c.id == batch.id).values(values))
 
 
@@ -159,7 +162,9 @@ def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: 
         shares=tuple(tuple(_at(r) for r in range_rows if r.member == member) for member in range(row.members)),
         output=row.output,
         partition_by=tuple(row.partition_by),
+        commit_strategy=row.commit_strategy,
         state=State(row.state),
+        offsets_committed=row.offsets_committed,
         records={_at(r): r.records for r in range_rows if r.records is not None} if has_landed else {},
         files=tuple(_file(f) for f in file_rows) if has_landed else (),
         delivery=_delivery(row, delivery_rows),
@@ -168,7 +173,7 @@ def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: 
         rejected=row.rejected,
         reason=row.reason,
     )
-    return Outcome(batch, len(delivery_rows), row.opened_at, row.closed_at)
+    return Outcome(batch, len(delivery_rows), row.opened_at, row.closed_at, row.since)
 
 
 def _delivery(row: Row[Any], delivery_rows: _Rows) -> Delivery | None:
@@ -212,7 +217,9 @@ def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
         "members": len(batch.shares),
         "output": batch.output,
         "partition_by": list(batch.partition_by),
+        "commit_strategy": batch.commit_strategy,
         "opened_at": now,
+        "since": now,
         "landed_at": None,
         "closed_at": None,
     }
@@ -221,6 +228,7 @@ def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
 def _progress(batch: Batch) -> dict[str, object]:
     return {
         "state": batch.state.value,
+        "offsets_committed": batch.offsets_committed,
         "reason": _storable(batch.reason),
         "winner": batch.delivery.token if batch.delivery and batch.attempt is not None else None,
         "attempt": batch.attempt,

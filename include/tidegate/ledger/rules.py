@@ -3,14 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.batch import Batch, Delivery, Landed, State, advance
+from tidegate.batch import SETTLED, Batch, Delivery, Landed, State, advance
 from tidegate.errors import StaleError, TransitionError
 from tidegate.manifest import Counts, Published, Result
+from tidegate.ports import Answer
 from tidegate.positions import Range, TopicPartition, ends, starts
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
-_WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED)
+_WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED, State.UNCOMMITTED)
 _LEFT_NO_TRACE = (State.EMPTY, State.ABANDONED)
+_ANSWERED: Mapping[Answer, State] = {
+    "redeliver": State.FAILED,
+    "dead-letter": State.DEAD_LETTERING,
+    "skip": State.IGNORING,
+    "stop": State.STOPPED,
+}
 
 
 def check_plan(batch: Batch, published: Published | None = None) -> None:
@@ -148,16 +155,26 @@ def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
     return replace(batch, state=advance(batch.id, batch.state, State.FAILED), reason=reason)
 
 
-def clear(batch: Batch) -> Batch:
-    """The batch once somebody has cleared it: failed, to be delivered again."""
-    if batch.state is not State.STOPPED:
-        raise TransitionError(f"{batch} is {batch.state}, and only a stopped batch can be cleared")
-    return move(batch, State.FAILED, batch.reason)
+def clear(batch: Batch, answer: Answer) -> Batch:
+    """The batch once somebody has decided about it; only one that stopped or asks is theirs to decide about."""
+    if batch.state not in (State.STOPPED, State.ASKING):
+        raise TransitionError(f"{batch} is {batch.state}, and only a batch that stopped or asks can be cleared")
+    state = _ANSWERED[answer]
+    return batch if batch.state is state else move(batch, state, batch.reason)
+
+
+def receive(batch: Batch) -> Batch:
+    """The batch once its offsets are committed, whatever becomes of its output."""
+    if not batch.state.is_open:
+        raise TransitionError(f"{batch} is {batch.state}: its offsets are settled")
+    return replace(batch, offsets_committed=True)
 
 
 def move(batch: Batch, state: State, reason: str | None) -> Batch:
     """The batch in another state; who had won has no more once it has failed or is processing again."""
     moved = replace(batch, state=advance(batch.id, batch.state, state), reason=reason)
+    if state in SETTLED:
+        return replace(moved, offsets_committed=batch.commit_strategy != "ignore")
     return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
 
 

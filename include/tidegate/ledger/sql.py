@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, Landed, State
+from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.ledger import rows, rules
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -29,8 +29,6 @@ from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Clearance, Glance, Loss, Outcome
 from tidegate.positions import TopicPartition
-
-_COMMITTED = sorted(state.value for state in OFFSETS_COMMITTED)
 
 
 def _utc_now() -> datetime:
@@ -202,28 +200,46 @@ class SqlLedger:
 
     def tries(self, batch_id: str) -> int:
         """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
-        cleared = select(func.max(clearances.c.deliveries)).where(clearances.c.batch_id == batch_id)
+        redelivered = (clearances.c.batch_id == batch_id, clearances.c.answer == "redeliver")
+        cleared = select(func.max(clearances.c.deliveries)).where(*redelivered)
         with self._database.read() as connection:
             started: int = connection.scalar(_deliveries(batch_id)) or 0
             return started - (connection.scalar(cleared) or 0)
+
+    def received(self, batch_id: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            return batch if batch.offsets_committed else self._changed(connection, rules.receive(batch))
 
     def clear(self, batch_id: str, clearance: Clearance) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             held = _held(connection, batch_id)
-            cleared = rules.clear(held.batch)
-            row = {"batch_id": batch_id, "deliveries": held.deliveries, "cleared_at": clearance.at}
-            connection.execute(insert(clearances).values(row | {"cleared_by": clearance.by, "note": clearance.note}))
+            cleared = rules.clear(held.batch, clearance.answer)
+            newest = select(func.max(clearances.c.number)).where(clearances.c.batch_id == batch_id)
+            row = {
+                "batch_id": batch_id,
+                "number": (connection.scalar(newest) or 0) + 1,
+                "deliveries": held.deliveries,
+                "answer": clearance.answer,
+                "cleared_by": clearance.by,
+                "cleared_at": clearance.at,
+                "note": clearance.note,
+            }
+            connection.execute(insert(clearances).values(row))
             return self._changed(connection, cleared)
 
     def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
         """See `tidegate.ports.Ledger`."""
         of_subscription = select(batches.c.id).where(batches.c.subscription == subscription)
         query = select(clearances).where(clearances.c.batch_id.in_(of_subscription))
-        newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.deliveries.desc()).limit(limit)
+        newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.number.desc()).limit(limit)
         with self._database.read() as connection:
             found = connection.execute(newest)
-            return tuple((row.batch_id, Clearance(row.cleared_by, row.cleared_at, row.note)) for row in found)
+            return tuple(
+                (row.batch_id, Clearance(row.cleared_by, row.cleared_at, row.note, row.answer)) for row in found
+            )
 
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
@@ -254,7 +270,7 @@ class SqlLedger:
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
         of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
-        newest = _newest_first(*of_group, batches.c.state.in_(_COMMITTED)).limit(1)
+        newest = _newest_first(*of_group, batches.c.offsets_committed).limit(1)
         noted = select(positions).where(positions.c.subscription == subscription, positions.c.group_id == group)
         with self._database.read() as connection:
             found = rows.read(connection, newest)
@@ -319,7 +335,7 @@ def _states(connection: Connection, batch: Batch) -> dict[str, State]:
 
 def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     """When positions were last committed: with a batch, or without."""
-    is_committed = (batches.c.subscription == subscription, batches.c.state.in_(_COMMITTED))
+    is_committed = (batches.c.subscription == subscription, batches.c.offsets_committed)
     with_batch: datetime | None = connection.scalar(select(func.max(batches.c.closed_at)).where(*is_committed))
     noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
     without: datetime | None = connection.scalar(noted)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     ForeignKey,
@@ -112,7 +113,10 @@ batches = Table(
     Column("members", Integer, nullable=False),
     Column("output", Text, nullable=False),
     Column("partition_by", JSON, nullable=False),
+    Column("commit_strategy", String(20), nullable=False),  # that of its plan
     Column("state", String(20), nullable=False),
+    Column("since", Instant),  # when it came into this state; none for what was written before this was kept
+    Column("offsets_committed", Boolean, nullable=False),
     Column("reason", Text),
     Column("winner", String(32)),  # the token of the delivery that was processed first
     Column("attempt", Text),
@@ -169,10 +173,12 @@ files = Table(
 )
 
 clearances = Table(
-    "tidegate_clearances",  # who let a stopped batch be delivered again
+    "tidegate_clearances",  # who decided about a batch that stopped or asked, and what
     metadata,
     Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
-    Column("deliveries", Integer, primary_key=True),  # how many had been started: those no longer count
+    Column("number", Integer, primary_key=True),
+    Column("deliveries", Integer, nullable=False),  # how many had been started: once redelivered they count no longer
+    Column("answer", String(20), nullable=False),
     Column("cleared_by", Text, nullable=False),
     Column("cleared_at", Instant, nullable=False),
     Column("note", Text, nullable=False),

@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from tidegate.acknowledged import Acknowledgements, Offsets
 from tidegate.errors import BatchFailedError, UnavailableError
+from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
 from tidegate.positions import TopicPartition
 
@@ -70,7 +71,7 @@ def ack_files(uri: str) -> tuple[str, ...]:
     except OSError as error:
         raise UnavailableError(f"the acknowledgements {uri} can't be listed: {error}") from error
     names = sorted(path.removeprefix(f"{root}/") for path in found)
-    return tuple(f"{uri.rstrip('/')}/{name}" for name in names if _is_seen(name))
+    return tuple(f"{uri.rstrip('/')}/{name}" for name in names if not is_hidden(name))
 
 
 def _parts(uri: str) -> Iterator[tuple[TopicPartition, Offsets]]:
@@ -121,10 +122,6 @@ def _groups(codes: Offsets, numbers: Offsets) -> tuple[Offsets, Offsets]:
         keys = keys.astype(np.uint16)  # NumPy sorts these by counting: ten times as fast
     order = np.argsort(keys, kind="stable")
     return order, np.flatnonzero(np.diff(keys[order])) + 1
-
-
-def _is_seen(name: str) -> bool:
-    return not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _miscounted(at: TopicPartition, found: str, landed: Mapping[TopicPartition, int]) -> BatchFailedError:

@@ -7,33 +7,30 @@
 
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.failures.dead_letters import UNDECODABLE_FLAG
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
+from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
+from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
+from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_records
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
+from tidegate.records import Rejected
 
 log = logging.getLogger(__name__)
 
 _STAGING = "_staging"
 _ABANDONED = "_abandoned"
 _RESULT = "_result"
-_REJECTED = "_rejected"
 _MANIFEST = "_manifest.json"
 _FOOTER_READERS = 8
 _NAMED_IN_ERRORS = 5
-_REJECTION = ["topic", "partition", "offset", "reason"]
-_IN_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _WITH_ATOMIC_RENAME: Final = ("file", "hdfs")
 
 
@@ -55,7 +52,7 @@ class ParquetLake:
         system, path = _place(staging)
         attempt = f"{path}/{result.attempt}"
         sizes = _data_files(system, attempt)
-        rejected = {name: size for name, size in sizes.items() if name.startswith(f"{_REJECTED}/")}
+        rejected = {name: size for name, size in sizes.items() if name.startswith(f"{REJECTED}/")}
         written = {name: size for name, size in sizes.items() if name not in rejected}
         _compare(attempt, result.files, written)
         _compare(attempt, result.rejected_files, rejected)
@@ -64,14 +61,8 @@ class ParquetLake:
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`; keys and values aren't read."""
         system, path = _place(staging)
-        number, first = 0, _no_rejections()
-        for file in result.rejected_files:
-            with pq.ParquetFile(f"{path}/{result.attempt}/{file.path}", filesystem=system) as rejected:
-                for some in rejected.iter_batches(columns=[*_REJECTION, "headers"]):
-                    by_the_job = some.filter(_could_be_decoded(some["headers"])).select(_REJECTION)
-                    number += by_the_job.num_rows
-                    first = pa.concat_tables([first, pa.table(by_the_job)]).sort_by(_IN_ORDER).slice(0, most)
-        return Rejections(number, tuple(Rejection(**row) for row in first.to_pylist()))
+        attempt = f"{path}/{result.attempt}"
+        return rejected_by_the_job(system, [f"{attempt}/{file.path}" for file in result.rejected_files], most)
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -92,6 +83,11 @@ class ParquetLake:
                 f"{folder} has no {_MANIFEST} that can be read ({error!r}), so it isn't a published batch, and stands "
                 "where one is to be: move it out of the output"
             ) from error
+
+    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+        """See `tidegate.ports.Lake`; by name of their files. Raises UnavailableError if one can't be read."""
+        system, path = _place(output)
+        return rejected_records(system, _published_folder(path, batch_id))
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`.
@@ -201,23 +197,9 @@ def _data_files(system: fs.FileSystem, attempt: str) -> dict[str, int]:
     return {name: entry.size for name, entry in named if entry.type == fs.FileType.File and _is_data(name)}
 
 
-def _no_rejections() -> pa.Table:
-    types = (pa.string(), pa.int32(), pa.int64(), pa.string())
-    return pa.schema(list(zip(_REJECTION, types, strict=True))).empty_table()
-
-
-def _could_be_decoded(headers: pa.ListArray) -> pa.BooleanArray:
-    """Whether each record is without the header that the job gives to those that it can't decode."""
-    is_flag = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), UNDECODABLE_FLAG)
-    could_be = np.ones(len(headers), dtype=bool)
-    could_be[pc.list_parent_indices(headers).filter(is_flag).to_numpy()] = False
-    return pa.array(could_be)
-
-
 def _is_data(name: str) -> bool:
-    """Whether readers would read it, as Spark decides it: `_x` and `.x` are hidden, a partition `_x=1` isn't."""
-    parts = name.removeprefix(f"{_REJECTED}/").split("/")
-    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+    """Whether a file has rows or rejected records."""
+    return not is_hidden(name.removeprefix(f"{REJECTED}/"))
 
 
 def _compare(attempt: str, named: Iterable[StagedFile], found: Mapping[str, int]) -> None:

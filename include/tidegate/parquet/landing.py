@@ -14,8 +14,10 @@ from tidegate.manifest import Manifest
 from tidegate.parquet.files import put
 from tidegate.parquet.framings import framings_in
 from tidegate.parquet.locations import locate
+from tidegate.parquet.rejected import landed_records
 from tidegate.parquet.writer import ParquetWriter
 from tidegate.ports import Side
+from tidegate.records import Failure, Rejected
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,11 @@ class ParquetLanding:
             except OSError as error:
                 raise UnavailableError(f"the landed file {uri} can't be read: {error}") from error
         return found
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """See ports.Landing. Raises LostDataError for a file that isn't one of landed records."""
+        for uri in uris:
+            yield from landed_records(*locate(uri), failure)
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See ports.Landing; it appears whole, and putting it again changes nothing."""

@@ -1,6 +1,7 @@
 """Run a job as a child process, whose lines are passed on and whose time is bounded."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -13,18 +14,23 @@ from typing import IO
 from tidegate.errors import BatchFailedError, OverrunError
 
 _TAIL = 25  # lines of a failed job that its error repeats
+_WATCHED = 1.0  # seconds between two looks at a job that runs
 _GRACE = 20.0  # seconds between asking a job to stop and killing it
 
 
 def run_child(
-    command: Sequence[str], environment: Mapping[str, str | None], timeout: float, said: Callable[[str], None]
+    command: Sequence[str],
+    environment: Mapping[str, str | None],
+    timeout: float | None,
+    said: Callable[[str], None],
+    watch: Callable[[], None],
 ) -> None:
     """Run a command to its end, in a process group of its own.
 
-    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`. Raises
-    BatchFailedError with its last lines if it fails, OverrunError after `timeout` seconds. Whatever ends the wait
-    (an interrupt, too), the whole group is stopped: asked first, so that the job can take its Spark work back, and
-    killed 20 seconds later.
+    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`, and
+    `watch` is called once a second. Raises BatchFailedError with its last lines if it fails, OverrunError after
+    `timeout` seconds, and what `watch` raises. Whatever ends the wait (an interrupt, too), the whole group is stopped:
+    asked first, so that the job can take its Spark work back, and killed 20 seconds later.
     """
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(
@@ -38,12 +44,13 @@ def run_child(
         start_new_session=True,
     ) as child:
         reading = threading.Thread(target=_pass_on, args=(child.stdout, said, tail), daemon=True)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
         try:
             reading.start()
-            status = child.wait(timeout)
-        except subprocess.TimeoutExpired as late:
-            raise overrun(timeout) from late
+            while (status := _ended(child, deadline)) is None:
+                if timeout is not None and time.monotonic() >= deadline:
+                    raise overrun(timeout)
+                watch()
         finally:
             _stop(child)
             if reading.is_alive():
@@ -58,6 +65,14 @@ def overrun(seconds: float) -> OverrunError:
         f"the Spark job wasn't done {seconds:.0f} s after its delivery started and was stopped; raise "
         "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
     )
+
+
+def _ended(child: subprocess.Popen[str], deadline: float) -> int | None:
+    """Its exit status; None if it still runs a second later, or at the deadline."""
+    try:
+        return child.wait(max(0.0, min(_WATCHED, deadline - time.monotonic())))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _pass_on(lines: IO[str] | None, said: Callable[[str], None], tail: deque[str]) -> None:

@@ -35,6 +35,8 @@ class ConnectProcessor:
     url: str = field(repr=False)
     job: Path
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([sys.executable, str(self.job), manifest_uri], {"SPARK_REMOTE": self.url}, timeout, said)
+        run_child([sys.executable, str(self.job), manifest_uri], {"SPARK_REMOTE": self.url}, timeout, said, watch)

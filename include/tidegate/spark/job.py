@@ -55,6 +55,8 @@ class JobProcessor:
     connection: str
     job: str = str(JOB)
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        processor_of(self.connections.get(self.connection), self.job).run(manifest_uri, timeout, said)
+        processor_of(self.connections.get(self.connection), self.job).run(manifest_uri, timeout, said, watch)

@@ -47,6 +47,8 @@ class SubmitProcessor:
 
     command: tuple[str, ...]
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([*self.command, manifest_uri], _ENVIRONMENT, timeout, said)
+        run_child([*self.command, manifest_uri], _ENVIRONMENT, timeout, said, watch)

@@ -37,4 +37,5 @@ def batch_of(subscription: Subscription, output: str, receipt: Receipt, ranges: 
         shares=assign([r.at for r in ranges], subscription.members),
         output=output,
         partition_by=subscription.processing.partition_by,
+        commit_strategy=subscription.commit_strategy,
     )

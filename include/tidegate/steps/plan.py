@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidegate.batch import Batch, State
+from tidegate.batch import SETTLED, Batch
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, place
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition
 from tidegate.steps.anchor import missing_topics
+from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.standing import Stander, Standing, Unfinished
@@ -43,6 +46,7 @@ class Planner:
     ledger: Ledger
     lake: Lake
     clock: Clock
+    committer: Committer
 
     def plan(self) -> Plan:
         """The open batch, if it can go on; else a new one; else nothing, after the poll timeout.
@@ -89,6 +93,16 @@ class Planner:
         again = reconciler.reconcile(batch)
         if again is None:
             return None
+        if again.awaits_commit:
+            match COMMIT_STRATEGIES[again.commit_strategy].moment:
+                case Moment.ON_NEXT_PLAN:
+                    self.committer.commit(again.id)
+                    return None
+                case Moment.BY_HAND:
+                    name = self.subscription.name
+                    return self._nothing(f"batch {again.id} is {again.state} and waits for `tidegate commit {name}`")
+                case _:
+                    pass
         return Plan(again, again.members_with_work() or (0,), f"{again.state} batch goes on")
 
     def _take(self, unfinished: Unfinished, glance: Glance) -> None:
@@ -102,7 +116,7 @@ class Planner:
 
     def _was_committed(self, batch_id: str) -> bool:
         try:
-            return self.ledger.batch(batch_id).state is State.COMMITTED
+            return self.ledger.batch(batch_id).state in SETTLED
         except StaleError:
             return False
 
@@ -124,7 +138,8 @@ class Planner:
 
     def _look_after(self, standing: Standing, glance: Glance) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""
-        if glance.committed_at is None or self.clock.now() - glance.committed_at >= _RECOMMIT_AFTER:
+        since = None if glance.committed_at is None else self.clock.now() - glance.committed_at
+        if self.offsets.lasting and (since is None or since >= _RECOMMIT_AFTER):
             self._stander.recommit(standing, glance.version)
         name = self.subscription.name
         sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)

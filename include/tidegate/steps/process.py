@@ -3,9 +3,11 @@
 import logging
 from dataclasses import replace
 
-from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, State
+from tidegate.batch import SETTLED, Batch, Delivery, State
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, TidegateError
-from tidegate.failures.chosen import FAILURE_STRATEGIES
+from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Manifest, audit
 from tidegate.ports import Clock, Lake, Landing, Ledger, Processor, SchemaRegistry
 from tidegate.steps.decoding import decoding_of
@@ -13,7 +15,7 @@ from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.STOPPED, State.IGNORING, *OFFSETS_COMMITTED})
+_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.STOPPED, State.ASKING, *SETTLED})
 _FIRST_REJECTED = 3
 
 
@@ -38,9 +40,11 @@ def process(
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("%s holds no records: nothing to process", batch)
         return None
-    if batch.state in _PAST_PROCESSING:
+    if batch.state in _PAST_PROCESSING or batch.state.is_given_up:
         log.info("%s is %s already: nothing to process", batch, batch.state)
         return batch
+    if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT and not batch.offsets_committed:
+        raise BatchFailedError(f"{batch}: its offsets aren't committed yet, which on-receipt does first: run commit")
     _check_limit(batch, subscription, ledger, clock)
     # asked before the delivery begins, so that a registry that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
@@ -110,7 +114,9 @@ def _deliver(
     processor: Processor,
 ) -> Batch:
     uri = landing.put_manifest(manifest)
-    processor.run(uri, subscription.consumer.max_poll_interval_ms / 1000, lambda line: log.info("job: %s", line))
+    keeps_deadline = COMMIT_STRATEGIES[manifest.batch.commit_strategy].keeps_deadline
+    timeout = subscription.consumer.max_poll_interval_ms / 1000 if keeps_deadline else None
+    processor.run(uri, timeout, lambda line: log.info("job: %s", line), lambda: None)
     results = lake.results(manifest.staging)
     if not results:
         raise BatchFailedError(
@@ -122,5 +128,5 @@ def _deliver(
     audit(manifest, result, counts)
     if counts.rejected:
         rejections = lake.rejections(manifest.staging, result, _FIRST_REJECTED)
-        FAILURE_STRATEGIES[subscription.failure_strategy].judge(manifest.batch, rejections)
+        failure_strategy(subscription).judge(manifest.batch, rejections)
     return ledger.processed(manifest.batch.id, manifest.delivery, result, counts)

@@ -4,11 +4,12 @@ import logging
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, State
-from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.decision import Abandon, GoOn, GoOnFrom, Note, Received
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
-from tidegate.steps.commit import stopped
 from tidegate.steps.loss import Lost, lost_positions
+from tidegate.steps.publish import stopped
 from tidegate.steps.standing import of_partitions, refuse_loss
 from tidegate.subscription import Subscription
 
@@ -31,14 +32,17 @@ class Reconciler:
         Raises LostDataError if its records are gone before they landed, unless `on-data-loss: reset`.
         """
         committed = self.offsets.committed([r.at for r in batch.ranges])
-        match AfterProcessing().reconcile(batch, committed):
-            case GoOn():
-                if not committed:
+        match COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, committed):
+            case GoOn() | GoOnFrom():
+                if not committed and self.offsets.lasting:
                     log.warning("%s: the group's offsets vanished; the ledger knows where it stands", batch)
                 return self._go_on(batch)
+            case Received():
+                log.info("%s was committed on receipt, which the ledger didn't know: it is noted", batch)
+                self.ledger.received(batch.id)
             case Note():
                 log.info("%s was committed, which the ledger didn't know: it is noted", batch)
-                self.ledger.move(batch.id, batch.state.once_committed, batch.reason)
+                self.ledger.move(batch.id, batch.once_settled, batch.reason)
             case Abandon(reason):
                 self._abandon(batch, reason)
         return None
@@ -55,7 +59,7 @@ class Reconciler:
             refuse_loss(self.subscription, lost)
             self._abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
             return None
-        if batch.state is State.STOPPED:
+        if batch.state in (State.STOPPED, State.ASKING):
             raise stopped(batch)
         log.info("%s is open (%s): the run goes on with it", batch, batch.state)
         return batch

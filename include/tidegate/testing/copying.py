@@ -21,11 +21,18 @@ class CopyingProcessor:
         self.failures: list[str] = []
         self.delivered: list[dict[str, Any]] = []
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
-        """See `tidegate.ports.Processor`; a copy is never late."""
+    def run(
+        self,
+        manifest_uri: str,
+        timeout: float | None,  # noqa: ARG002 (a copy is never late)
+        said: Callable[[str], None],
+        watch: Callable[[], None],
+    ) -> None:
+        """See `tidegate.ports.Processor`; a copy is watched once, before it is made."""
         manifest = json.loads(_path(manifest_uri).read_text(encoding="utf-8"))
         self.delivered.append(manifest)
-        said(f"copying {len(manifest['files'])} files, {timeout:.0f} s at most")
+        said(f"copying {len(manifest['files'])} files")
+        watch()
         if self.failures:
             raise BatchFailedError(f"batch {manifest['batch_id']}: the job failed: {self.failures.pop(0)}")
         attempt = uuid.uuid4().hex

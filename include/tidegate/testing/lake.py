@@ -2,10 +2,13 @@
 
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.errors import BatchFailedError, StaleError
+from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result
+from tidegate.records import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,16 @@ class StagedAttempt:
     result: Result | None
     counts: Counts
     problem: str | None = None
-    rejections: tuple[Rejection, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """The rejected records that could be decoded, in order of topic, partition and offset."""
+        by_the_job = (record for record in self.rejected if record.failure.kind != UNDECODABLE)
+        return tuple(
+            Rejection(record.at.topic, record.at.partition, record.offset, record.failure.reason)
+            for record in sorted(by_the_job, key=lambda record: (record.at, record.offset))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class MemoryLake:
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`."""
         found = self.staged[staging][result.attempt].rejections
-        return Rejections(len(found), tuple(sorted(found, key=lambda o: (o.topic, o.partition, o.offset))[:most]))
+        return Rejections(len(found), found[:most])
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -71,6 +83,11 @@ class MemoryLake:
         """See `tidegate.ports.Lake`."""
         found = self.published_attempts.get((output, batch_id))
         return None if found is None else Published.from_json(found.manifest.to_json())
+
+    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+        """See `tidegate.ports.Lake`."""
+        found = self.published_attempts.get((output, batch_id))
+        return iter(found.attempt.rejected if found else ())
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""

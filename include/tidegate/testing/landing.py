@@ -11,6 +11,8 @@ from tidegate.errors import UnavailableError
 from tidegate.framing import ID_END, MAGIC, message_path
 from tidegate.manifest import Manifest
 from tidegate.ports import Side
+from tidegate.positions import TopicPartition
+from tidegate.records import Failure, Rejected
 
 if TYPE_CHECKING:
     from tidegate.testing.source import ReadRecord
@@ -43,6 +45,13 @@ class MemoryLanding:
         records = [read.record for uri in uris for read in self.files[uri]]
         contents = (record.key if side == "key" else record.value for record in records)
         return Counter(found for content in contents if (found := _framing(content or b"", indexed=indexed)))
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """See `tidegate.ports.Landing`."""
+        for uri in uris:
+            if uri not in self.files:
+                raise UnavailableError(f"the landed file {uri} is gone")
+            yield from (_rejected(read, failure) for read in self.files[uri])
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See `tidegate.ports.Landing`."""
@@ -88,6 +97,19 @@ class MemoryWriter:
             return ()
         size = sum(len(r.record.key or b"") + len(r.record.value or b"") for r in self.records)
         return (LandedFile(self.uri, len(self.records), size),)
+
+
+def _rejected(read: "ReadRecord", failure: Failure) -> Rejected:
+    record = read.record
+    return Rejected(
+        at=TopicPartition(read.topic, read.partition),
+        offset=read.offset,
+        timestamp=None if record.timestamp_type < 0 else record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+        failure=failure,
+    )
 
 
 def _framing(content: bytes, *, indexed: bool) -> bytes | None:

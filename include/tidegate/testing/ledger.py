@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.batch import OFFSETS_COMMITTED, Batch, Delivery, Landed, State
+from tidegate.batch import Batch, Delivery, Landed, State
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Clearance, Glance, Loss, Outcome
@@ -21,6 +21,7 @@ class _Entry:
     batch: Batch
     number: int
     opened_at: datetime
+    since: datetime
     closed_at: datetime | None = None
     reports: Mapping[int, Landed] = field(default_factory=dict)
     started: tuple[tuple[Delivery, datetime], ...] = ()
@@ -99,8 +100,8 @@ class MemoryLedger:
             earlier = before.earlier + before.started if before else ()
             cleared = before.cleared if before else ()
             self._writes[batch.subscription] += 1
-            number = self._writes[batch.subscription]
-            self._entries[batch.id] = _Entry(batch, number, self._now(), earlier=earlier, cleared=cleared)
+            number, now = self._writes[batch.subscription], self._now()
+            self._entries[batch.id] = _Entry(batch, number, now, now, earlier=earlier, cleared=cleared)
             return batch if published is None else self.adopt(batch.id, published)
 
     def batch(self, batch_id: str) -> Batch:
@@ -169,14 +170,23 @@ class MemoryLedger:
     def tries(self, batch_id: str) -> int:
         """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
         entry = self._entries.get(batch_id)
-        return self.deliveries(batch_id) - max((number for number, _ in entry.cleared), default=0) if entry else 0
+        if entry is None:
+            return 0
+        redelivered = [number for number, clearance in entry.cleared if clearance.answer == "redeliver"]
+        return self.deliveries(batch_id) - max(redelivered, default=0)
+
+    def received(self, batch_id: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            return entry.batch if entry.batch.offsets_committed else self._changed(entry, rules.receive(entry.batch))
 
     def clear(self, batch_id: str, clearance: Clearance) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
             cleared = (*entry.cleared, (self.deliveries(batch_id), clearance))
-            return self._changed(replace(entry, cleared=cleared), rules.clear(entry.batch))
+            return self._changed(replace(entry, cleared=cleared), rules.clear(entry.batch, clearance.answer))
 
     def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
         """See `tidegate.ports.Ledger`."""
@@ -195,7 +205,9 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             newest = self._of(subscription)[:limit]
-            return tuple(Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at) for e in newest)
+            return tuple(
+                Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at, e.since) for e in newest
+            )
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
@@ -207,7 +219,7 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             of_group = [e for e in self._of(subscription) if e.batch.group == group]
-            newest = next((e for e in of_group if e.batch.state in OFFSETS_COMMITTED), None)
+            newest = next((e for e in of_group if e.batch.offsets_committed), None)
             noted = {tp: (offset, version) for tp, (offset, version, _) in self._positions[subscription, group].items()}
             if newest is None:
                 return rules.last_ends((), 0, noted)
@@ -217,7 +229,7 @@ class MemoryLedger:
         return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
 
     def _last_commit(self, subscription: str) -> datetime | None:
-        committed = [e.closed_at for e in self._of(subscription) if e.batch.state in OFFSETS_COMMITTED]
+        committed = [e.closed_at for e in self._of(subscription) if e.batch.offsets_committed]
         of_subscription = [noted for (name, _), noted in self._positions.items() if name == subscription]
         noted = [at for positions in of_subscription for _, _, at in positions.values()]
         return max((at for at in (*committed, *noted) if at is not None), default=None)
@@ -234,8 +246,10 @@ class MemoryLedger:
         """Keep the batch as it is now; until somebody has won, its delivery is the newest."""
         if entry.started and batch.attempt is None:
             batch = replace(batch, delivery=entry.started[-1][0])
-        closed_at = None if batch.state.is_open else self._now()
-        self._entries[batch.id] = replace(entry, batch=batch, closed_at=closed_at)
+        now = self._now()
+        since = entry.since if batch.state is entry.batch.state else now
+        closed_at = None if batch.state.is_open else now
+        self._entries[batch.id] = replace(entry, batch=batch, since=since, closed_at=closed_at)
         self._writes[batch.subscription] += 1
         return batch
 

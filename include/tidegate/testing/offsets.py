@@ -1,6 +1,6 @@
 """A group's committed offsets in memory."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -14,20 +14,29 @@ from tidegate.errors import (
 )
 from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
+from tidegate.testing.outbox import put, taken
+from tidegate.testing.topics import MemoryTopics
 
 
 class MemoryOffsets:
     """The port `OffsetStore` for one group, and the hands of a test on its broker.
 
     With `fencing`, a newer fence shuts out the older ones, as a transactional producer's does; without, two
-    committers can't tell each other apart.
+    committers can't tell each other apart. `produced` has the records that commits brought along: with `fencing`
+    those of commits that were carried out, without those of all that were tried. With `topics` they are put there
+    too, and a topic that isn't there is refused; without, there is any topic.
     """
 
-    def __init__(self, group: str = "group", *, fencing: bool = False) -> None:
+    lasting = True
+
+    def __init__(self, group: str = "group", *, fencing: bool = False, topics: MemoryTopics | None = None) -> None:
         self.group = group
+        self.produced: list[Outgoing] = []
         self.positions: dict[TopicPartition, Committed] = {}
         self.commits: list[tuple[dict[TopicPartition, int], str]] = []
         self._fencing = fencing
+        self._topics = topics
         self._members: list[str] = []
         self._refusals: dict[TopicPartition, str] = {}
         self._away = False
@@ -87,26 +96,38 @@ class MemoryOffsets:
         if self._members:
             raise GroupInUseError(f"{place(group=self.group)} has live members: {', '.join(self._members)}; stop them")
 
-    def _commit(self, fence: int, positions: Mapping[TopicPartition, Committed], metadata: str) -> None:
+    def _commit(
+        self, fence: int, positions: Mapping[TopicPartition, Committed], metadata: str, records: tuple[Outgoing, ...]
+    ) -> None:
         if self._away:
             raise CommitUnknownError(f"{place(group=self.group)}: the broker is away")
         if self._fencing and fence != self._newest:
             raise StaleError(f"{place(group=self.group)}: a newer committer holds the fence")
         self._refuse_members()
         lost, self._lost_answer = self._lost_answer, None
+        refused = [tp for tp in positions if tp in self._refusals]
+        if not self._fencing or (lost is not False and not refused):
+            self._produce(records)
         if lost is not False:
             taken = {tp: position for tp, position in positions.items() if tp not in self._refusals}
             self.positions |= taken
             self.commits.append(({tp: position.offset for tp, position in taken.items()}, metadata))
         if lost is not None:
             raise CommitUnknownError(f"{place(group=self.group)}: the answer never came")
-        refused = [
-            f"{place(topic=tp.topic, partition=tp.partition, offset=position.offset)}: {self._refusals[tp]}"
-            for tp, position in positions.items()
-            if tp in self._refusals
-        ]
         if refused:
-            raise CommitFailedError(f"{place(group=self.group)}: refused: {'; '.join(refused)}")
+            each = (
+                f"{place(topic=tp.topic, partition=tp.partition, offset=positions[tp].offset)}: {self._refusals[tp]}"
+                for tp in refused
+            )
+            raise CommitFailedError(f"{place(group=self.group)}: refused: {'; '.join(each)}")
+
+    def _produce(self, records: tuple[Outgoing, ...]) -> None:
+        self.produced += records
+        if self._topics is not None and records:
+            transaction = self._topics.begin() if self._fencing else None
+            put(records, self._topics, transaction.produce if transaction else self._topics.produce)
+            if transaction:
+                transaction.commit()
 
 
 class _MemoryFence:
@@ -125,7 +146,11 @@ class _MemoryFence:
         offsets: Mapping[TopicPartition, int],
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
     ) -> None:
         """See `tidegate.ports.Fence`."""
+        records = taken(outgoing, self._store._topics)  # noqa: SLF001 (two halves of one double)
+        if not offsets and not records:
+            return
         positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
-        self._store._commit(self._number, positions, metadata)  # noqa: SLF001 (two halves of one double)
+        self._store._commit(self._number, positions, metadata, records)  # noqa: SLF001 (two halves of one double)

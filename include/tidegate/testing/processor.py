@@ -1,22 +1,31 @@
 """A Spark job in memory."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
 from tidegate.errors import BatchFailedError, OverrunError
-from tidegate.manifest import Counts, Manifest, Rejection, Result
+from tidegate.failures.dead_letters import REJECTED, rejection
+from tidegate.manifest import Counts, Manifest, Result
 from tidegate.ports import Clock
+from tidegate.records import Failure, Rejected
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
+_UNKNOWN = Failure(REJECTED, "rejected")
 
-class Manifests(Protocol):
-    """Where manifests can be read again: MemoryLanding."""
+
+class Landed(Protocol):
+    """Where manifests and landed records can be read again: MemoryLanding."""
 
     def manifest(self, uri: str) -> Manifest:
         """The manifest that was put there."""
+        ...
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """See `tidegate.ports.Landing`."""
         ...
 
 
@@ -24,11 +33,12 @@ class MemoryProcessor:
     """The port `Processor`: each run stages an attempt that accounts for every record, unless a test says otherwise.
 
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
-    those written, `lost` ones without saying so; `seconds` is how long a run takes by the clock: longer than its
-    timeout, and the task gives up while the driver goes on until `finish_late`. `delivered` has each run's manifest.
+    those written, `lost` ones without saying so, and the rejected records are the first that landed; `seconds` is how
+    long a run takes by the clock: longer than its timeout, and the task gives up while the driver goes on until
+    `finish_late`. `delivered` has each run's manifest.
     """
 
-    def __init__(self, landing: Manifests, lake: MemoryLake, clock: Clock | None = None) -> None:
+    def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
         self.failures: list[str] = []
         self.rejected = 0
         self.filtered = 0
@@ -40,17 +50,20 @@ class MemoryProcessor:
         self._clock = clock or MemoryClock()
         self._late: list[Manifest] = []
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
-        """See `tidegate.ports.Processor`."""
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
+        """See `tidegate.ports.Processor`; the job is watched once, when it is done."""
         manifest = self._landing.manifest(manifest_uri)
         self.delivered.append(manifest)
         said(f"processing {manifest.records} records of {manifest.batch}")
-        self._clock.wait(min(self.seconds, timeout))
+        self._clock.wait(self.seconds if timeout is None else min(self.seconds, timeout))
         if self.failures:
             raise BatchFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
-        if self.seconds > timeout:
+        if timeout is not None and self.seconds > timeout:
             self._late.append(manifest)
             raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")
+        watch()
         self._stage(manifest)
 
     def finish_late(self) -> None:
@@ -71,7 +84,9 @@ class MemoryProcessor:
             rejected_files=(),
         )
         written = manifest.records - self.rejected - self.filtered - self.lost
-        first = ((r.topic, r.partition, offset) for r in manifest.batch.ranges for offset in range(r.start, r.end))
-        rejections = tuple(Rejection(*at, "rejected") for at in islice(first, self.rejected))
-        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected), rejections=rejections)
+        landed = self._landing.records([file.uri for file in manifest.batch.files], _UNKNOWN)
+        rejected = tuple(
+            replace(record, failure=rejection("rejected", record.headers)) for record in islice(landed, self.rejected)
+        )
+        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected), rejected=rejected)
         self._lake.stage(manifest.staging, attempt, staged)

@@ -29,7 +29,7 @@ def main() -> int:
         _let_go()
         _wait(chosen.late, chosen.keeper)
     _wait(chosen.work / 2, chosen.keeper)
-    CopyingProcessor().run(chosen.manifest, 0, lambda _: None)
+    CopyingProcessor().run(chosen.manifest, 0, lambda _: None, lambda: None)
     _wait(chosen.work / 2, chosen.keeper)
     return 0
 

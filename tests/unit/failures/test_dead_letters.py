@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tidegate.batch import Batch
 from tidegate.errors import BatchFailedError
-from tidegate.failures import Failure, Headers, Rejected, last
 from tidegate.failures.dead_letters import DeadLetterLimit, dead_letter, default_topic, rejection
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.records import Failure, Headers, Rejected, last
 
 P0 = TopicPartition("orders", 0)
 

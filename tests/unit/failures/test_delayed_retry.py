@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from definitions import subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.failures import Failure, Headers, Outgoing, Rejected, last
 from tidegate.failures.delayed_retry import (
     Bury,
     DelayedRetry,
@@ -22,6 +22,7 @@ from tidegate.failures.delayed_retry import (
     not_due_from,
 )
 from tidegate.positions import TopicPartition, Watermarks
+from tidegate.records import Failure, Headers, Outgoing, Rejected, last
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NACKED = Failure("tidegate.RejectedRecord", "nack 3 -")
@@ -71,7 +72,7 @@ def test_the_next_topic(topics: tuple[str, ...], max_retries: int, count: int, e
 
 def test_the_defaults_are_smallryes() -> None:
     assert default_topics("source") == ("source_retry_10000", "source_retry_20000", "source_retry_50000")
-    policy = DelayedRetry.of("source")
+    policy = DelayedRetry.of(subscription(name="source"))
     assert (policy.timeout_ms, policy.dead_letter_topic) == (120_000, None)
     assert [next_topic(policy.topics, policy.max_retries, count) for count in range(4)] == [*policy.topics, None]
 
@@ -240,7 +241,7 @@ OWN: Headers = (("a", b"1"), ("null", None), ("a", b""), ("delayed-retry-count",
 
 
 def test_a_record_from_elsewhere_begins_anew_and_keeps_its_headers() -> None:
-    policy = DelayedRetry.of("orders")
+    policy = DelayedRetry.of(subscription())
     settled = policy.settle(at("orders", headers=OWN), NOON)
     assert isinstance(settled, Retry)
     assert settled.record.topic == "orders_retry_10000"

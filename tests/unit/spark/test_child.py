@@ -32,13 +32,15 @@ def ends(pid: int) -> bool:
 
 def test_every_line_is_passed_on_and_the_environment_is_added_to_ours() -> None:
     lines: list[str] = []
-    run_child(python("import os; print('one'); print(os.environ['EXTRA'])"), {"EXTRA": "two"}, 30, lines.append)
+    run_child(
+        python("import os; print('one'); print(os.environ['EXTRA'])"), {"EXTRA": "two"}, 30, lines.append, lambda: None
+    )
     assert lines == ["one", "two"]
 
 
 def test_a_failing_job_raises_with_its_last_lines() -> None:
     with pytest.raises(BatchFailedError, match="status 3") as failed:
-        run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None)
+        run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None, lambda: None)
     assert "the reason" in str(failed.value)
     assert not isinstance(failed.value, OverrunError)
 
@@ -52,7 +54,7 @@ def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
         "time.sleep(600)\n"
     )
     with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
-        run_child(python(source), {}, 1.5, lines.append)
+        run_child(python(source), {}, 1.5, lines.append, lambda: None)
     assert lines == ["ready", "asked"]
 
 
@@ -65,7 +67,7 @@ def test_what_the_job_started_is_stopped_with_it() -> None:
         "time.sleep(600)\n"
     )
     with pytest.raises(OverrunError):
-        run_child(python(source), {}, 1.5, pids.append)
+        run_child(python(source), {}, 1.5, pids.append, lambda: None)
     assert ends(int(pids[0]))
 
 
@@ -90,7 +92,7 @@ def test_an_interrupt_before_the_job_is_waited_for_stops_it(monkeypatch: pytest.
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     monkeypatch.setattr(subprocess, "Popen", begin)
     with pytest.raises(KeyboardInterrupt):
-        run_child(python("import time; time.sleep(30)"), {}, 60, lambda _: None)
+        run_child(python("import time; time.sleep(30)"), {}, 60, lambda _: None, lambda: None)
     assert began[0].returncode == -signal.SIGTERM
 
 
@@ -105,5 +107,5 @@ def test_an_interrupt_of_the_task_stops_the_job() -> None:
     source = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     assert threading.current_thread() is threading.main_thread()
     with pytest.raises(KeyboardInterrupt):
-        run_child(python(source), {}, 60, interrupt)
+        run_child(python(source), {}, 60, interrupt, lambda: None)
     assert ends(pids[0])

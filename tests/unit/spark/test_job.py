@@ -32,7 +32,9 @@ def test_the_job_is_the_definitions_or_tidegates_own(written: str | None, file: 
 @pytest.mark.parametrize("job", ["s3a://bucket/mine.py", "/nowhere/mine.py"])
 def test_over_spark_connect_the_job_must_be_a_file_here(job: str) -> None:
     with pytest.raises(WrongDefinitionError, match="which is no file here"):
-        JobProcessor(MemoryConnections(connection("spark_connect")), "spark_default", job).run(MANIFEST, 9, print)
+        JobProcessor(MemoryConnections(connection("spark_connect")), "spark_default", job).run(
+            MANIFEST, 9, print, lambda: None
+        )
 
 
 def test_a_job_of_ones_own_runs_over_spark_connect(tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_a_job_of_ones_own_runs_over_spark_connect(tmp_path: Path) -> None:
     job.write_text("import os, sys; print(sys.argv[1:], os.environ['SPARK_REMOTE'])")
     said: list[str] = []
     connections = MemoryConnections(connection("spark_connect", host="127.0.0.1", port=15002))
-    JobProcessor(connections, "spark_default", f"file://{job}").run(MANIFEST, 30, said.append)
+    JobProcessor(connections, "spark_default", f"file://{job}").run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"['{MANIFEST}'] sc://127.0.0.1:15002"]
     assert local_job(str(job)) == job
 
@@ -51,5 +53,5 @@ def test_a_job_of_ones_own_is_submitted(tmp_path: Path) -> None:
     submit.chmod(submit.stat().st_mode | stat.S_IXUSR)
     said: list[str] = []
     connections = MemoryConnections(connection("spark", extra={"spark-binary": str(submit)}))
-    JobProcessor(connections, "spark_default", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append)
+    JobProcessor(connections, "spark_default", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"--master local[2] --name tidegate s3a://bucket/mine.py {MANIFEST}"]

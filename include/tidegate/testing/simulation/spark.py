@@ -27,13 +27,16 @@ class SimulatedSpark:
         self._landing = landing
         self._lake = lake
 
-    def run(self, manifest_uri: str, timeout: float, said: Callable[[str], None]) -> None:
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         """See `tidegate.ports.Processor`."""
         manifest = self._landing.manifest(manifest_uri)
         said(f"processing {manifest.records} records of {manifest.batch}")
         if self.order is Order.OUTLIVE:
             self.late.append(manifest)
-            raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")
+            raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout} s and was stopped")
+        watch()
         for _ in range(2 if self.order is Order.TWICE else 1):
             self._write(manifest)
 

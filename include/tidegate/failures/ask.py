@@ -1,0 +1,13 @@
+"""A person is asked: deliver again, dead-letter, skip or stop."""
+
+from tidegate.batch import Batch, State
+from tidegate.failures.fail import Fail, where
+from tidegate.failures.verdict import Verdict
+
+
+class Ask(Fail):
+    """A delivery that rejects records fails as with `fail`; at the limit the batch waits for an answer."""
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """Ask."""
+        return Verdict(State.ASKING, f"failed as often as it may at {where(batch)}: {batch.reason}")

@@ -1,0 +1,61 @@
+"""Where records are produced to outside of any transaction: what was acknowledged is there, and may come twice."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Producer
+
+from tidegate.errors import place
+from tidegate.kafka.closing import close
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.making import made
+from tidegate.kafka.producing import SETTINGS, Production, UndeliveredError, begun
+from tidegate.kafka.targets import Targets
+from tidegate.records import Outgoing
+from tidegate.subscription import Scalar
+
+_ONLY_WHAT_IS_CRITICAL = 2  # of librdkafka's own log lines: errors say the rest
+
+
+class KafkaOutbox:
+    """The port `Outbox` on a real cluster, by an idempotent producer that is made when it is first used.
+
+    `client` is librdkafka's configuration, addresses and credentials included; `timeout`, in seconds, bounds each
+    sending.
+    """
+
+    def __init__(self, client: Mapping[str, Scalar], timeout: float) -> None:
+        self._client: dict[str, Scalar] = {**client, "log_level": _ONLY_WHAT_IS_CRITICAL}
+        self._timeout = timeout
+        self._complaints = Complaints(client)
+        self._producer: Producer | None = None
+        group = client.get("group.id")
+        self._where = place(group=str(group)) if group else "the outbox"
+
+    def send(self, outgoing: Iterable[Outgoing]) -> int:
+        """See `tidegate.ports.Outbox`. Raises CommitFailedError for a record that the broker doesn't take."""
+        records = begun(outgoing)
+        if records is None:
+            return 0
+        deadline = time.monotonic() + self._timeout
+        if self._producer is None:
+            configuration = {**self._client, **SETTINGS, "error_cb": self._complaints.hear}
+            self._producer = made(Producer, configuration)
+        targets = Targets(self._client, self._where, deadline)
+        try:
+            return Production(self._producer, targets, deadline).send(records)
+        except UndeliveredError as failed:
+            self._producer.purge()
+            self.close()  # a client that failed to deliver may refuse to go on
+            self._complaints.check()
+            outcome = "some of the records before it may be there"
+            raise failed.told(self._where, outcome, self._complaints.last) from None
+        except BaseException:
+            self._producer.purge()
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect; given up after 30 seconds, with a warning."""
+        last, self._producer = [self._producer], None
+        close(f"{self._where}: the client that produces", last.clear)

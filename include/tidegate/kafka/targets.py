@@ -1,0 +1,99 @@
+"""The topics that records are produced to: they must be there, and are never created.
+
+They are asked for through short-lived admin clients, as a group's members are. A question by a producer would make
+a broker with `auto.create.topics.enable` create the topic.
+"""
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from tidegate.definition.timeouts import T5
+from tidegate.errors import BrokerUnavailableError, WrongDefinitionError
+from tidegate.kafka.closing import held
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.making import made
+from tidegate.records import Outgoing
+from tidegate.subscription import Scalar
+
+_BY_KEY = -1  # the client's own for a partition that its partitioner chooses
+_TRY_SECONDS = 3.0
+_SHORTEST_SECONDS = 0.01
+_PAUSE_SECONDS = 0.1
+_NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
+_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class Targets:
+    """The partitions of topics, each topic asked for once. `client` is librdkafka's configuration.
+
+    `where` begins what errors say, `deadline` is by `time.monotonic`.
+    """
+
+    def __init__(self, client: Mapping[str, Scalar], where: str, deadline: float) -> None:
+        self._client = client
+        self._where = where
+        self._deadline = deadline
+        self._partitions: dict[str, int] = {}
+
+    def partition(self, record: Outgoing) -> int:
+        """The partition for a record, -1 where its key decides: it names none, or one that the topic doesn't have.
+
+        Raises WrongDefinitionError for a topic that isn't there or is hidden from the user, UnavailableError without
+        an answer in time.
+        """
+        if record.topic not in self._partitions:
+            self._partitions[record.topic] = self._count(record.topic)
+        wanted = record.partition
+        return wanted if wanted is not None and wanted < self._partitions[record.topic] else _BY_KEY
+
+    def _count(self, topic: str) -> int:
+        seconds = _TRY_SECONDS
+        while True:
+            left = max(_SHORTEST_SECONDS, self._deadline - time.monotonic())
+            count = self._asked(topic, min(seconds, left))
+            if count is not None:
+                return count
+            time.sleep(_PAUSE_SECONDS)
+            seconds *= 2  # a slow network answers nothing within a short time, however often it is asked
+
+    def _asked(self, topic: str, seconds: float) -> int | None:
+        """The number of partitions; None if it is worth asking once more."""
+        complaints = Complaints(self._client)
+        configuration = {**self._client, "error_cb": complaints.hear}
+        with held(made(AdminClient, configuration), f"{self._where}: the client that asked for {topic}") as admin:
+            answers = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
+            try:
+                return len(answers[topic].result().partitions)
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.code() in _NO_TOPIC:
+                    raise missing(self._where, topic, reason) from None
+                if reason.code() in _FORBIDDEN:
+                    raise forbidden(self._where, topic, reason) from None
+                admin.poll(0)  # serves the callback that fills the complaints
+                complaints.check()
+                if time.monotonic() + _PAUSE_SECONDS >= self._deadline:
+                    raise BrokerUnavailableError(
+                        f"{self._where}: the broker didn't tell of topic {topic} within {T5} "
+                        f"({complaints.last or reason.str()}); nothing has changed, try again later"
+                    ) from None
+        return None
+
+
+def missing(where: str, topic: str, reason: KafkaError) -> WrongDefinitionError:
+    """The error for a topic that isn't there."""
+    return WrongDefinitionError(
+        f"{where}: topic {topic}, which records are to be produced to, isn't there ({reason.str()}); create it: it is "
+        "never created by producing"
+    )
+
+
+def forbidden(where: str, topic: str, reason: KafkaError) -> WrongDefinitionError:
+    """The error for a topic that the user may not write to."""
+    return WrongDefinitionError(
+        f"{where}: records can't be produced to topic {topic} ({reason.str()}); let the connection's user describe "
+        "it and write to it"
+    )

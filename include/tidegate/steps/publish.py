@@ -1,0 +1,129 @@
+"""Publish: make a processed batch appear in the lake, or see to it that nothing of it ever does."""
+
+import logging
+from dataclasses import dataclass
+from typing import assert_never
+
+from tidegate.batch import Batch, State
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, StoppedError, TidegateError
+from tidegate.failures.chosen import failure_strategy
+from tidegate.ports import Clock, Lake, Ledger
+from tidegate.steps.process import manifest_of, seconds_taken
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Publishes batches of one subscription."""
+
+    subscription: Subscription
+    lake: Lake
+    ledger: Ledger
+    clock: Clock
+
+    def ready(self, batch: Batch) -> Batch:
+        """The batch, if its output is settled or can be; one whose last delivery failed goes its strategy's way.
+
+        Raises BatchFailedError, StoppedError or StaleError, saying why, for any other.
+        """
+        batch = self._keep_limit(batch)
+        match batch.state:
+            case State.EMPTY | State.PROCESSED | State.PUBLISHED:
+                return batch
+            case State.COMMITTED | State.UNCOMMITTED | State.IGNORED | State.DEAD_LETTERED | State.RETRIED:
+                return batch
+            case State.IGNORING | State.DEAD_LETTERING | State.RETRYING:
+                return batch
+            case State.LANDED if not batch.landed_records:
+                return batch
+            case State.FAILED:
+                tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
+                raise BatchFailedError(f"{batch} failed in delivery {tries} of {most}: {batch.reason}")
+            case State.STOPPED | State.ASKING:
+                raise stopped(batch)
+            case State.ABANDONED:
+                raise StaleError(f"{batch} is abandoned: {batch.reason}; the next run plans anew")
+            case State.PLANNED | State.LANDED | State.PROCESSING:
+                raise BatchFailedError(
+                    f"{batch} is only {batch.state}: an earlier task failed, see its log; nothing is published, the "
+                    "next run goes on with this batch"
+                )
+            case _:
+                assert_never(batch.state)
+
+    def publish(self, batch: Batch) -> Batch:
+        """The batch as it is in the lake: by this call, or by an earlier one, whose ranges are the fact then.
+
+        One that is given up has nothing there, and nobody can publish it any more.
+        """
+        if batch.state.is_given_up:
+            self.lake.set_aside(batch.output, batch.id)
+        published = self.lake.published(batch.output, batch.id)
+        if published is not None:
+            log.info("%s is in the lake already", batch)
+            return batch if batch.state is State.PUBLISHED else self.ledger.adopt(batch.id, published)
+        if batch.state is State.PUBLISHED:
+            raise LostDataError(
+                f"{batch} was published, and {batch.output}/batch_id={batch.id} isn't there any more: put it back, or "
+                "reset the group to where this batch starts, to read it again"
+            )
+        if batch.state.is_given_up or not batch.landed_records:
+            return batch
+        return self._publish(batch)
+
+    def _keep_limit(self, batch: Batch) -> Batch:
+        """The batch; one whose last delivery failed goes on as the failure strategy says."""
+        if batch.state is not State.FAILED or self.ledger.tries(batch.id) <= self.subscription.max_retries:
+            return batch
+        verdict = failure_strategy(self.subscription).at_limit(batch)
+        return self.ledger.move(batch.id, verdict.state, verdict.reason)
+
+    def _publish(self, batch: Batch) -> Batch:
+        if batch.delivery is None or batch.attempt is None:
+            raise AssertionError(f"{batch} is {batch.state} without a delivery")
+        manifest = manifest_of(batch, batch.delivery, self.subscription)
+        if COMMIT_STRATEGIES[batch.commit_strategy].keeps_deadline:
+            self._keep_deadline(batch, batch.delivery.token)
+        if not self.lake.has_attempt(manifest.staging, batch.attempt):
+            raise self._gone(batch, manifest.staging)
+        self.lake.publish(manifest, batch.attempt)
+        published = self.lake.published(batch.output, batch.id)
+        if published is None:
+            raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
+        return self.ledger.adopt(batch.id, published)
+
+    def _gone(self, batch: Batch, staging: str) -> TidegateError:
+        """The staged output is gone: to be delivered again, unless somebody else has just published it."""
+        if self.lake.published(batch.output, batch.id) is not None:
+            return StaleError(f"{batch}: somebody else has just published it; the next run finds out")
+        reason = f"{batch}: the staged output of its delivery is gone from {staging}; it is delivered again"
+        self.ledger.move(batch.id, State.FAILED, reason)
+        return BatchFailedError(reason)
+
+    def _keep_deadline(self, batch: Batch, token: str) -> None:
+        limit = self.subscription.consumer.max_poll_interval_ms
+        taken = seconds_taken(batch, token, self.ledger, self.clock)
+        if taken * 1000 > limit:
+            reason = (
+                f"{batch}: {taken:.0f} s passed from the delivery's start to its publish, more than "
+                f"consumer.max.poll.interval.ms ({limit} ms); nothing is published, it is delivered again. Raise "
+                "that property, or lower consumer.max.poll.records"
+            )
+            self.ledger.move(batch.id, State.FAILED, reason)
+            raise OverrunError(reason)
+
+
+def stopped(batch: Batch) -> StoppedError:
+    """What a run says of a subscription that stands still, or that asks a person."""
+    name = batch.subscription
+    if batch.state is State.ASKING:
+        return StoppedError(
+            f"{batch} asks how to go on: {batch.reason}. Answer in Airflow, or by `tidegate clear {name} --answer "
+            "redeliver|dead-letter|skip|stop`"
+        )
+    return StoppedError(
+        f"{batch} is stopped: {batch.reason}. Mend the job, then `tidegate clear {name}` delivers it again"
+    )

@@ -1,0 +1,171 @@
+"""What becomes of rejected records, and of batches that failed as often as they may, under each failure strategy."""
+
+from typing import Any
+
+import pytest
+from world import World, deliver, planned
+
+from tidegate.batch import Batch, State
+from tidegate.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
+from tidegate.failures.dead_letters import OFFSET, REASON, TOPIC
+from tidegate.pipeline import Pipeline
+from tidegate.records import last
+from tidegate.run import run_batch
+from tidegate.subscription import DeadLetterQueue
+
+DEAD = "dead-letter-topic-orders"
+
+
+def world_with(records: int, *, dead_letter_topic: bool = True, **definition: Any) -> tuple[World, Pipeline]:
+    world = World()
+    world.produce(records)
+    if dead_letter_topic:
+        world.topics.create(DEAD, 1)
+    return world, world.pipeline(**{"failure_strategy": "dead-letter-queue", "max_retries": 0} | definition)
+
+
+def dead(world: World) -> list[tuple[bytes | None, bytes | None]]:
+    """Of each dead letter the place in the topic that it came from, and the reason."""
+    return [(last(record.headers, OFFSET), last(record.headers, REASON)) for record in world.kafka.produced]
+
+
+def failed(pipeline: Pipeline, world: World) -> Batch:
+    world.processor.failures.append("no memory")
+    batch = run_batch(pipeline, lambda _: None).batch
+    assert batch is not None
+    return batch
+
+
+def test_rejected_records_are_dead_letters_once_the_batch_is_committed() -> None:
+    world, pipeline = world_with(5)
+    world.processor.rejected = 2
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 3, 2, 5)
+    assert dead(world) == [(b"0", b"rejected"), (b"1", b"rejected")]
+    assert {(record.topic, last(record.headers, TOPIC)) for record in world.kafka.produced} == {(DEAD, b"orders")}
+
+
+def test_a_missing_dead_letter_topic_is_told_before_anything_is_committed() -> None:
+    world, pipeline = world_with(5, dead_letter_topic=False)
+    world.processor.rejected = 2
+    with pytest.raises(WrongDefinitionError, match=DEAD):
+        deliver(pipeline)
+    assert (world.committed(), world.kafka.produced) == (0, [])
+    world.topics.create(DEAD, 1)
+    assert deliver(pipeline) is not None
+    assert (world.committed(), len(dead(world)), world.published()) == (5, 2, [(0, 5)])
+    assert len(world.processor.delivered) == 1
+
+
+@pytest.mark.parametrize(("carried_out", "letters"), [(True, 2), (False, 0)])
+def test_dead_letters_and_offsets_go_together(carried_out: bool, letters: int) -> None:
+    world, pipeline = world_with(5)
+    world.processor.rejected = 2
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    world.offsets.lose_answer(carried_out=carried_out)
+    with pytest.raises(CommitUnknownError):
+        pipeline.commit(batch.id)
+    assert (len(dead(world)), world.committed()) == (letters, 5 if carried_out else 0)
+    deliver(pipeline)
+    assert (len(dead(world)), world.committed(), world.published()) == (2, 5, [(0, 5)])
+
+
+@pytest.mark.parametrize("limit", ["1", "30%"])
+def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: str) -> None:
+    world, pipeline = world_with(5, dead_letter_queue=DeadLetterQueue(limit=limit), max_retries=2)
+    world.processor.rejected = 2
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError, match=r"2 of its 5 records would become dead letters, and dead-letter-queue"):
+        pipeline.process(batch.id)
+    assert (dead(world), world.committed()) == ([], 0)
+    world.processor.rejected = 1
+    assert deliver(pipeline) is not None
+    assert (len(dead(world)), world.committed()) == (1, 5)
+
+
+def test_a_batch_that_fails_as_often_as_it_may_becomes_dead_letters_record_by_record() -> None:
+    world, pipeline = world_with(5)
+    batch = failed(pipeline, world)
+    assert (batch.state, world.committed(), world.published()) == (State.DEAD_LETTERED, 5, [])
+    assert [offset for offset, _ in dead(world)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert all(b"no memory" in (reason or b"") for _, reason in dead(world))
+    world.produce(2)
+    assert deliver(pipeline) is not None
+    assert world.published() == [(5, 7)]
+
+
+def test_past_the_limit_it_stops_instead() -> None:
+    world, pipeline = world_with(5, dead_letter_queue=DeadLetterQueue(limit="4"))
+    batch = failed(pipeline, world)
+    assert (batch.state, dead(world), world.committed()) == (State.STOPPED, [], 0)
+    assert "all 5 records would become dead letters, and dead-letter-queue.limit allows 4" in (batch.reason or "")
+
+
+def test_a_late_driver_of_a_dead_lettered_batch_publishes_nothing() -> None:
+    world, pipeline = world_with(5)
+    world.processor.seconds = 1000
+    batch = run_batch(pipeline, lambda _: None).batch
+    assert batch is not None
+    world.processor.finish_late()
+    assert pipeline.commit(batch.id) is not None
+    assert (world.published(), len(dead(world))) == ([], 5)
+
+
+def test_a_definition_that_changes_its_strategy_still_finishes_the_dead_letters() -> None:
+    world, pipeline = world_with(5, dead_letter_topic=False)
+    batch = failed(pipeline, world)
+    assert batch.state is State.DEAD_LETTERING
+    world.topics.create(DEAD, 1)
+    deliver(world.pipeline(failure_strategy="fail"))
+    assert (world.ledger.batch(batch.id).state, len(dead(world)), world.committed()) == (State.DEAD_LETTERED, 5, 5)
+
+
+# ask: the batch waits for a person's answer
+
+
+def asking() -> tuple[World, Pipeline, Batch]:
+    world, pipeline = world_with(5, failure_strategy="ask")
+    batch = failed(pipeline, world)
+    assert batch.state is State.ASKING
+    return world, pipeline, batch
+
+
+def test_a_batch_that_asks_holds_up_later_runs() -> None:
+    _, pipeline, _ = asking()
+    with pytest.raises(StoppedError, match=r"asks how to go on.*no memory.*--answer redeliver"):
+        pipeline.plan()
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "letters", "published"),
+    [
+        ("redeliver", State.COMMITTED, 0, [(0, 5)]),
+        ("dead-letter", State.DEAD_LETTERED, 5, []),
+        ("skip", State.IGNORED, 0, []),
+    ],
+)
+def test_the_answer_is_carried_out_and_kept(answer: Any, state: State, letters: int, published: Any) -> None:
+    world, pipeline, batch = asking()
+    pipeline.clear("ada", "known", answer)
+    deliver(pipeline)
+    assert (world.ledger.batch(batch.id).state, len(dead(world)), world.published(), world.committed()) == (
+        state,
+        letters,
+        published,
+        5,
+    )
+    ((_, kept),) = world.ledger.clearances("orders", 5)
+    assert (kept.by, kept.note, kept.answer) == ("ada", "known", answer)
+
+
+def test_stop_leaves_it_stopped_until_somebody_clears_it() -> None:
+    world, pipeline, batch = asking()
+    pipeline.clear("ada", "", "stop")
+    assert world.ledger.batch(batch.id).state is State.STOPPED
+    pipeline.clear("bob", "", "redeliver")
+    assert deliver(pipeline) is not None
+    assert [kept.answer for _, kept in world.ledger.clearances("orders", 5)] == ["redeliver", "stop"]
