@@ -7,6 +7,7 @@ from tidegate.errors import BrokerUnavailableError
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clearance, Loss, Outcome
 from tidegate.positions import TopicPartition
+from tidegate.steps.selection import partitions_of
 from tidegate.subscription import Subscription
 
 
@@ -101,7 +102,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     losses = pipeline.ledger.losses(subscription.name)
     clearances = pipeline.ledger.clearances(subscription.name, limit)
     try:
-        partitions = pipeline.source.partitions(subscription.topics)
+        partitions = partitions_of(subscription, pipeline.source)
         marks = pipeline.source.watermarks(partitions)
         committed = pipeline.offsets.committed(partitions)
     except BrokerUnavailableError as away:

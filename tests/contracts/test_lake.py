@@ -18,12 +18,14 @@ from pyarrow import fs
 
 from tidegate.batch import Batch, Delivery, LandedFile
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
+from tidegate.failures.dead_letters import rejection
+from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.rename import TakenError, rename_folder
 from tidegate.ports import Lake
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.records import Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40
@@ -77,8 +79,8 @@ class MemoryBench:
 
     def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
         result = result_of(manifest, attempt)
-        found = tuple(Rejection("t", 0, offset, f"bad {offset}") for offset in range(rejected))
-        staged = StagedAttempt(result if done else None, Counts(rows, rejected), rejections=found)
+        found = tuple(rejected_record(offset) for offset in range(rejected))
+        staged = StagedAttempt(result if done else None, Counts(rows, rejected), rejected=found)
         self.lake.stage(manifest.staging, attempt, staged)
         return result
 
@@ -122,22 +124,62 @@ def write(folder: Path, name: str, rows: int) -> StagedFile:
 
 HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
 REJECTED = pa.schema(
-    {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string(), "headers": HEADERS}
+    {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestampType": pa.int32(),
+        "headers": HEADERS,
+        "reason": pa.string(),
+    }
 )
+"""As Spark writes them."""
+
+CONTENTS = (None, b"", b"\xff")
+OWN = (None, (), (("source", b"x"),), (("a", None), ("a", b""), ("a", None)))
+"""All that the headers of a record may be; without any, the column is null."""
 
 
-def headers(number: int) -> list[dict[str, Any]] | None:
-    """None, none, one or two: all that a record of one's own may bring."""
-    return [None, [], [{"key": "source", "value": b"x"}], [{"key": "a", "value": None}] * 2][number % 4]
+def rejected_record(offset: int) -> Rejected:
+    headers = OWN[offset % len(OWN)] or ()
+    return Rejected(
+        at=TopicPartition("t", 0),
+        offset=offset,
+        timestamp=1_500_000_000_000 + offset,
+        key=CONTENTS[offset % 3],
+        value=CONTENTS[(offset + 1) % 3],
+        headers=headers,
+        failure=rejection(f"bad {offset}", headers),
+    )
+
+
+def rejected_row(offset: int) -> dict[str, Any]:
+    record = rejected_record(offset)
+    headers = OWN[offset % len(OWN)]
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": record.at.topic,
+        "partition": record.at.partition,
+        "offset": offset,
+        "timestamp": (record.timestamp or 0) * 1000,
+        "timestampType": 0,
+        "headers": None if headers is None else [{"key": name, "value": value} for name, value in headers],
+        "reason": f"bad {offset}",
+    }
 
 
 def reject(folder: Path, part: int, rejected: int) -> StagedFile:
     """Every other rejected record, so that their order isn't that of the files."""
+    return write_rejected(folder, part, [rejected_row(offset) for offset in range(part, rejected, 2)])
+
+
+def write_rejected(folder: Path, part: int, rows: list[dict[str, Any]]) -> StagedFile:
     path = folder / f"_rejected/part-{part}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    offsets = list(range(part, rejected, 2))
-    place: dict[str, Any] = {"topic": "t", "partition": 0}
-    rows = [place | {"offset": offset, "reason": f"bad {offset}", "headers": headers(offset)} for offset in offsets]
     pq.write_table(pa.Table.from_pylist(rows, REJECTED), path)
     return StagedFile(f"_rejected/{path.name}", path.stat().st_size)
 
@@ -178,18 +220,16 @@ def lake(bench: Bench) -> Lake:
     return lake
 
 
+UNDECODABLE = [{"key": "source", "value": None}, {"key": "deserialization-failure-dlq", "value": b"true"}]
+
 # Staged deliveries
 
 
 def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
-    path = path_of(manifest.staging) / "a1" / "_rejected/part-0.parquet"
-    path.parent.mkdir(parents=True)
-    undecodable = [{"key": "source", "value": None}, {"key": "deserialization-failure-dlq", "value": b"true"}]
-    place = {"topic": "t", "partition": 0, "reason": "bad"}
-    rows = [place | {"offset": n, "headers": found} for n, found in enumerate([undecodable, None, undecodable, []])]
-    pq.write_table(pa.Table.from_pylist(rows, REJECTED), path)
-    result = result_of(manifest, "a1", rejected_files=(StagedFile("_rejected/part-0.parquet", path.stat().st_size),))
+    rows = [rejected_row(n) | {"headers": found} for n, found in enumerate([UNDECODABLE, None, UNDECODABLE, []])]
+    file = write_rejected(path_of(manifest.staging) / "a1", 0, rows)
+    result = result_of(manifest, "a1", rejected_files=(file,))
     found = parquet.lake.rejections(manifest.staging, result, 5)
     assert (found.number, [one.offset for one in found.first]) == (2, [1, 3])
 
@@ -313,6 +353,24 @@ def test_of_two_that_publish_one_attempt_exactly_one_wins(bench: Bench, lake: La
         with ThreadPoolExecutor(2) as pool:
             assert sorted(pool.map(race, range(2))) == [False, True]
         assert lake.published(bench.output, f"b{turn}") is not None
+
+
+def test_a_published_batch_gives_the_records_that_it_rejected(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    assert list(lake.rejected(bench.output, "b1")) == []
+    bench.stage(manifest, "a1", rejected=700)
+    assert list(lake.rejected(bench.output, "b1")) == []
+    lake.publish(manifest, "a1")
+    found = list(lake.rejected(bench.output, "b1"))
+    assert sorted(found, key=lambda record: record.offset) == [rejected_record(offset) for offset in range(700)]
+    assert list(lake.rejected(bench.output, "b12")) == []
+
+
+def test_a_published_batch_that_rejected_nothing_gives_none(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    bench.stage(manifest, "a1")
+    lake.publish(manifest, "a1")
+    assert list(lake.rejected(bench.output, "b1")) == []
 
 
 # Setting aside, clearing
@@ -501,6 +559,60 @@ def test_a_foreign_folder_in_the_way_is_named_and_left_alone(parquet: ParquetBen
     with pytest.raises(StaleError):
         parquet.lake.publish(manifest, "a1")
     assert (parquet.folder / "batch_id=b1" / name).read_text() == "theirs"
+
+
+def test_rejected_records_come_by_name_of_their_files_and_hidden_ones_do_not(parquet: ParquetBench) -> None:
+    folder = parquet.folder / "batch_id=b1"
+    for part in (1, 0):
+        reject(folder, part, 5)
+    write_rejected(folder / "_rejected/_temporary", 9, [rejected_row(9)])
+    write_rejected(folder / "_rejected/reason=x", 2, [])
+    (folder / "_rejected/_SUCCESS").touch()
+    (folder / "_rejected/.part-0.parquet.crc").write_text("x")
+    assert [record.offset for record in parquet.lake.rejected(parquet.output, "b1")] == [0, 2, 4, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("values", "timestamp"),
+    [
+        ({"timestamp": 1_999}, 1),
+        ({"timestamp": 0}, 0),
+        ({"timestamp": None}, None),
+        ({"timestamp": -1_000}, None),
+        ({"timestamp": -1_000, "timestampType": None}, None),
+        ({"timestampType": -1}, None),
+        ({"timestamp": 5_000, "timestampType": None}, 5),
+        ({"timestamp": -5_000}, -5),
+    ],
+    ids=str,
+)
+def test_the_timestamp_of_a_rejected_record_is_told_in_milliseconds(
+    parquet: ParquetBench, values: dict[str, Any], timestamp: int | None
+) -> None:
+    write_rejected(parquet.folder / "batch_id=b1", 0, [rejected_row(1) | values])
+    (found,) = parquet.lake.rejected(parquet.output, "b1")
+    assert found.timestamp == timestamp
+
+
+def test_a_rejected_record_tells_why(parquet: ParquetBench) -> None:
+    rows = [rejected_row(0), rejected_row(0) | {"headers": UNDECODABLE}, rejected_row(0) | {"reason": None}]
+    write_rejected(parquet.folder / "batch_id=b1", 0, rows)
+    found = [record.failure for record in parquet.lake.rejected(parquet.output, "b1")]
+    assert found == [
+        Failure("tidegate.RejectedRecord", "bad 0"),
+        Failure("tidegate.UndecodableRecord", "bad 0"),
+        Failure("tidegate.RejectedRecord", "tidegate.RejectedRecord"),
+    ]
+
+
+def test_rejected_records_that_were_changed_are_named(parquet: ParquetBench) -> None:
+    folder = parquet.folder / "batch_id=b1"
+    write(folder, "_rejected/part-0.parquet", 1)
+    with pytest.raises(LostDataError, match=r"part-0.parquet has no key, value, .*reason"):
+        list(parquet.lake.rejected(parquet.output, "b1"))
+    overwrite(folder / "_rejected/part-0.parquet")
+    with pytest.raises(LostDataError, match=r"part-0.parquet isn't a whole Parquet file"):
+        list(parquet.lake.rejected(parquet.output, "b1"))
 
 
 def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: Any) -> None:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.batch import Batch, Delivery, LandedFile
+from tidegate.errors import LostDataError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
 from tidegate.manifest import Manifest
 from tidegate.parquet.landing import ParquetLanding
@@ -17,6 +18,7 @@ from tidegate.parquet.locations import locate
 from tidegate.ports import Landing
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.records import Failure
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.source import ReadRecord
 from tidegate.testing.topics import Record
@@ -29,6 +31,7 @@ class Place(Protocol):
 
     def chunk(self, first: int, end: int) -> Sized: ...
     def valued(self, *values: bytes | None) -> Sized: ...
+    def read(self, *records: ReadRecord) -> Sized: ...
     def offsets(self, file: LandedFile) -> list[int]: ...
     def uris(self) -> set[str]: ...
     def text(self, uri: str) -> str: ...
@@ -43,6 +46,9 @@ class MemoryPlace:
 
     def valued(self, *values: bytes | None) -> Sized:
         return tuple(ReadRecord("flights", 0, offset, Record(value)) for offset, value in enumerate(values))
+
+    def read(self, *records: ReadRecord) -> Sized:
+        return records
 
     def offsets(self, file: LandedFile) -> list[int]:
         return [record.offset for record in self.landing.files[file.uri]]
@@ -66,6 +72,9 @@ class ParquetPlace:
     def valued(self, *values: bytes | None) -> Sized:
         return pa.RecordBatch.from_pylist([{"topic": "flights", "value": value} for value in values], SCHEMA)
 
+    def read(self, *records: ReadRecord) -> Sized:
+        return pa.RecordBatch.from_pylist([row(one) for one in records], SCHEMA)
+
     def offsets(self, file: LandedFile) -> list[int]:
         system, path = locate(file.uri)
         assert system.get_file_info(path).size == file.bytes
@@ -77,6 +86,21 @@ class ParquetPlace:
 
     def text(self, uri: str) -> str:
         return Path(uri.removeprefix("file://")).read_text("utf-8")
+
+
+def row(read: ReadRecord) -> dict[str, Any]:
+    """A record as it is landed."""
+    record = read.record
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": read.topic,
+        "partition": read.partition,
+        "offset": read.offset,
+        "timestamp": record.timestamp,
+        "timestampType": record.timestamp_type,
+        "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
+    }
 
 
 @pytest.fixture(params=["memory", "parquet"])
@@ -126,6 +150,48 @@ def test_framings_are_counted_by_side_over_all_files(place: Place, found: dict[b
     assert dict(place.landing.framings(files, "value", indexed=indexed)) == {one: 2 * n for one, n in found.items()}
     assert dict(place.landing.framings(files, "key", indexed=indexed)) == {}
     assert dict(place.landing.framings([], "value", indexed=indexed)) == {}
+
+
+FAILURE = Failure("java.lang.Exception", "no", "cause", "why")
+HEADERS = (("a", b"1"), ("b", None), ("a", b""), ("a", b"1"))
+READ = (
+    ReadRecord("flights", 1, 7, Record(b"value", b"key", 1_500_000_000_123, HEADERS)),
+    ReadRecord("flights", 1, 5, Record(b"", b"", 1, (), timestamp_type=1)),
+    ReadRecord("others", 0, 2**40, Record(None, None, 0)),
+    ReadRecord("others", 0, 3, Record(b"old", None, -1, timestamp_type=-1)),
+)
+
+
+def test_landed_records_come_back_in_their_order_as_rejected(place: Place) -> None:
+    uris = []
+    for part in (READ[:3], READ[3:]):
+        with place.landing.writer("flights", "b1", 0) as writer:
+            writer.write(place.read(*part))
+        uris += [file.uri for file in writer.files()]
+    found = list(place.landing.records(uris, FAILURE))
+    assert [(record.at, record.offset) for record in found] == [((r.topic, r.partition), r.offset) for r in READ]
+    assert [record.timestamp for record in found] == [1_500_000_000_123, 1, 0, None]
+    assert [(record.key, record.value) for record in found] == [(r.record.key, r.record.value) for r in READ]
+    assert [record.headers for record in found] == [HEADERS, (), (), ()]
+    assert {record.failure for record in found} == {FAILURE}
+    assert list(place.landing.records([], FAILURE)) == []
+
+
+def test_records_of_a_file_that_is_gone_are_unavailable(place: Place) -> None:
+    file = attempt(place, "b1", 0)
+    place.landing.remove([file.uri])
+    with pytest.raises(UnavailableError, match=file.uri.rpartition("/")[2]):
+        list(place.landing.records([file.uri], FAILURE))
+
+
+def test_a_landed_file_that_was_changed_is_named(tmp_path: Path) -> None:
+    landing = ParquetLanding(f"file://{tmp_path}")
+    (tmp_path / "garbled.parquet").write_bytes(b"x" * 100)
+    pq.write_table(pa.table({"value": [b"x"]}), tmp_path / "other.parquet")
+    with pytest.raises(LostDataError, match=r"garbled.parquet isn't a whole Parquet file"):
+        list(landing.records([f"file://{tmp_path}/garbled.parquet"], FAILURE))
+    with pytest.raises(LostDataError, match=r"other.parquet has no key, topic"):
+        list(landing.records([f"file://{tmp_path}/other.parquet"], FAILURE))
 
 
 def test_an_attempt_without_records_leaves_no_file(place: Place) -> None:

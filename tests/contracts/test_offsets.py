@@ -3,17 +3,22 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import pytest
 from confluent_kafka import Consumer
+from topic_reader import arrived
 
-from tidegate.errors import CommitFailedError, GroupInUseError, StaleError
+from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, StaleError, WrongDefinitionError
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ports import Committed, OffsetStore
 from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
 from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.topics import MemoryTopics
 
+Shown = Callable[[str], list[bytes | None]]
 Two = tuple[OffsetStore, OffsetStore]
 
 
@@ -36,10 +41,42 @@ def topic_name(kind: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def memory_topics() -> MemoryTopics:
+    """Where the double produces to."""
+    topics = MemoryTopics()
+    topics.create("dead")
+    return topics
+
+
+@pytest.fixture
+def shown(kind: str, request: pytest.FixtureRequest) -> Shown:
+    """The values that a reader of committed records finds in a topic."""
+    if kind != "memory":
+        servers = request.getfixturevalue("broker").bootstrap_servers
+        return lambda topic: [record.value for record in arrived(servers, topic)]
+    topics: MemoryTopics = request.getfixturevalue("memory_topics")
+
+    def show(topic: str) -> list[bytes | None]:
+        log = topics.logs[TopicPartition(topic, 0)]
+        return [record.value for _, record in log.records(0, log.high, committed_only=True)]
+
+    return show
+
+
+@pytest.fixture
+def dead(kind: str, request: pytest.FixtureRequest) -> str:
+    """A topic to produce to, with one partition."""
+    if kind == "memory":
+        return "dead"
+    make: Callable[..., str] = request.getfixturevalue("topic")
+    return make()
+
+
+@pytest.fixture
 def two(kind: str, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One group's offsets, as two processes hold them."""
     if kind == "memory":
-        offsets = MemoryOffsets(fencing=True)
+        offsets = MemoryOffsets(fencing=True, topics=request.getfixturevalue("memory_topics"))
         yield offsets, offsets
         return
     client = {"bootstrap.servers": request.getfixturevalue("broker").bootstrap_servers}
@@ -169,3 +206,99 @@ def test_leader_epochs_come_back_where_they_are_known(two: Two, topic_name: str)
         fence.commit({first: 7, second: 8}, "receipt", {first: 0})
     found = two[1].committed([first, second])
     assert [found[at].leader_epoch for at in (first, second)] == [0, None]
+
+
+def records(topic: str, *values: bytes) -> Iterator[Outgoing]:
+    return (Outgoing(topic, None, 1_500_000_000_000, b"key", value, ()) for value in values)
+
+
+def test_records_come_with_the_commit(store: OffsetStore, topic_name: str, dead: str, shown: Shown) -> None:
+    at = TopicPartition(topic_name, 0)
+    with store.fence() as fence:
+        fence.commit({at: 7}, "receipt", outgoing=records(dead, b"1", b"2"))
+        fence.commit({at: 8}, "receipt", outgoing=records(dead, b"3"))
+    assert store.committed([at]) == {at: Committed(8, "receipt")}
+    assert shown(dead) == [b"1", b"2", b"3"]
+
+
+def test_records_may_come_without_offsets(store: OffsetStore, dead: str, shown: Shown) -> None:
+    with store.fence() as fence:
+        fence.commit({}, "", outgoing=records(dead, b"1"))
+    assert shown(dead) == [b"1"]
+
+
+def test_a_topic_that_is_not_there_commits_nothing(store: OffsetStore, topic_name: str, dead: str) -> None:
+    at = TopicPartition(topic_name, 0)
+    with store.fence() as fence:
+        with pytest.raises(WrongDefinitionError, match=r"topic no-such-topic, .*isn't there.*create it"):
+            fence.commit({at: 7}, "receipt", outgoing=chain(records(dead, b"1"), records("no-such-topic", b"2")))
+        assert store.committed([at]) == {}
+        fence.commit({at: 8}, "later")
+    assert store.committed([at]) == {at: Committed(8, "later")}
+
+
+def test_a_commit_whose_records_fail_on_the_way_is_none(
+    kind: str, store: OffsetStore, topic_name: str, dead: str, shown: Shown
+) -> None:
+    at = TopicPartition(topic_name, 0)
+
+    def failing() -> Iterator[Outgoing]:
+        yield from records(dead, b"1", b"2")
+        raise ZeroDivisionError
+
+    with store.fence() as fence:
+        with pytest.raises(ZeroDivisionError):
+            fence.commit({at: 7}, "receipt", outgoing=failing())
+        assert store.committed([at]) == {}
+        if kind != "plain":
+            assert shown(dead) == []
+        fence.commit({at: 7}, "again", outgoing=records(dead, b"3"))
+    assert store.committed([at]) == {at: Committed(7, "again")}
+    assert shown(dead)[-1] == b"3"
+
+
+def test_the_records_of_a_committer_that_slept_through_a_newer_one_never_show(
+    kind: str, two: Two, topic_name: str, dead: str, shown: Shown
+) -> None:
+    if kind == "plain":
+        pytest.skip("commit-fence: none can't tell two committers apart")
+    at = TopicPartition(topic_name, 0)
+    with two[0].fence() as sleeper:
+        with two[1].fence() as newer:
+            newer.commit({at: 9}, "newer", outgoing=records(dead, b"newer"))
+        with pytest.raises(StaleError, match="newer committer"):
+            sleeper.commit({at: 5}, "older", outgoing=records(dead, b"older"))
+    assert two[1].committed([at]) == {at: Committed(9, "newer")}
+    assert shown(dead) == [b"newer"]
+
+
+def test_with_live_members_no_record_is_produced(
+    store: OffsetStore, topic_name: str, dead: str, shown: Shown, join: Callable[[OffsetStore, str, str], None]
+) -> None:
+    with store.fence() as fence:
+        join(store, topic_name, "dashboard-1")
+        with pytest.raises(GroupInUseError, match="dashboard-1"):
+            fence.commit({TopicPartition(topic_name, 0): 2}, "after", outgoing=records(dead, b"1"))
+    assert shown(dead) == []
+
+
+def test_where_the_broker_refuses_the_offsets_only_a_plain_commit_has_produced(
+    kind: str, store: OffsetStore, topic_name: str, dead: str, shown: Shown
+) -> None:
+    at = TopicPartition(topic_name, 0)
+    if isinstance(store, MemoryOffsets):
+        store.refuse(at, "its metadata is too large")
+    too_long = "x" * 5000  # offset.metadata.max.bytes is 4096
+    with store.fence() as fence, pytest.raises(CommitFailedError):
+        fence.commit({at: 12}, too_long, outgoing=records(dead, b"1"))
+    assert shown(dead) == ([b"1"] if kind == "plain" else [])
+
+
+@pytest.mark.parametrize(("fencing", "produced"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_the_double_remembers_what_was_produced(*, fencing: bool, produced: int, carried_out: bool) -> None:
+    offsets = MemoryOffsets(fencing=fencing)
+    offsets.lose_answer(carried_out=carried_out)
+    with offsets.fence() as fence, pytest.raises(CommitUnknownError):
+        fence.commit({TopicPartition("t", 0): 1}, "", outgoing=records("anywhere", b"1"))
+    assert len(offsets.produced) == (1 if carried_out else produced)

@@ -23,6 +23,7 @@ from tidegate.definition import properties
 from tidegate.errors import CommitUnknownError, OverrunError
 from tidegate.kafka import closing
 from tidegate.pipeline import Pipeline
+from tidegate.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate.testing.effects import Effect, watched
 from tidegate_local.broker import Broker, Listener
@@ -161,6 +162,14 @@ def test_a_delivery_that_took_too_long_publishes_and_commits_nothing_and_comes_a
     assert first["delivery"]["token"] != second["delivery"]["token"]
     assert in_lake(again) == ALL
     assert stands_at(again) == RECORDS
+
+
+def test_on_receipt_a_delivery_that_took_too_long_goes_on(make: Make, stands_at: StandsAt) -> None:
+    late = make(interval_ms=1, commit_strategy="on-receipt")
+    run = run_batch(late, lambda _: None)
+    assert run.error is None
+    assert run.batch is not None
+    assert (run.batch.state, in_lake(late), stands_at(late)) == (State.COMMITTED, ALL, RECORDS)
 
 
 class CrashAfterPublish:

@@ -167,6 +167,13 @@ def default_topics(subscription: str) -> tuple[str, ...]:
     return tuple(f"{subscription}_retry_{delay}" for delay in _DELAYS_MS)
 
 
+def retry_topics(subscription: Subscription) -> tuple[str, ...]:
+    """The topics that a subscription reads its own failed records from again; none with another strategy."""
+    if subscription.failure_strategy != "delayed-retry-topic":
+        return ()
+    return subscription.delayed_retry_topic.topics or default_topics(subscription.name)
+
+
 def delay_ms(topic: str) -> int:
     """How long a record waits in a retry topic. Raises ValueError if the topic's name doesn't end with a delay."""
     _, mark, suffix = topic.rpartition("_")

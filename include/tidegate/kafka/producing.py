@@ -42,7 +42,7 @@ _OF_PLACE = {
 
 
 class UndeliveredError(Exception):
-    """A record that the broker, or the client, didn't take, and why; without a record, time ran out.
+    """A record that the broker, or the client, didn't take, and why; without a record, none is taken any more.
 
     `taken` is how many records there were until then.
     """
@@ -96,7 +96,7 @@ class Production:
         for record in outgoing:
             self._check()
             self._hand_over(record, self._targets.partition(record))
-            self._producer.poll(0)
+            self._serve(0)
             while self._bytes > _MOST_BYTES:
                 self._wait()
         while self._unacknowledged:
@@ -136,7 +136,14 @@ class Production:
 
     def _wait(self) -> None:
         self._check()
-        self._producer.poll(_SLICE_SECONDS)
+        self._serve(_SLICE_SECONDS)
+
+    def _serve(self, seconds: float) -> None:
+        """Hear of deliveries; what nothing can be delivered after, the client raises here."""
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            raise UndeliveredError(None, error.args[0], self._taken) from None
 
     def _check(self) -> None:
         if self._failed:

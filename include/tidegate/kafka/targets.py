@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from tidegate.definition.timeouts import T5
 from tidegate.errors import BrokerUnavailableError, WrongDefinitionError
@@ -64,9 +64,11 @@ class Targets:
         complaints = Complaints(self._client)
         configuration = {**self._client, "error_cb": complaints.hear}
         with held(made(AdminClient, configuration), f"{self._where}: the client that asked for {topic}") as admin:
-            answers = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
+            answers = admin.describe_topics(
+                TopicCollection([topic]), include_authorized_operations=True, request_timeout=seconds
+            )
             try:
-                return len(answers[topic].result().partitions)
+                found: TopicDescription = answers[topic].result()
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if reason.code() in _NO_TOPIC:
@@ -80,7 +82,10 @@ class Targets:
                         f"{self._where}: the broker didn't tell of topic {topic} within {T5} "
                         f"({complaints.last or reason.str()}); nothing has changed, try again later"
                     ) from None
-        return None
+                return None
+        if found.authorized_operations and AclOperation.WRITE not in found.authorized_operations:
+            raise forbidden(self._where, topic, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        return len(found.partitions)
 
 
 def missing(where: str, topic: str, reason: KafkaError) -> WrongDefinitionError:

@@ -35,6 +35,7 @@ from tidegate.records import Outgoing
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001 (the client's own codes)
 _FORBIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 (the client's own codes)
 _SHORTEST_SECONDS = 0.05
 _ANY_TOPIC = "__consumer_offsets"  # each broker knows it; a question for all topics would bring all of them
 
@@ -113,14 +114,29 @@ class TransactionalFence:
         try:
             Production(producer, targets, deadline).send(records)
         except UndeliveredError as failed:
-            _abort(producer)
-            if failed.reason.code() in _FENCED:
-                raise self._fenced(failed.reason) from None
+            refused = self._why_given_up(producer) if failed.reason.code() in _GIVEN_UP else None
+            for reason in (failed.reason, refused, _abort(producer)):
+                if reason is not None and reason.code() in _FENCED:
+                    raise self._fenced(reason) from None
             self._complaints.check()
+            if refused is not None:
+                raise CommitFailedError(
+                    f"{self._where}: the broker refused records ({refused.str()}); nothing is committed; mend the "
+                    "cause and run again"
+                ) from None
             raise failed.told(self._where, "nothing is committed", self._complaints.last) from None
         except BaseException:
             _abort(producer)
             raise
+
+    def _why_given_up(self, producer: Producer) -> KafkaError | None:
+        """Why the client gave up a transaction with all that is in it: it says so to whoever goes on with it."""
+        try:
+            producer.send_offsets_to_transaction([KafkaPartition(_ANY_TOPIC, 0, 0)], self._group.metadata(), 1.0)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            return reason
+        return None
 
     def _send(self, producer: Producer, wanted: list[KafkaPartition], deadline: float) -> None:
         members = self._group.metadata()
@@ -191,12 +207,16 @@ def _until(deadline: float, call: Callable[[float], Any]) -> None:
             return
 
 
-def _abort(producer: Producer) -> None:
-    """Try to end the transaction; where that fails, the broker ends it, at the latest when the next fence is taken."""
+def _abort(producer: Producer) -> KafkaError | None:
+    """Try to end the transaction; where that fails, for the reason that is returned, the broker ends it.
+
+    It does so after the commit timeout, or when the next fence is taken.
+    """
     try:
         producer.abort_transaction(1.0)
-    except KafkaException:
-        return
+    except KafkaException as error:
+        return error.args[0]
+    return None
 
 
 def _is_timeout(reason: KafkaError) -> bool:

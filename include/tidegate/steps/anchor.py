@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.errors import LostDataError, place
+from tidegate.failures.delayed_retry import retry_topics
 from tidegate.manifest import Published
 from tidegate.ports import Committed, RecordSource
 from tidegate.positions import TopicPartition
@@ -181,7 +182,12 @@ def _late(subscription: Subscription, tp: TopicPartition, missing: Collection[st
 
 
 def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[str]) -> Start:
-    """The start on first contact: the cursor, else `auto.offset.reset`; earliest for what was missing before."""
+    """The start on first contact: the cursor, else `auto.offset.reset`; earliest for what was missing before.
+
+    A retry topic holds records of this subscription alone, so it is read from its earliest.
+    """
+    if tp.topic in retry_topics(subscription):
+        return Earliest()
     selected = subscription.topics.pattern if isinstance(subscription.topics, TopicPattern) else tp.topic
     if selected in missing:
         return Earliest()

@@ -9,7 +9,7 @@ from tidegate.subscription import Subscription
 
 def freeze(subscription: Subscription, output: str, standing: Standing) -> Batch:
     """The batch that begins where the group stands, and takes as much as `consumer.max.poll.records` lets it."""
-    lags = {tp: standing.marks[tp].end - position.offset for tp, position in standing.committed.items()}
+    lags = {tp: standing.ends[tp] - position.offset for tp, position in standing.committed.items()}
     shares = split_cap(subscription.consumer.max_poll_records, lags, turn=standing.receipt.number)
     ranges = tuple(
         Range(

@@ -9,12 +9,14 @@ from tidegate.batch import SETTLED, Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, place
+from tidegate.failures.delayed_retry import retry_topics
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition
 from tidegate.steps.anchor import missing_topics
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.reconcile import Reconciler
+from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import Stander, Standing, Unfinished
 from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
@@ -70,7 +72,7 @@ class Planner:
         glance = self.ledger.look(self.subscription.name)
         if glance.open is not None:
             return self._reconcile(glance.open)
-        partitions = self.source.partitions(self.subscription.topics)
+        partitions = partitions_of(self.subscription, self.source)
         self._note_missing(partitions, glance.missing)
         if not partitions:
             return self._wait_or_nothing(deadline, "none of the topics exists yet")
@@ -121,7 +123,8 @@ class Planner:
             return False
 
     def _note_missing(self, partitions: Sequence[TopicPartition], known: frozenset[str]) -> None:
-        missing = missing_topics(self.subscription.topics, {tp.topic for tp in partitions}) - known
+        existing = {tp.topic for tp in partitions} - set(retry_topics(self.subscription))
+        missing = missing_topics(self.subscription.topics, existing) - known
         if missing:
             log.warning(
                 "%s: no such topic yet: %s; once there, it is read from its earliest record",
@@ -145,9 +148,10 @@ class Planner:
         sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)
 
     def _wait_or_nothing(self, deadline: float, why: str) -> Plan | None:
-        if self.clock.monotonic() >= deadline:
+        left = deadline - self.clock.monotonic()
+        if left <= 0:
             return self._nothing(why)
-        self.clock.wait(_POLL_SECONDS)
+        self.clock.wait(min(_POLL_SECONDS, left))
         return None
 
     def _nothing(self, why: str) -> Plan:

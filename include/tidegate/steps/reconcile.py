@@ -10,6 +10,7 @@ from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
 from tidegate.steps.loss import Lost, lost_positions
 from tidegate.steps.publish import stopped
+from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import of_partitions, refuse_loss
 from tidegate.subscription import Subscription
 
@@ -66,7 +67,7 @@ class Reconciler:
 
     def _still_there(self, batch: Batch) -> Batch | None:
         """A published batch, without the partitions that were deleted since: nothing can be committed for them."""
-        exist = self.source.partitions(self.subscription.topics)
+        exist = partitions_of(self.subscription, self.source)
         gone = [r for r in batch.ranges if r.at not in exist]
         published = self.lake.published(batch.output, batch.id) if gone else None
         if published is None:
@@ -88,7 +89,7 @@ class Reconciler:
     def _lost(self, batch: Batch) -> list[Lost]:
         """What of a planned batch can't be read any more."""
         unread = self._unread(batch)
-        exist = set(self.source.partitions(self.subscription.topics))
+        exist = set(partitions_of(self.subscription, self.source))
         marks = self.source.watermarks([r.at for r in unread if r.at in exist])
         gone = {r.topic: "isn't there any more" for r in unread if r.at not in exist}
         return lost_positions({r.at: Committed(r.start) for r in unread}, marks, gone)

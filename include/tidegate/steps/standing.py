@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from tidegate.errors import LostDataError, place
 from tidegate.manifest import Published
 from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition, Watermarks, ends
+from tidegate.positions import TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, lost_positions, recreated
+from tidegate.steps.selection import readable_ends
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -18,16 +19,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The receipt in force, the position of each partition, and what each partition holds."""
+    """The receipt in force, the position of each partition, and the offset up to which it may be read now."""
 
     receipt: Receipt
     committed: Mapping[TopicPartition, Committed]
-    marks: Mapping[TopicPartition, Watermarks]
+    ends: Mapping[TopicPartition, int]
 
     @property
     def has_records(self) -> bool:
         """Whether there is anything to read."""
-        return any(self.marks[tp].end > position.offset for tp, position in self.committed.items())
+        return any(self.ends[tp] > position.offset for tp, position in self.committed.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,14 @@ class Stander:
             gone = "the topics of a published batch are gone"
             self._anchor(reincarnation(self.subscription, partitions, known, gone), seen)
             return None
-        standing = Standing(at.receipt, known.committed, self.source.watermarks(partitions))
-        lost = lost_positions(standing.committed, standing.marks, recreated(seen.topic_ids, glance.topic_ids))
+        marks = self.source.watermarks(partitions)
+        lost = lost_positions(known.committed, marks, recreated(seen.topic_ids, glance.topic_ids))
         if lost:
             self._lose(lost, seen)
             return None
         self._note_topics({topic: i for topic, i in seen.topic_ids.items() if topic not in glance.topic_ids})
-        return standing
+        ends = readable_ends(self.subscription, self.source, known.committed, marks, self.clock.now())
+        return Standing(at.receipt, known.committed, ends)
 
     def recommit(self, standing: Standing, version: str) -> None:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""

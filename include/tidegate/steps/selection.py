@@ -1,0 +1,36 @@
+"""Selection: the partitions that a subscription reads, and how far each may be read now.
+
+Beside its own topics it reads its retry topics, whose records wait there until they are due.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from tidegate.failures.delayed_retry import due_end, not_due_from, retry_topics
+from tidegate.ports import Committed, RecordSource
+from tidegate.positions import TopicPartition, Watermarks
+from tidegate.subscription import Subscription, TopicNames
+
+
+def partitions_of(subscription: Subscription, source: RecordSource) -> tuple[TopicPartition, ...]:
+    """The partitions that exist now, in order."""
+    chosen = source.partitions(subscription.topics)
+    retried = retry_topics(subscription)
+    return tuple(sorted({*chosen, *source.partitions(TopicNames(retried))})) if retried else chosen
+
+
+def readable_ends(
+    subscription: Subscription,
+    source: RecordSource,
+    committed: Mapping[TopicPartition, Committed],
+    marks: Mapping[TopicPartition, Watermarks],
+    now: datetime,
+) -> dict[TopicPartition, int]:
+    """As far as each partition may be read: to its end, in a retry topic to the first record that isn't due yet."""
+    ends = {tp: held.end for tp, held in marks.items()}
+    for topic in retry_topics(subscription):
+        waiting = [tp for tp in marks if tp.topic == topic and ends[tp] > committed[tp].offset]
+        if waiting:
+            not_due = source.offsets_at(waiting, not_due_from(topic, now))
+            ends |= {tp: due_end(marks[tp], not_due[tp]) for tp in waiting}
+    return ends

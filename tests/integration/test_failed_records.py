@@ -1,0 +1,274 @@
+"""What becomes of records that a real Spark job rejects, can't decode or fails on, on a real broker."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_world import committed, in_lake
+from confluent_kafka import Producer
+from definitions import subscription
+from topic_reader import Arrived, arrived
+
+from tidegate.batch import State
+from tidegate.definition import properties
+from tidegate.errors import BatchFailedError, StoppedError, WrongDefinitionError
+from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.ports import Connection
+from tidegate.run import Run, run_batch
+from tidegate.settings import Settings
+from tidegate.subscription import (
+    DeadLetterQueue,
+    DelayedRetryTopic,
+    Deserialization,
+    Deserializer,
+    Processing,
+    TopicNames,
+)
+from tidegate.testing.connections import MemoryConnections
+from tidegate_local.broker import Broker
+from tidegate_local.spark_connect import SparkConnect
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+JOBS = Path(__file__).parent / "jobs"
+VALUES = range(10)  # of which 3, 6 and 9 are rejected
+HEADERS = [("trace", b"1"), ("empty", b""), ("null", None), ("trace", b"2")]
+
+Open = Callable[..., Pipeline]
+Ten = Callable[[], str]
+
+
+@pytest.fixture
+def open_subscription(
+    broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Open]:
+    """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
+    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
+    connections = MemoryConnections(
+        Connection("kafka_default", "kafka", None, None, None, None, kafka),
+        Connection("spark_default", "spark_connect", host, int(port), None, None, {}),
+    )
+    with ExitStack() as stack:
+
+        def begin(topic: str, transform: str | None, **values: Any) -> Pipeline:
+            definition = subscription(
+                name=topic,
+                topics=TopicNames((topic,)),
+                poll_timeout_ms=5000,
+                processing=Processing(f"lake/{topic}", "spark_default", transform, ()),
+                consumer={"group_id": f"{topic}-lake", "librdkafka": properties.translate({})},
+                **{"max_retries": 0} | values,
+            )
+            settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
+            return stack.enter_context(open_pipeline(definition, settings, connections))
+
+        yield begin
+
+
+@pytest.fixture
+def ten(broker: Broker, topic: Callable[..., str]) -> Ten:
+    """Makes a topic with the values 0 to 9, each with a key, headers and a timestamp of its own."""
+
+    def make() -> str:
+        name = topic()
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in VALUES:
+            content = {"key": f"k{number}", "headers": HEADERS, "timestamp": 1_700_000_000_000 + number}
+            producer.produce(name, str(number), partition=0, **content)
+        assert producer.flush(30) == 0
+        return name
+
+    return make
+
+
+def run(pipeline: Pipeline) -> Run:
+    return run_batch(pipeline, lambda _: None)
+
+
+def stand(broker: Broker, topic: str) -> int:
+    return committed(broker, f"{topic}-lake", (topic, 0))[0]
+
+
+def told(letter: Arrived, name: str) -> bytes | None:
+    """The last header of a name."""
+    return next((value for header, value in reversed(letter.headers) if header == f"dead-letter-{name}"), None)
+
+
+def test_fail_stops_at_the_first_rejected_records_and_names_them(broker: Broker, ten: Ten, open_subscription: Open):
+    name = ten()
+    pipeline = open_subscription(name, "rejecting:threes")
+    error = run(pipeline).error
+    assert isinstance(error, StoppedError)
+    assert f"rejected 3 of 10 records ({name}-0 at 3: no threes: 3; {name}-0 at 6: no threes: 6" in str(error)
+    assert (stand(broker, name), in_lake(pipeline)) == (0, [])
+
+
+def test_ignore_goes_on_with_the_others_and_keeps_the_rejected_beside_them(
+    broker: Broker, ten: Ten, open_subscription: Open
+):
+    name = ten()
+    pipeline = open_subscription(name, "rejecting:threes", failure_strategy="ignore")
+    batch = run(pipeline).batch
+    assert batch is not None
+    assert (batch.state, batch.rows, batch.rejected, stand(broker, name)) == (State.COMMITTED, 7, 3, 10)
+    assert in_lake(pipeline) == [(0, offset) for offset in (0, 1, 2, 4, 5, 7, 8)]
+    assert [(one.offset, one.failure.reason) for one in pipeline.lake.rejected(batch.output, batch.id)] == [
+        (offset, f"no threes: {offset}") for offset in (3, 6, 9)
+    ]
+
+
+def test_a_dead_letter_is_the_record_as_it_came_and_says_why(
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+):
+    name, dead = ten(), topic(partitions=2)
+    queue = DeadLetterQueue(topic=dead)
+    pipeline = open_subscription(
+        name, "rejecting:threes", failure_strategy="dead-letter-queue", dead_letter_queue=queue
+    )
+    assert run(pipeline).error is None
+    assert (stand(broker, name), len(in_lake(pipeline))) == (10, 7)
+    letters = sorted(arrived(broker.bootstrap_servers, dead), key=lambda letter: letter.timestamp)
+    assert [(letter.key, letter.value, letter.timestamp) for letter in letters] == [
+        (f"k{number}".encode(), str(number).encode(), 1_700_000_000_000 + number) for number in (3, 6, 9)
+    ]
+    assert all(letter.headers[: len(HEADERS)] == tuple(HEADERS) for letter in letters)
+    names = ("reason", "topic", "partition", "offset", "exception-class-name")
+    assert [tuple(told(letter, each) for each in names) for letter in letters] == [
+        (f"no threes: {n}".encode(), name.encode(), b"0", str(n).encode(), b"tidegate.RejectedRecord")
+        for n in (3, 6, 9)
+    ]
+
+
+def test_a_dead_letter_that_can_not_be_written_commits_nothing_and_the_next_run_goes_on(
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+):
+    name = ten()
+    pipeline = open_subscription(name, "rejecting:threes", failure_strategy="dead-letter-queue")
+    dead = f"dead-letter-topic-{name}"
+    error = run(pipeline).error
+    assert isinstance(error, WrongDefinitionError)
+    assert dead in str(error)
+    assert stand(broker, name) == 0
+    topic(name=dead)
+    ended = run(pipeline)
+    assert (ended.error, ended.deliveries, stand(broker, name)) == (None, 1, 10)
+    assert len(arrived(broker.bootstrap_servers, dead)) == 3
+
+
+def test_more_bad_records_than_the_limit_fail_the_batch_and_none_is_dead_lettered(
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+):
+    name, dead = ten(), topic()
+    queue = DeadLetterQueue(topic=dead, limit="2")
+    chosen = {"failure_strategy": "dead-letter-queue", "dead_letter_queue": queue, "max_retries": 1}
+    error = run(open_subscription(name, "rejecting:threes", **chosen)).error
+    assert isinstance(error, BatchFailedError)
+    assert "3 of its 10 records would become dead letters, and dead-letter-queue.limit allows 2" in str(error)
+    assert (stand(broker, name), arrived(broker.bootstrap_servers, dead)) == (0, [])
+
+
+def test_a_batch_that_only_fails_becomes_dead_letters_and_nothing_of_it_is_published(
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+):
+    name, dead = ten(), topic()
+    queue = DeadLetterQueue(topic=dead)
+    pipeline = open_subscription(name, "rejecting:none", failure_strategy="dead-letter-queue", dead_letter_queue=queue)
+    batch = run(pipeline).batch
+    assert batch is not None
+    assert (batch.state, stand(broker, name), in_lake(pipeline)) == (State.DEAD_LETTERED, 10, [])
+    letters = arrived(broker.bootstrap_servers, dead)
+    assert sorted(int(letter.value or b"") for letter in letters) == list(VALUES)
+    assert all(b"no memory for" in (told(letter, "reason") or b"") for letter in letters)
+
+
+def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_good_rows_are_written(
+    broker: Broker, topic: Callable[..., str], open_subscription: Open
+):
+    name, dead = topic(), topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    contents = [(5).to_bytes(8, "big"), b"short", (7).to_bytes(8, "big")]
+    for content in contents:
+        producer.produce(name, content, b"k", partition=0)
+    assert producer.flush(30) == 0
+    pipeline = open_subscription(
+        name,
+        None,
+        failure_strategy="dead-letter-queue",
+        dead_letter_queue=DeadLetterQueue(topic=dead),
+        deserialization=Deserialization(value=Deserializer("long"), fails=False),
+    )
+    batch = run(pipeline).batch
+    assert batch is not None
+    assert (batch.state, batch.rows, batch.rejected, stand(broker, name)) == (State.COMMITTED, 2, 1, 3)
+    assert in_lake(pipeline) == [(0, 0), (0, 2)]
+    (letter,) = arrived(broker.bootstrap_servers, dead)
+    assert (letter.key, letter.value, told(letter, "offset")) == (b"k", b"short", b"1")
+    assert told(letter, "exception-class-name") == b"tidegate.UndecodableRecord"
+    failure = {header.removeprefix("deserialization-failure-"): value for header, value in letter.headers}
+    assert failure["data"] == b"short"
+    assert "dlq" not in failure
+    assert {"reason", "deserializer"} <= failure.keys()
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "landed", "buried"),
+    [(120_000, [10, 3, 3], 3), (3000, [10, 3], 3)],
+    ids=["two retries", "the second would be too late"],
+)
+def test_failed_records_come_again_no_earlier_than_due_and_then_are_dead(
+    timeout_ms: int,
+    landed: list[int],
+    buried: int,
+    broker: Broker,
+    topic: Callable[..., str],
+    ten: Ten,
+    open_subscription: Open,
+):
+    name, dead = ten(), topic()
+    retries = tuple(topic(name=f"{name}_retry_{delay}") for delay in (1000, 3000))
+    chosen = {
+        "failure_strategy": "delayed-retry-topic",
+        "dead_letter_queue": DeadLetterQueue(topic=dead),
+        "delayed_retry_topic": DelayedRetryTopic(retries, timeout_ms=timeout_ms),
+    }
+    pipeline = open_subscription(name, "rejecting:threes", **chosen)
+    taken, ended, due = [], [], 0.0
+    while len(taken) < len(landed):
+        ran = run(pipeline)
+        assert ran.error is None
+        if ran.batch is not None:
+            assert time.time() >= due
+            taken.append(ran.batch.landed_records)
+            waiting = [record.timestamp for retry in retries for record in arrived(broker.bootstrap_servers, retry)]
+            delay = (1, 3)[min(len(taken), 2) - 1]
+            due = max(waiting) / 1000 + delay
+            ended.append(ran.batch.rejected)
+    assert (taken, ended) == (landed, [3] * len(landed))
+    letters = arrived(broker.bootstrap_servers, dead)
+    assert sorted(told(letter, "offset") or b"" for letter in letters) == [b"3", b"6", b"9"]
+    assert {(told(letter, "topic"), dict(letter.headers)["delayed-retry-count"]) for letter in letters} == {
+        (name.encode(), str(len(landed) - 1).encode())
+    }
+    assert len(letters) == buried
+    assert {letter.timestamp - 1_700_000_000_000 for letter in letters} == {3, 6, 9}
+
+
+def test_on_receipt_stays_committed_when_spark_fails_and_the_batch_is_processed_from_its_landing(
+    broker: Broker, ten: Ten, open_subscription: Open
+):
+    name = ten()
+    failing = open_subscription(name, "rejecting:none", commit_strategy="on-receipt", max_retries=1)
+    failed = run(failing)
+    assert isinstance(failed.error, BatchFailedError)
+    assert (stand(broker, name), in_lake(failing)) == (10, [])
+    mended = open_subscription(name, None, commit_strategy="on-receipt", max_retries=1)
+    again = run(mended)
+    assert failed.batch is not None
+    assert again.batch is not None
+    assert (again.error, again.batch.id, again.batch.files) == (None, failed.batch.id, failed.batch.files)
+    assert (stand(broker, name), len(in_lake(mended))) == (10, 10)
