@@ -6,119 +6,65 @@ A job of your own needs three calls::
     records = read_records(spark, manifest)
     result = write_outcome(spark, manifest, Outcome(rows=..., rejected=..., filtered=...))
 
+One that acknowledges records while it runs, under commit-strategy throttled or latest, opens the batch first::
+
+    batch = open_batch(manifest)
+    batch.acknowledge(records_that_are_done)
+    result = write_outcome(spark, manifest, Outcome(rows=...), batch)
+
 They work alike on a classic session and over Spark Connect.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
-from uuid import uuid4
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.storagelevel import StorageLevel
 
+from batch_attempt import ACKNOWLEDGING, Attempt, OpenBatch, check_acknowledging, open_batch
+from batch_documents import (
+    FORMAT,
+    Delivery,
+    LandedFile,
+    Manifest,
+    ManifestError,
+    Range,
+    Result,
+    WrittenFile,
+    parse_manifest,
+    spark_uri,
+)
 from deserializers.decode import Deserialization, check, decoded, failures, prepare
-from transforms.outcome import LANDING_SCHEMA, RAW, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
+from transforms.outcome import ACK_SCHEMA, LANDING_SCHEMA, RAW, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
 
-FORMAT = 1
+__all__ = [
+    "FORMAT",
+    "Delivery",
+    "LandedFile",
+    "Manifest",
+    "ManifestError",
+    "OpenBatch",
+    "Outcome",
+    "Range",
+    "Result",
+    "TransformError",
+    "WrittenFile",
+    "open_batch",
+    "parse_manifest",
+    "read_landed",
+    "read_manifest",
+    "read_records",
+    "spark_uri",
+    "write_outcome",
+]
 
-# Readers skip the marker that Hadoop's committer leaves, and the result says more than it does.
-_NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_REJECTED = "_rejected"
+_CHECKPOINT = "checkpoint"
 
 # Spark's default, INT96, has no time zone for the readers that still know it.
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-
-
-class ManifestError(Exception):
-    """The manifest can't be followed: give this job one of its own version. Trying again won't help."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The offsets `[start, end)` of one partition, and how many records were landed from them."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    records: int
-
-
-@dataclass(frozen=True)
-class LandedFile:
-    """One Parquet file of the landing: its URI, its records and its bytes."""
-
-    uri: str
-    records: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """One attempt to process the batch: its number, from 1, and the token that its staging is named by."""
-
-    number: int
-    token: str
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a job is handed: which records, through which transform, to where."""
-
-    subscription: str
-    group: str
-    batch_id: str
-    receipt: str
-    delivery: Delivery
-    records: int
-    ranges: tuple[Range, ...]
-    files: tuple[LandedFile, ...]
-    transform: str | None
-    output: str
-    partition_by: tuple[str, ...]
-    row_accounting: str
-    staging: str
-    deserialization: Deserialization | None = None
-
-
-@dataclass(frozen=True, order=True)
-class WrittenFile:
-    """One file that the job wrote: its path below the attempt's folder, and its bytes."""
-
-    path: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the job leaves, last of all: how many records it read, and every file that it wrote.
-
-    Written and rejected rows aren't counted here: the engine counts them in the files themselves.
-    """
-
-    batch_id: str
-    delivery: str
-    attempt: str
-    read: int
-    filtered: int
-    files: tuple[WrittenFile, ...]
-    rejected_files: tuple[WrittenFile, ...]
-    application: str
-
-    def to_json(self) -> str:
-        """The document as it is stored, in one line."""
-        return json.dumps({"format": FORMAT, **asdict(self)})
-
-
-def spark_uri(uri: str) -> str:
-    """`uri` as Spark's file systems want it: s3:// is s3a://.
-
-    Nothing is percent-decoded: Tidegate's URIs, like Hadoop's paths, take every character as it stands.
-    """
-    scheme, colon, rest = uri.partition("://")
-    return ("s3a" if scheme == "s3" else scheme) + colon + rest
 
 
 def read_manifest(spark: SparkSession, uri: str) -> Manifest:
@@ -127,23 +73,6 @@ def read_manifest(spark: SparkSession, uri: str) -> Manifest:
     if len(texts) != 1:
         raise ManifestError(f"{uri} holds {len(texts)} files; name one manifest")
     return parse_manifest(texts[0].value, uri)
-
-
-def parse_manifest(text: str, uri: str) -> Manifest:
-    """The manifest that `text`, found at `uri`, holds. Raises ManifestError naming what is wrong with it."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ManifestError(f"{uri} is not JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ManifestError(f"{uri} is not a manifest of format {FORMAT}, the one that this job follows")
-    try:
-        manifest = _manifest(found)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ManifestError(f"{uri}: a field is missing or misspelt: {error}") from None
-    if not manifest.batch_id.startswith("b"):
-        raise ManifestError(f"{uri}: batch_id {manifest.batch_id!r} must begin with b, or Spark may infer a number")
-    return manifest
 
 
 def read_records(spark: SparkSession, manifest: Manifest) -> DataFrame:
@@ -163,42 +92,58 @@ def read_records(spark: SparkSession, manifest: Manifest) -> DataFrame:
 
 
 def read_landed(spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """The batch's records as they were received, in the columns of LANDING_SCHEMA."""
+    """The batch's records as they were received, in the columns of LANDING_SCHEMA.
+
+    Where the files hold more than the manifest's records, those outside of its ranges are left out.
+    """
     if not manifest.files:
         return spark.createDataFrame([], LANDING_SCHEMA)
-    return spark.read.schema(LANDING_SCHEMA).parquet(*(spark_uri(file.uri) for file in manifest.files))
+    landed = spark.read.schema(LANDING_SCHEMA).parquet(*(spark_uri(file.uri) for file in manifest.files))
+    if manifest.records >= sum(file.records for file in manifest.files):
+        return landed
+    places = [(one.topic, one.partition, one.start, one.end) for one in manifest.ranges]
+    ranges = spark.createDataFrame(places, "at_topic string, at_partition int, first bigint, behind bigint")
+    within = F.expr("topic = at_topic AND partition = at_partition AND offset >= first AND offset < behind")
+    return landed.join(F.broadcast(ranges), within, "left_semi")
 
 
-def write_outcome(spark: SparkSession, manifest: Manifest, outcome: Outcome | DataFrame) -> Result:
-    """Write `outcome` into a folder of this call's own in the manifest's staging, and last of all the result.
+def write_outcome(
+    spark: SparkSession, manifest: Manifest, outcome: Outcome | DataFrame, batch: OpenBatch | None = None
+) -> Result:
+    """Write `outcome` into the attempt's folder in the manifest's staging, and last of all the result.
 
-    Rows go to `<staging>/<attempt>/`, partitioned by the manifest's partition_by, rejected records to
-    `_rejected/` below it, and the result to `_result/`, one line of JSON. An attempt without a result
-    counts for nothing, so a job that dies, or that a later one overtakes, leaves nothing that is used.
+    Rows go to `<staging>/<attempt>/`, partitioned by the manifest's partition_by, rejected records to `_rejected/`
+    below it, acknowledged ones to `_acks/`, and the result to `_result/`, one line of JSON. An attempt without a
+    result publishes nothing, so a job that dies, or that a later one overtakes, leaves no output that is used.
+    The attempt is that of `batch`, if it was opened before, else one of this call's own.
     Raises TransformError where the outcome isn't one that can be written as the manifest asks.
     """
     transform = manifest.transform or "the job"
     outcome = as_outcome(outcome, transform)
+    _check_strategy(outcome, manifest, transform)
     if manifest.deserialization is not None:
         outcome = _completed(spark, manifest, manifest.deserialization, outcome)
     _check_partition_columns(outcome.rows, manifest.partition_by, transform)
-    attempt = uuid4().hex
-    folder = f"{spark_uri(manifest.staging)}/{attempt}"
+    attempt = (batch or open_batch(manifest)).attempt
+    attempt.close()
     spark.conf.set(*_TIMESTAMPS)
     read = read_landed(spark, manifest).count()
     with _kept(outcome.shared):
-        filtered, files, rejected_files = _write(spark, manifest, outcome, folder, read)
+        filtered, files, rejected_files = _write(spark, manifest, outcome, attempt, read)
+        ack_files = _write_acks(spark, manifest, outcome, attempt, has_rejected=bool(rejected_files))
     result = Result(
         batch_id=manifest.batch_id,
         delivery=manifest.delivery.token,
-        attempt=attempt,
+        attempt=attempt.token,
         read=read,
         filtered=filtered,
         files=files,
         rejected_files=rejected_files,
         application=spark.conf.get("spark.app.id") or "",
+        ack_files=ack_files,
+        state=outcome.state,
     )
-    spark.createDataFrame([(result.to_json(),)], "value string").coalesce(1).write.text(f"{folder}/_result")
+    spark.createDataFrame([(result.to_json(),)], "value string").coalesce(1).write.text(f"{attempt.folder}/_result")
     return result
 
 
@@ -214,7 +159,7 @@ def _completed(spark: SparkSession, manifest: Manifest, deserialization: Deseria
 
 
 def _write(
-    spark: SparkSession, manifest: Manifest, outcome: Outcome, folder: str, read: int
+    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, read: int
 ) -> tuple[int, tuple[WrittenFile, ...], tuple[WrittenFile, ...]]:
     filtered = outcome.filtered.count() if isinstance(outcome.filtered, DataFrame) else outcome.filtered
     rejected = 0 if outcome.rejected is None else outcome.rejected.count()
@@ -222,16 +167,32 @@ def _write(
     rejected_files: tuple[WrittenFile, ...] = ()
     # Spark writes a file even for no rows, so where there may be none it is worth a look.
     if rejected + filtered < read or not outcome.rows.isEmpty():
-        _save(outcome.rows, folder, manifest.partition_by)
-        files = _files(spark, folder)
+        attempt.save(outcome.rows, partition_by=manifest.partition_by)
+        files = attempt.files(spark)
     if outcome.rejected is not None and rejected:
-        _save(outcome.rejected.select(*REJECTED_SCHEMA.fieldNames()), f"{folder}/_rejected")
-        rejected_files = _files(spark, folder, "_rejected")
+        attempt.save(outcome.rejected.select(*REJECTED_SCHEMA.fieldNames()), _REJECTED)
+        rejected_files = attempt.files(spark, _REJECTED)
     return filtered, files, rejected_files
 
 
-def _save(rows: DataFrame, folder: str, partition_by: tuple[str, ...] = ()) -> None:
-    rows.write.mode("error").options(**_NO_MARKER).partitionBy(*partition_by).parquet(folder)
+def _write_acks(
+    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, *, has_rejected: bool
+) -> tuple[WrittenFile, ...] | None:
+    """Write what the outcome acknowledges; every file of acknowledgements in the attempt, None for everything.
+
+    An outcome that says nothing of it acknowledges all records but the rejected ones, which are read as they were
+    written: what rejects them may answer differently when asked again.
+    """
+    if outcome.acks is not None:
+        attempt.save_acks(outcome.acks)
+    elif not attempt.has_acks:
+        if not has_rejected or manifest.commit_strategy not in ACKNOWLEDGING:
+            return None
+        place = ACK_SCHEMA.fieldNames()
+        rejected = spark.read.schema(REJECTED_SCHEMA).parquet(f"{attempt.folder}/{_REJECTED}")
+        acks = read_landed(spark, manifest).select(*place).join(rejected.select(*place), place, "left_anti")
+        attempt.save_acks(acks)
+    return attempt.ack_files(spark)
 
 
 @contextmanager
@@ -247,12 +208,14 @@ def _kept(shared: DataFrame | None) -> Iterator[None]:
         shared.unpersist()
 
 
-def _files(spark: SparkSession, folder: str, below: str = "") -> tuple[WrittenFile, ...]:
-    """The data files under `folder`/`below`, named from `folder`; neither opened nor, if hidden, listed."""
-    listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(f"{folder}/{below}")
-    attempt = folder.rpartition("/")[2]
-    found = listing.select("path", "length").collect()
-    return tuple(sorted(WrittenFile(row.path.partition(f"/{attempt}/")[2], row.length) for row in found))
+def _check_strategy(outcome: Outcome, manifest: Manifest, transform: str) -> None:
+    if outcome.acks is not None:
+        check_acknowledging(manifest)
+    if outcome.state is not None and manifest.commit_strategy != _CHECKPOINT:
+        raise TransformError(
+            f"{transform} returned a state, and commit-strategy {manifest.commit_strategy} keeps none; return none, or "
+            f"set commit-strategy: {_CHECKPOINT}"
+        )
 
 
 def _check_partition_columns(rows: DataFrame, partition_by: tuple[str, ...], transform: str) -> None:
@@ -262,22 +225,3 @@ def _check_partition_columns(rows: DataFrame, partition_by: tuple[str, ...], tra
             f"{transform}: partition-by names {', '.join(missing)}, which its rows lack; "
             f"they have {', '.join(rows.columns)}"
         )
-
-
-def _manifest(found: Mapping[str, Any]) -> Manifest:
-    return Manifest(
-        subscription=found["subscription"],
-        group=found["group"],
-        batch_id=found["batch_id"],
-        receipt=found["receipt"],
-        delivery=Delivery(number=found["delivery"]["number"], token=found["delivery"]["token"]),
-        records=found["records"],
-        ranges=tuple(Range(**one) for one in found["ranges"]),
-        files=tuple(LandedFile(**one) for one in found["files"]),
-        transform=found["transform"],
-        output=found["output"],
-        partition_by=tuple(found["partition_by"]),
-        row_accounting=found["row_accounting"],
-        staging=found["staging"],
-        deserialization=Deserialization.of(found["deserialization"]) if found.get("deserialization") else None,
-    )

@@ -6,6 +6,7 @@ again won't help, 143 when it was terminated, 1 otherwise.
 """
 
 import importlib
+import inspect
 import os
 import signal
 import sys
@@ -21,8 +22,9 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_io import Manifest, ManifestError, read_manifest, read_records, write_outcome
+from batch_io import Manifest, ManifestError, Result, open_batch, read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
+from transforms.context import BatchContext
 from transforms.outcome import TransformError
 
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
@@ -45,7 +47,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def load_transform(name: str) -> tuple[Callable[[DataFrame], Any], ModuleType]:
+def load_transform(name: str) -> tuple[Callable[..., Any], ModuleType]:
     """The function that `name` (`module:function`) means, and its module. Raises TransformError."""
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
@@ -64,6 +66,33 @@ def load_transform(name: str) -> tuple[Callable[[DataFrame], Any], ModuleType]:
     return function, module
 
 
+def apply_transform(function: Callable[..., Any], records: DataFrame, batch: BatchContext, name: str) -> Any:
+    """What `function` makes of the records; it is given the batch too if it takes two arguments.
+
+    A second argument with a default is the function's own, unless it is called `batch`. Raises TransformError for a
+    function that takes neither one argument nor two.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some of what is written in C doesn't tell
+        return function(records)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    second = [one.name for one in signature.parameters.values() if one.kind in kinds][1:2]
+    if second != ["batch"] and _takes(signature, records):
+        return function(records)
+    if _takes(signature, records, batch):
+        return function(records, batch)
+    raise TransformError(f"transform {name} is called as f(records) or f(records, batch), and takes {signature}")
+
+
+def _takes(signature: inspect.Signature, *arguments: object) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
 def _run(manifest_uri: str) -> None:
     started = time.monotonic()
     spark = SparkSession.builder.getOrCreate()
@@ -80,25 +109,37 @@ def _run(manifest_uri: str) -> None:
 
 def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: float) -> None:
     records = read_records(spark, manifest)
+    batch = open_batch(manifest)
     outcome: Any = records
     if manifest.transform is not None:
         function, module = load_transform(manifest.transform)
         # Importing the transform's own module fails on a worker, which has no session, if it decorates UDFs.
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # PySpark has no types for it
         spark.addArtifacts(str(_packed(module, folder)), pyfile=True)
-        outcome = function(records)
-    result = write_outcome(spark, manifest, outcome)
+        outcome = apply_transform(function, records, batch, manifest.transform)
+    result = write_outcome(spark, manifest, outcome, batch)
     print(  # noqa: T201 (a program's own output)
         f"batch {manifest.batch_id}, delivery {manifest.delivery.number}: read {result.read} records; "
         f"wrote {len(result.files)} files, {len(result.rejected_files)} of rejected records; "
-        f"filtered {result.filtered}; attempt {result.attempt}; {time.monotonic() - started:.1f} s"
+        f"filtered {result.filtered}; {_told(result)}attempt {result.attempt}; {time.monotonic() - started:.1f} s"
     )
+
+
+def _told(result: Result) -> str:
+    return "" if result.ack_files is None else f"{len(result.ack_files)} files of acknowledgements; "
 
 
 def _packed(module: ModuleType, folder: Path) -> Path:
     """A zip of the transform's top-level module or package and of what it builds on, for Spark's workers."""
     packed = folder / "transform.zip"
-    tops = {module.__name__.partition(".")[0], "transforms", "batch_io", "deserializers"}
+    tops = {
+        module.__name__.partition(".")[0],
+        "transforms",
+        "batch_io",
+        "batch_attempt",
+        "batch_documents",
+        "deserializers",
+    }
     with zipfile.ZipFile(packed, "w") as archive:
         for top in (sys.modules[name] for name in sorted(tops)):
             if hasattr(top, "__path__"):

@@ -1,6 +1,8 @@
 """What a transform is given and what it gives back."""
 
+import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -41,6 +43,13 @@ REJECTED_SCHEMA = StructType([*LANDING_SCHEMA.fields, StructField("reason", Stri
 """The columns of a rejected record: as it was landed, and why it was rejected."""
 
 
+ACK_SCHEMA = StructType([LANDING_SCHEMA[name] for name in ("topic", "partition", "offset")])
+"""The columns of an acknowledged record: where it lies."""
+
+LARGEST_STATE = 1 << 20
+"""How many bytes a checkpoint's state may have, as JSON in UTF-8."""
+
+
 class TransformError(Exception):
     """The transform can't be used as it is: change it, or the definition that names it. A retry fails too."""
 
@@ -56,12 +65,19 @@ class Outcome:
 
     `shared` may name the DataFrame that the others are made from: it is kept on the executors while they are
     written, so that what it costs is paid once.
+
+    `acks` are the records that are acknowledged, by commit-strategy throttled or latest: those that are done for good.
+    Columns other than those of ACK_SCHEMA may stand beside them. Without any, and without `BatchContext.acknowledge`,
+    all records are acknowledged but the rejected ones. `state` is what commit-strategy checkpoint is to keep with the
+    positions: a JSON value of at most LARGEST_STATE bytes; None keeps the state that there is.
     """
 
     rows: DataFrame
     rejected: DataFrame | None = None
     filtered: int | DataFrame = 0
     shared: DataFrame | None = None
+    acks: DataFrame | None = None
+    state: Any = None
 
 
 def as_outcome(returned: object, transform: str) -> Outcome:
@@ -80,21 +96,44 @@ def as_outcome(returned: object, transform: str) -> Outcome:
         outcome = outcome if received is outcome.rejected else replace(outcome, rejected=received)
     if not isinstance(outcome.filtered, DataFrame):
         _check_filtered(outcome.filtered, transform)
-    return outcome
+    _check_state(outcome.state, transform)
+    return outcome if outcome.acks is None else replace(outcome, acks=as_acks(outcome.acks, transform))
+
+
+def as_acks(records: object, giver: str) -> DataFrame:
+    """The columns of ACK_SCHEMA in acknowledged records; TransformError, naming the giver, where they lack any."""
+    if not isinstance(records, DataFrame):
+        raise TransformError(f"{giver} acknowledged {_kind(records)}; give a DataFrame of records")
+    lacking = _lacking(records.schema, ACK_SCHEMA)
+    if lacking:
+        raise TransformError(
+            f"{giver}: its acknowledged records lack {', '.join(lacking)}; give topic, partition and offset as the "
+            f"records came with them, not {', '.join(_columns(records.schema))}"
+        )
+    return records.select(*ACK_SCHEMA.fieldNames())
 
 
 def _check_rejected(rejected: object, transform: str) -> None:
     if not isinstance(rejected, DataFrame):
         raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")
-    found = {field.name: field.dataType.simpleString() for field in _as_received(rejected).schema}
-    wanted = {field.name: field.dataType.simpleString() for field in REJECTED_SCHEMA}
-    lacking = [f"{name} {kind}" for name, kind in wanted.items() if found.get(name) != kind]
+    found = _as_received(rejected).schema
+    lacking = _lacking(found, REJECTED_SCHEMA)
     if lacking:
         raise TransformError(
             f"{transform}: its rejected records lack {', '.join(lacking)}; give the landing columns as they were "
             f"received (with raw_key and raw_value where they are decoded) and a reason, not "
-            f"{', '.join(f'{name} {kind}' for name, kind in found.items())}"
+            f"{', '.join(_columns(found))}"
         )
+
+
+def _columns(schema: StructType) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema]
+
+
+def _lacking(found: StructType, wanted: StructType) -> list[str]:
+    """The columns of `wanted` that aren't found, or not of their type."""
+    there = _columns(found)
+    return [column for column in _columns(wanted) if column not in there]
 
 
 def _as_received(rejected: DataFrame) -> DataFrame:
@@ -110,6 +149,24 @@ def _check_filtered(filtered: object, transform: str) -> None:
         raise TransformError(
             f"{transform} returned {filtered!r} as filtered; give the number of records left out on purpose, "
             "or a DataFrame of them"
+        )
+
+
+def _check_state(state: object, transform: str) -> None:
+    try:
+        text = json.dumps(state, ensure_ascii=False, allow_nan=False)
+        size, is_same = len(text.encode()), json.loads(text) == state
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TransformError(f"{transform} returned a state that isn't JSON: {error}") from None
+    if not is_same:
+        raise TransformError(
+            f"{transform} returned a state that JSON changes; use lists in place of tuples, and texts as the keys of "
+            "objects"
+        )
+    if size > LARGEST_STATE:
+        raise TransformError(
+            f"{transform} returned a state of {size} bytes of JSON, and {LARGEST_STATE} is the most; keep large things "
+            "in a store of their own, and in the state where they lie"
         )
 
 

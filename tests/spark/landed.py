@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.parquet.acks import COLUMNS, ack_files
+
 LANDING = pa.schema(
     [
         ("key", pa.binary()),
@@ -60,6 +62,8 @@ class Record:
     value: bytes | None
     key: bytes | None = b"UA"
     headers: Sequence[tuple[str, bytes | None]] | None = None
+    topic: str = "flights"
+    partition: int = 0
 
     def row(self, offset: int) -> dict[str, Any]:
         """The landed record."""
@@ -67,8 +71,8 @@ class Record:
         return {
             "key": self.key,
             "value": self.value,
-            "topic": "flights",
-            "partition": 0,
+            "topic": self.topic,
+            "partition": self.partition,
             "offset": offset,
             "timestamp": EVENT_TIME,
             "timestampType": 0,
@@ -78,7 +82,11 @@ class Record:
 
 @dataclass
 class Batch:
-    """A landed batch in a folder of its own, and what its job leaves there."""
+    """A landed batch in a folder of its own, and what its job leaves there.
+
+    The record at place n has offset 2n, so offsets have gaps. `ranges` are topic, partition, start, end and records;
+    without them the manifest's range holds all records, which are of the first partition then.
+    """
 
     folder: Path
     records: Sequence[Record]
@@ -86,10 +94,13 @@ class Batch:
     partition_by: Sequence[str] = ("carrier",)
     token: str = "d81c"
     deserialization: Mapping[str, Any] | None = None
+    commit_strategy: str | None = None
+    state: Any = None
+    ranges: Sequence[tuple[str, int, int, int, int]] | None = None
     manifest: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        rows = [record.row(2 * at) for at, record in enumerate(self.records)]  # offsets have gaps
+        rows = [record.row(2 * at) for at, record in enumerate(self.records)]
         landing = self.folder / "landing"
         landing.mkdir(parents=True, exist_ok=True)
         half = len(rows) // 2
@@ -102,7 +113,8 @@ class Batch:
         self.manifest.write_text(json.dumps(self._document(len(rows), files)))
 
     def _document(self, records: int, files: list[dict[str, Any]]) -> dict[str, Any]:
-        end = 2 * records
+        ranges = self.ranges or [("flights", 0, 0, 2 * records, records)]
+        fields = ("topic", "partition", "start", "end", "records")
         return {
             "format": 1,
             "subscription": "flights",
@@ -110,8 +122,8 @@ class Batch:
             "batch_id": "b3f0",
             "receipt": "i1/b2aa/7",
             "delivery": {"number": 1, "token": self.token},
-            "records": records,
-            "ranges": [{"topic": "flights", "partition": 0, "start": 0, "end": end, "records": records}],
+            "records": sum(one[-1] for one in ranges),
+            "ranges": [dict(zip(fields, one, strict=True)) for one in ranges],
             "files": files,
             "transform": self.transform,
             "output": f"file://{self.folder}/lake",
@@ -119,6 +131,8 @@ class Batch:
             "row_accounting": "strict",
             "staging": f"file://{self.staging}",
             **({"deserialization": self.deserialization} if self.deserialization else {}),
+            **({"commit_strategy": self.commit_strategy} if self.commit_strategy else {}),
+            **({"state": self.state} if self.commit_strategy else {}),
         }
 
     @property
@@ -137,7 +151,8 @@ class Batch:
         (file,) = (attempt / "_result").glob("part-*")
         result: dict[str, Any] = json.loads(file.read_text())
         assert result["attempt"] == attempt.name
-        named = {one["path"]: one["bytes"] for one in result["files"] + result["rejected_files"]}
+        acks = result["ack_files"] or []
+        named = {one["path"]: one["bytes"] for one in result["files"] + result["rejected_files"] + acks}
         there = {str(f.relative_to(attempt)): f.stat().st_size for f in attempt.rglob("*.parquet")}
         assert named == there
         return result
@@ -148,3 +163,14 @@ class Batch:
         tables = [pq.ParquetFile(attempt / one["path"]).read() for one in self.result()[files]]
         rows = [row for table in tables for row in table.to_pylist()]
         return sorted(rows, key=lambda row: row.get("offset", 0))
+
+    @property
+    def acks(self) -> list[str]:
+        """The files of acknowledgements of all attempts, as the engine finds them while the job runs."""
+        return [file for attempt in self.attempts for file in ack_files(f"file://{attempt}/_acks")]
+
+    def acknowledged(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of every acknowledged record, with those columns and no others in the files."""
+        tables = [pq.ParquetFile(file.removeprefix("file://")).read() for file in self.acks]
+        assert all(table.schema.equals(COLUMNS) for table in tables)
+        return sorted((row["topic"], row["partition"], row["offset"]) for t in tables for row in t.to_pylist())

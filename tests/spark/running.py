@@ -4,12 +4,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 JOB = Path(__file__).resolve().parents[2] / "spark_jobs" / "process_batch.py"
 JOBS = Path(__file__).parent / "jobs"
+
+_PAUSE = Event()
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    """Wait for a condition; AssertionError, saying what didn't happen, after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        _PAUSE.wait(0.05)
 
 
 @dataclass(frozen=True)

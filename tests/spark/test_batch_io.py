@@ -140,6 +140,78 @@ def test_a_partition_column_that_the_rows_lack_is_named(spark, tmp_path):
     assert batch.attempts == []
 
 
+PARTS = [("flights", 0), ("flights", 1), ("flights", 0), ("other", 0), ("flights", 1), ("flights", 0), ("other", 0)]
+IN_PARTS = [Record(b"x", topic=topic, partition=partition) for topic, partition in PARTS]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "offsets"),
+    [
+        ([("flights", 0, 4, 11, 2), ("flights", 1, 2, 8, 1), ("other", 0, 13, 13, 0)], [2, 4, 10]),
+        ([("flights", 0, 11, 30, 0), ("flights", 1, 30, 30, 0), ("other", 0, 7, 13, 1)], [12]),
+        ([("flights", 0, 5, 10, 0), ("flights", 1, 3, 8, 0), ("other", 0, 12, 12, 0)], []),
+        ([("flights", 0, 0, 12, 3), ("flights", 1, 0, 12, 2), ("other", 0, 6, 13, 2)], [0, 2, 4, 6, 8, 10, 12]),
+    ],
+)
+def test_only_records_within_the_ranges_are_processed(spark, tmp_path, ranges, offsets):
+    batch = Batch(tmp_path, IN_PARTS, partition_by=(), ranges=ranges)
+
+    result = process(spark, batch)
+
+    assert result.read == len(offsets)
+    assert batch.rows() == [IN_PARTS[offset // 2].row(offset) for offset in offsets]
+
+
+def test_ranges_that_hold_all_records_cost_nothing(spark, tmp_path):
+    whole = Batch(tmp_path / "whole", IN_PARTS[:1])
+    part = Batch(tmp_path / "part", IN_PARTS[:1], ranges=[("flights", 0, 2, 2, 0)])
+
+    plans = [
+        read_records(spark, read_manifest(spark, f"file://{batch.manifest}"))._explain_string()
+        for batch in (whole, part)
+    ]
+
+    assert ["Join" in plan for plan in plans] == [False, True]
+
+
+def test_undecodable_records_outside_of_the_ranges_are_not_rejected(spark, tmp_path):
+    how = {"fails": False, "key": {"name": "bytes"}, "value": {"name": "string"}}
+    sent = [Record(b"\xff"), Record(b"\xfe"), Record(b"x")]
+    batch = Batch(tmp_path, sent, partition_by=(), deserialization=how, ranges=[("flights", 0, 2, 6, 2)])
+
+    result = process(spark, batch)
+
+    assert (result.read, len(batch.rows())) == (2, 1)
+    assert [row["offset"] for row in batch.rows("rejected_files")] == [2]
+
+
+STATES = [None, 0, False, "", [], {}, {"Zürich": [1, 2.5, None, {"🛫": '\n\u2028"\\'}]}, "x" * 1_000_000]
+
+
+@pytest.mark.parametrize("state", STATES, ids=range(len(STATES)))
+def test_a_state_comes_back_as_it_was_given(spark, tmp_path, state):
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=(), commit_strategy="checkpoint", state=state)
+
+    assert read_manifest(spark, f"file://{batch.manifest}").state == state
+    result = process(spark, batch, lambda records: Outcome(rows=records, state=state))
+
+    assert (result.state, batch.result()["state"]) == (state, state)
+
+
+def test_only_a_checkpoint_keeps_a_state(spark, tmp_path):
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=(), commit_strategy="latest")
+
+    with pytest.raises(TransformError, match=r"commit-strategy latest keeps none; .* commit-strategy: checkpoint"):
+        process(spark, batch, lambda records: Outcome(rows=records, state=0))
+    assert batch.attempts == []
+
+
+def test_a_manifest_without_a_strategy_is_after_processing(tmp_path):
+    manifest = parse_manifest(Batch(tmp_path, [Record(b"x")]).manifest.read_text(), "file:///m.json")
+
+    assert (manifest.commit_strategy, manifest.state) == ("after-processing", None)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

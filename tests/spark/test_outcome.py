@@ -2,7 +2,7 @@
 
 import pytest
 
-from transforms.outcome import LANDING_SCHEMA, Outcome, TransformError, as_outcome
+from transforms.outcome import LANDING_SCHEMA, LARGEST_STATE, Outcome, TransformError, as_outcome
 
 pytestmark = pytest.mark.spark
 
@@ -14,6 +14,29 @@ def records(spark):
 
 def test_a_dataframe_is_an_outcome_without_rejected_or_filtered_records(records):
     assert as_outcome(records, "m:f") == Outcome(rows=records)
+
+
+def test_of_acknowledged_records_the_place_counts(records):
+    outcome = as_outcome(Outcome(rows=records, acks=records), "m:f")
+
+    assert outcome.acks is not None
+    assert outcome.acks.columns == ["topic", "partition", "offset"]
+
+
+def test_a_state_may_have_a_mebibyte(records):
+    state = "é" * (LARGEST_STATE // 2 - 1)
+
+    assert as_outcome(Outcome(rows=records, state=state), "m:f").state == state
+    with pytest.raises(TransformError, match=f"m:f returned a state of {LARGEST_STATE + 1} bytes"):
+        as_outcome(Outcome(rows=records, state=state + "x"), "m:f")
+
+
+def chained(levels: int) -> list[object]:
+    """A list in a list, and so on."""
+    chain: list[object] = []
+    for _ in range(levels):
+        chain = [chain]
+    return chain
 
 
 def test_rejected_records_need_the_landing_columns_and_a_reason(records):
@@ -41,6 +64,15 @@ def test_rejected_records_need_the_landing_columns_and_a_reason(records):
         (lambda r: Outcome(rows=r, filtered=-1), "returned -1 as filtered"),
         (lambda r: Outcome(rows=r, filtered=True), "returned True as filtered"),
         (lambda r: Outcome(rows=r, filtered="2"), "returned '2' as filtered"),
+        (lambda r: Outcome(rows=r, acks=[1]), "m:f acknowledged list; give a DataFrame"),
+        (lambda r: Outcome(rows=r, acks=r.drop("topic")), "acknowledged records lack topic string"),
+        (lambda r: Outcome(rows=r, state={1}), "state that isn't JSON: Object of type set"),
+        (lambda r: Outcome(rows=r, state={"a": [r]}), "state that isn't JSON: Object of type DataFrame"),
+        (lambda r: Outcome(rows=r, state=float("nan")), "state that isn't JSON: Out of range"),
+        (lambda r: Outcome(rows=r, state="\ud800"), "state that isn't JSON: .* surrogates"),
+        (lambda r: Outcome(rows=r, state=chained(100_000)), "state that isn't JSON: maximum recursion"),
+        (lambda r: Outcome(rows=r, state={1: 2}), "state that JSON changes; use lists .* texts as the keys"),
+        (lambda r: Outcome(rows=r, state=[(1, 2)]), "state that JSON changes"),
     ],
 )
 def test_anything_else_is_an_error_that_names_the_transform(records, returned, told):

@@ -3,32 +3,24 @@
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
-from threading import Event
+import sys
+from functools import partial, wraps
+from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 from landed import Batch, Record, departure
-from running import JOB, JOBS
+from running import JOB, JOBS, until
 
-from process_batch import load_transform
+from process_batch import _packed, apply_transform, load_transform
 from tidegate_local.spark_connect import spark_environment, spark_home
+from transforms.context import BatchContext
 from transforms.outcome import TransformError
 
 pytestmark = pytest.mark.spark
 
 FLAWED = [Record(departure()), Record(None), Record(departure(carrier="AA"), key=None), Record(b"junk")]
-
-
-_PAUSE = Event()
-
-
-def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        _PAUSE.wait(0.05)
 
 
 def test_a_batch_over_spark_connect(job, tmp_path):
@@ -116,6 +108,149 @@ def test_a_transform_that_cannot_be_used_ends_the_job_with_status_2(job, tmp_pat
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert batch.attempts == []
+
+
+def one(records):
+    return records
+
+
+def two(records, batch):
+    return records, batch
+
+
+def keeping(function):
+    @wraps(function)
+    def wrapper(*arguments, **named):
+        return function(*arguments, **named)
+
+    return wrapper
+
+
+class Transform:
+    def __call__(self, records, batch):
+        return records, batch
+
+    def method(self, records):
+        return records
+
+
+@pytest.mark.parametrize(
+    ("function", "is_given_the_batch"),
+    [
+        (one, False),
+        (two, True),
+        (lambda records, *, strict=True: records if strict else None, False),
+        (lambda records, strict=True: records if strict is True else None, False),
+        (lambda records, batch=None: (records, batch), True),
+        (lambda records, context, /: (records, context), True),
+        (lambda records, context, strict=True: (records, context) if strict is True else None, True),
+        (lambda *records: records[0] if len(records) == 1 else None, False),
+        (partial(one), False),
+        (partial(two), True),
+        (partial(two, batch="its own"), "its own"),
+        (partial(lambda strict, records, batch: (records, batch) if strict else None, True), True),
+        (keeping(one), False),
+        (keeping(two), True),
+        (Transform(), True),
+        (Transform().method, False),
+    ],
+)
+def test_a_transform_of_two_arguments_is_given_the_batch(function, is_given_the_batch):
+    records, batch = (
+        object(),
+        BatchContext(batch_id="b1", subscription="flights", delivery=1, state=None, write_acks=lambda _: None),
+    )
+    expected = (records, batch if is_given_the_batch is True else is_given_the_batch)
+
+    assert apply_transform(function, records, batch, "m:f") == (expected if is_given_the_batch else records)
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda _a, _b, _c: None, lambda *, _a: None])
+def test_a_transform_of_other_arguments_is_told_how_it_is_called(function):
+    with pytest.raises(TransformError, match=r"transform m:f is called as f\(records\) or f\(records, batch\)"):
+        apply_transform(function, object(), object(), "m:f")
+
+
+def test_a_type_error_of_the_transform_itself_stays_what_it_is():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        apply_transform(lambda records: records + 1, object(), object(), "m:f")
+
+
+def test_acknowledgements_are_visible_while_the_transform_runs(job, tmp_path):
+    gate = tmp_path / "gate"
+    sent = [Record(str(gate).encode())] * 5
+    batch = Batch(tmp_path / "b", sent, "user_transforms:acknowledging", (), commit_strategy="throttled")
+
+    with job.start(batch.manifest) as process:
+        until(lambda: batch.acks, "an acknowledgement", seconds=120)
+        assert batch.acknowledged() == [("flights", 0, 0), ("flights", 0, 2)]
+        assert not list(batch.staging.glob("*/*.parquet"))
+        gate.touch()
+        out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 0, err
+    assert "2 files of acknowledgements" in out
+    assert [offset for _, _, offset in batch.acknowledged()] == [0, 2, 8]
+    assert {f"file://{batch.attempts[0]}/{one['path']}" for one in batch.result()["ack_files"]} == set(batch.acks)
+
+
+def test_a_job_that_acknowledged_and_failed_leaves_no_result(job, tmp_path):
+    batch = Batch(tmp_path, [Record(b"")] * 3, "user_transforms:acknowledging", (), commit_strategy="latest")
+
+    done = job.run(batch.manifest)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no gate" in done.stderr
+    assert [offset for _, _, offset in batch.acknowledged()] == [0, 2]
+    assert not list(batch.staging.glob("*/_result"))
+
+
+def test_acknowledging_and_ranges_by_spark_submit(java, tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    sent = [Record(str(gate).encode(), partition=at % 2) for at in range(10)]
+    ranges = [("flights", 0, 8, 20, 3), ("flights", 1, 2, 6, 1)]
+    transform = "user_transforms:acknowledging"
+    batch = Batch(tmp_path / "b", sent, transform, (), commit_strategy="throttled", ranges=ranges)
+
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert batch.result()["read"] == 4
+    assert [row["offset"] for row in batch.rows()] == [2, 8, 12, 16]
+    assert batch.acknowledged() == [("flights", 0, 8), ("flights", 0, 8), ("flights", 1, 2)]  # 8 by the outcome too
+
+
+def test_a_state_goes_from_batch_to_batch(job, tmp_path):
+    state = {"Zürich 🛫": {"seen": [1, None, "\u2028"]}}
+    transform = "user_transforms:counting"
+    batch = Batch(tmp_path, [Record(b"x")] * 3, transform, (), commit_strategy="checkpoint", state=state)
+
+    done = job.run(batch.manifest)
+
+    assert done.returncode == 0, done.stderr
+    assert batch.result()["state"] == {"before": state, "records": 3, "delivery": 1}
+    assert batch.result()["ack_files"] is None
+
+
+def test_what_workers_are_given_is_whole(tmp_path):
+    packed = _packed(load_transform("transforms.flights:departures")[1], tmp_path)
+    packages = str(Path(pyspark.__file__).parents[1])
+    program = f"import sys; sys.path[:0] = [{str(packed)!r}, {packages!r}]; import batch_io, transforms.context; "
+
+    # Without site, so without the project's own folders, and away from them.
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", program + "print(transforms.context.__file__)"],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(packed))
 
 
 @pytest.mark.parametrize(

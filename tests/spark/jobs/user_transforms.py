@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
+from transforms.context import BatchContext
 from transforms.outcome import Outcome
 
 
@@ -79,3 +80,24 @@ def forgetting(records: DataFrame) -> Outcome:
     """Rejects decoded values, without the bytes that were received."""
     landed = records.drop("raw_key", "raw_value")
     return Outcome(rows=landed.filter("false"), rejected=landed.select("*", F.lit("no").alias("reason")))
+
+
+def acknowledging(records: DataFrame, batch: BatchContext) -> Outcome:
+    """Acknowledges the first two records, waits for the file that a value names, and returns the last as acknowledged.
+
+    Without a file it fails.
+    """
+    places = records.orderBy("partition", "offset", ascending=[False, True])
+    batch.acknowledge(places.limit(2))
+    gate = places.select(F.col("value").cast("string").alias("gate")).first()
+    if gate is None or not gate.gate:
+        raise ValueError("no gate")
+    while not Path(gate.gate).exists():
+        time.sleep(0.05)
+    return Outcome(rows=records, acks=records.filter("offset = 8"))
+
+
+def counting(records: DataFrame, batch: BatchContext) -> Outcome:
+    """Its state is the state before, and what this batch is."""
+    state = {"before": batch.state, "records": records.count(), "delivery": batch.delivery}
+    return Outcome(rows=records, state=state)

@@ -1,0 +1,105 @@
+"""One attempt at a batch: a folder of its own in the delivery's staging, and the context that a transform is given."""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from batch_documents import Manifest, WrittenFile, spark_uri
+from transforms.context import BatchContext
+from transforms.outcome import TransformError
+
+ACKNOWLEDGING = ("throttled", "latest")
+"""The commit strategies that commit by what was acknowledged."""
+
+_ACKS = "_acks"
+_OF_OUTCOME = "outcome-"
+
+# Readers skip the marker that Hadoop's committer leaves, and the result says more than it does.
+_NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+class Attempt:
+    """The folder `<staging>/<token>/`, which nobody else writes to, and whether anything in it was acknowledged."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.token = uuid4().hex
+        self.folder = f"{spark_uri(manifest.staging)}/{self.token}"
+        self.has_acks = False
+        self._manifest = manifest
+        self._is_closed = False
+
+    def acknowledge(self, acks: DataFrame) -> None:
+        """Write acknowledgements, of three columns, into a folder of their own below `_acks/`.
+
+        Spark renames each file into it when it is whole. Raises TransformError where the commit strategy doesn't know
+        acknowledgements, or the outcome is being written already.
+        """
+        check_acknowledging(self._manifest)
+        if self._is_closed:
+            raise TransformError(
+                f"batch {self._manifest.batch_id}: records were acknowledged while its outcome was being written; "
+                "acknowledge before the transform returns, or return them as Outcome.acks"
+            )
+        self.has_acks = True
+        self.save(acks, f"{_ACKS}/{uuid4().hex}")
+
+    def close(self) -> None:
+        """From here on the outcome is written, once. Raises TransformError the second time."""
+        if self._is_closed:
+            raise TransformError(
+                f"batch {self._manifest.batch_id}: attempt {self.token} has an outcome; open the batch anew for another"
+            )
+        self._is_closed = True
+
+    def save_acks(self, acks: DataFrame) -> None:
+        """Write the outcome's acknowledgements, of three columns, into a folder that is named apart from the others.
+
+        They stand for rows that only a result publishes; those that were written earlier stand for themselves.
+        """
+        self.save(acks, f"{_ACKS}/{_OF_OUTCOME}{uuid4().hex}")
+
+    def ack_files(self, spark: SparkSession) -> tuple[WrittenFile, ...]:
+        """Every file of acknowledgements; there must have been some."""
+        return self.files(spark, _ACKS)
+
+    def save(self, rows: DataFrame, below: str = "", partition_by: tuple[str, ...] = ()) -> None:
+        """Write rows as Parquet into the attempt's folder, or one below it."""
+        # Appending, because acknowledgements may have made the folder.
+        rows.write.mode("append").options(**_NO_MARKER).partitionBy(*partition_by).parquet(f"{self.folder}/{below}")
+
+    def files(self, spark: SparkSession, below: str = "") -> tuple[WrittenFile, ...]:
+        """The data files in the folder, or in one below it; neither opened nor, if hidden, listed."""
+        listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(f"{self.folder}/{below}")
+        found = listing.select("path", "length").collect()
+        return tuple(sorted(WrittenFile(row.path.partition(f"/{self.token}/")[2], row.length) for row in found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBatch(BatchContext):
+    """The context of a batch that is being processed, and the attempt that it is processed by."""
+
+    attempt: Attempt
+
+
+def open_batch(manifest: Manifest) -> OpenBatch:
+    """Begin an attempt of this call's own; nothing is written until something is acknowledged or an outcome is."""
+    attempt = Attempt(manifest)
+    return OpenBatch(
+        batch_id=manifest.batch_id,
+        subscription=manifest.subscription,
+        delivery=manifest.delivery.number,
+        state=manifest.state,
+        write_acks=attempt.acknowledge,
+        attempt=attempt,
+    )
+
+
+def check_acknowledging(manifest: Manifest) -> None:
+    """Raise TransformError unless the commit strategy is one that commits by acknowledgements."""
+    if manifest.commit_strategy not in ACKNOWLEDGING:
+        raise TransformError(
+            f"subscription {manifest.subscription}, batch {manifest.batch_id}: commit-strategy "
+            f"{manifest.commit_strategy} knows no acknowledgements; acknowledge nothing, or set "
+            f"commit-strategy: {' or '.join(ACKNOWLEDGING)}"
+        )
