@@ -13,7 +13,7 @@ ACKNOWLEDGING = ("throttled", "latest")
 """The commit strategies that commit by what was acknowledged."""
 
 _ACKS = "_acks"
-_OF_OUTCOME = "outcome-"
+_OF_OUTCOME = "_outcome-"  # hidden, as from Spark, from whoever looks for acknowledgements while the job runs
 
 # Readers skip the marker that Hadoop's committer leaves, and the result says more than it does.
 _NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
@@ -26,6 +26,7 @@ class Attempt:
         self.token = uuid4().hex
         self.folder = f"{spark_uri(manifest.staging)}/{self.token}"
         self.has_acks = False
+        self._below: list[str] = []
         self._manifest = manifest
         self._is_closed = False
 
@@ -41,8 +42,7 @@ class Attempt:
                 f"batch {self._manifest.batch_id}: records were acknowledged while its outcome was being written; "
                 "acknowledge before the transform returns, or return them as Outcome.acks"
             )
-        self.has_acks = True
-        self.save(acks, f"{_ACKS}/{uuid4().hex}")
+        self._save_acks(acks, "")
 
     def close(self) -> None:
         """From here on the outcome is written, once. Raises TransformError the second time."""
@@ -53,15 +53,21 @@ class Attempt:
         self._is_closed = True
 
     def save_acks(self, acks: DataFrame) -> None:
-        """Write the outcome's acknowledgements, of three columns, into a folder that is named apart from the others.
+        """Write the outcome's acknowledgements, of three columns, into a folder that nobody finds before the result.
 
         They stand for rows that only a result publishes; those that were written earlier stand for themselves.
         """
-        self.save(acks, f"{_ACKS}/{_OF_OUTCOME}{uuid4().hex}")
+        self._save_acks(acks, _OF_OUTCOME)
 
     def ack_files(self, spark: SparkSession) -> tuple[WrittenFile, ...]:
         """Every file of acknowledgements; there must have been some."""
-        return self.files(spark, _ACKS)
+        return tuple(sorted(file for folder in self._below for file in self.files(spark, folder)))
+
+    def _save_acks(self, acks: DataFrame, mark: str) -> None:
+        self.has_acks = True
+        below = f"{_ACKS}/{mark}{uuid4().hex}"
+        self.save(acks, below)
+        self._below.append(below)
 
     def save(self, rows: DataFrame, below: str = "", partition_by: tuple[str, ...] = ()) -> None:
         """Write rows as Parquet into the attempt's folder, or one below it."""

@@ -1,7 +1,7 @@
 """The checks behind `tidegate check`: every problem of every definition at once, and between them.
 
-A group and an output belong to one subscription; a transform and a job must be there to be called. Nothing is
-connected to, and nothing is imported unless it is asked for.
+A group, an output and a retry topic belong to one subscription; a transform and a job must be there to be called.
+Nothing is connected to, and nothing is imported unless it is asked for.
 """
 
 from collections import defaultdict
@@ -12,10 +12,11 @@ from pathlib import Path
 
 from tidegate.definition.findings import shown
 from tidegate.definition.reading import SUFFIX, Reading, read
+from tidegate.definition.strategies import DEAD_LETTERS, FAILURE, RETRIES
 from tidegate.definition.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 from tidegate.errors import WrongDefinitionError
 from tidegate.settings import PROJECT, absolute_uri
-from tidegate.subscription import Problem, Subscription
+from tidegate.subscription import Problem, Severity, Subscription
 
 JOBS = "spark_jobs"
 _NAMED = 3  # other definitions that a problem names; there may be a thousand
@@ -59,6 +60,7 @@ def examine(
     found += _job_problems(drafts, home)
     found += _transform_problems(drafts, home / JOBS, longest_import if imports else None)
     found += [*_shared_names(everyone), *_shared_groups(everyone), *_shared_outputs(everyone, home)]
+    found += _shared_topics(everyone)
     order = {str(reading.file): number for number, reading in enumerate(readings)}
     known = [problem for problem in found if problem.file in order]
     known.sort(key=lambda problem: (order[problem.file], problem.line))
@@ -174,6 +176,36 @@ def _shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
             yield _at(reading, path, text, "shared-output", place)
 
 
+def _shared_topics(drafts: Sequence[Draft]) -> Iterator[Problem]:
+    """Topics that several subscriptions write failed records to. A retry topic is read, too, by its subscription."""
+    owners: dict[tuple[str, str], list[tuple[Reading, str]]] = defaultdict(list)
+    for reading, draft in drafts:
+        for path, topic in _written_topics(draft):
+            owners[draft.connection, topic].append((reading, path))
+    for (_, topic), shared in owners.items():
+        files = [reading.file for reading, _ in shared]
+        is_read = any(path == RETRIES for _, path in shared)
+        for reading, path in shared if len(shared) > 1 else ():
+            place = path if path in reading.lines else FAILURE
+            others = _others(reading.file, files)
+            if is_read:
+                text = f"{path}: {topic} is also that of {others}; one would retry the other's records"
+                yield _at(
+                    reading, place, f"{text}: give each subscription topics of its own", "shared-retry-topic", topic
+                )
+            else:
+                text = f"{path}: {topic} also gets the dead letters of {others}; they are listed and redriven together"
+                rule, mend = "shared-dead-letter-topic", "give each subscription a topic of its own"
+                yield _at(reading, place, f"{text}: {mend}", rule, topic, "warning")
+
+
+def _written_topics(draft: Subscription) -> Iterator[tuple[str, str]]:
+    """The topics that a subscription writes failed records to, each once, with the property that names it."""
+    yield from ((RETRIES, topic) for topic in draft.retry_topics)
+    if draft.dead_letter_topic is not None and draft.dead_letter_topic not in draft.retry_topics:
+        yield DEAD_LETTERS, draft.dead_letter_topic
+
+
 def _above(place: str) -> Iterator[str]:
     """The folders that a URI lies in, the nearest first."""
     while (end := place.rfind("/")) > 0:
@@ -181,5 +213,7 @@ def _above(place: str) -> Iterator[str]:
         yield place
 
 
-def _at(reading: Reading, path: str, message: str, rule: str, value: str) -> Problem:
-    return Problem(message, rule, path, shown(path, value), file=str(reading.file), line=reading.line(path))
+def _at(  # noqa: PLR0917 (what a problem is made of, in the order that it has there)
+    reading: Reading, path: str, message: str, rule: str, value: str, severity: Severity = "error"
+) -> Problem:
+    return Problem(message, rule, path, shown(path, value), severity, str(reading.file), reading.line(path))

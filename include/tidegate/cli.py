@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.errors import TidegateError, WrongDefinitionError
+from tidegate.redrive import cli as dead_letters
 from tidegate.settings import Settings
 from tidegate.subscription import Problem
 
@@ -32,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Kafka records into a lake in bounded batches; offsets are committed last.",
 )
+app.add_typer(dead_letters.app, name="dead-letters")
 _WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to a file
 out = Console(highlight=False, soft_wrap=True, width=_WIDE)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -38,6 +38,8 @@ DeserializerName = Literal[
 ]
 CursorType = Literal["TRIM_HORIZON", "LATEST", "AT_TIME", "AT_OFFSET", "AFTER_OFFSET"]
 
+_RETRY_DELAYS_MS = (10_000, 20_000, 50_000)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -187,6 +189,22 @@ class DeadLetterQueue:
     topic: str = ""
     limit: str | None = None
 
+    def of(self, subscription: str) -> str:
+        """The topic's name for a subscription of this name."""
+        return self.topic or f"dead-letter-topic-{subscription}"
+
+    def written_by(self, subscription: str, strategy: FailureStrategy) -> str | None:
+        """Where a subscription with this failure strategy writes dead letters, None for nowhere.
+
+        With `fail` only a person has them written, by the answer `dead-letter`: no default then.
+        """
+        match strategy:
+            case "dead-letter-queue" | "ask":
+                return self.of(subscription)
+            case "delayed-retry-topic" | "fail":
+                return self.topic or None
+        return None
+
 
 @dataclass(frozen=True)
 class DelayedRetryTopic:
@@ -199,6 +217,14 @@ class DelayedRetryTopic:
     topics: tuple[str, ...] = ()
     max_retries: int = 0
     timeout_ms: int = 120_000
+
+    def of(self, subscription: str) -> tuple[str, ...]:
+        """The topics' names for a subscription of this name."""
+        return self.topics or tuple(f"{subscription}_retry_{delay}" for delay in _RETRY_DELAYS_MS)
+
+    def used_by(self, subscription: str, strategy: FailureStrategy) -> tuple[str, ...]:
+        """The retry topics that a subscription with this failure strategy writes and reads."""
+        return self.of(subscription) if strategy == "delayed-retry-topic" else ()
 
 
 @dataclass(frozen=True)
@@ -234,3 +260,13 @@ class Subscription:
     auto_commit_interval_ms: int = 5_000
     unprocessed_record_max_age_ms: int = 60_000
     unsynced_state_max_age_ms: int = 10_000
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """Where its dead letters go, see `DeadLetterQueue.written_by`."""
+        return self.dead_letter_queue.written_by(self.name, self.failure_strategy)
+
+    @property
+    def retry_topics(self) -> tuple[str, ...]:
+        """The retry topics that it writes and reads, see `DelayedRetryTopic.used_by`."""
+        return self.delayed_retry_topic.used_by(self.name, self.failure_strategy)

@@ -166,8 +166,12 @@ class Batch:
 
     @property
     def acks(self) -> list[str]:
-        """The files of acknowledgements of all attempts, as the engine finds them while the job runs."""
-        return [file for attempt in self.attempts for file in ack_files(f"file://{attempt}/_acks")]
+        """The files of acknowledgements: those that are found while the job runs, and those that its result names."""
+        found = [file for attempt in self.attempts for file in ack_files(f"file://{attempt}/_acks")]
+        results = [(attempt, self.result()) for attempt in self.attempts if (attempt / "_result").exists()]
+        return sorted(
+            {*found, *(f"file://{attempt}/{one['path']}" for attempt, r in results for one in r["ack_files"] or ())}
+        )
 
     def acknowledged(self) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of every acknowledged record, with those columns and no others in the files."""

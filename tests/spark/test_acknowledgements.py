@@ -110,7 +110,7 @@ def test_acknowledgements_of_the_outcome_and_of_the_run_are_both_named(spark, tm
 
     assert batch.acknowledged() == flights(2, 6)
     folders = {file.path.split("/")[1] for file in result.ack_files or ()}
-    assert sorted(name.startswith("outcome-") for name in folders) == [False, True]
+    assert sorted(name.startswith("_outcome-") for name in folders) == [False, True]
     assert {file.path for file in result.ack_files or ()} == {one["path"] for one in batch.result()["ack_files"]}
     assert settled(batch).now().latest(Range("flights", 0, 0, 8)) == 8
 

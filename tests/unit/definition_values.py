@@ -18,6 +18,8 @@ from tidegate.definition.kinds import (
     PartitionLists,
     Pattern,
     Prose,
+    RecordLimit,
+    RetryTopic,
     Schedule,
     Text,
     Whole,
@@ -30,6 +32,8 @@ _KNOWN: Mapping[type, tuple[object, ...]] = {
     DeserializerClass: (*NAMES, *CLASSES),
     Charset: ("UTF-8", "latin1", "UTF-16BE"),
     JsonSchema: ("carrier STRING, flight INT", _OBJECT, json.dumps(_OBJECT)),
+    RetryTopic: ("a_1", "b_10000", "c_retry_50000"),
+    RecordLimit: (0, 100, "100", "1%", "0.5 %"),
     Pattern: ("flights", "flights[.].*", "a|b"),
     Moment: ("2026-01-31T00:00:00Z", "2026-01-31 01:00:00+01:00"),
     Output: ("out", "data/lake", "hdfs://name:8020/lake", "file:///lake"),
@@ -67,7 +71,7 @@ def right(kind: Kind) -> st.SearchStrategy[Any]:
             return st.booleans() if only is None else st.just(only)
         case Listing(item):
             return st.lists(right(item), min_size=1, max_size=3)
-        case Text() | Prose():
+        case Text() | Prose() if not isinstance(kind, RetryTopic):
             return st.just("a.b:c") if kind == KEYS["processing"]["transform"].kind else _WORDS
     return st.sampled_from(_KNOWN[type(kind)])
 

@@ -136,6 +136,65 @@ def test_a_file_alone_is_compared_with_its_neighbours(home, define):
     assert report.subscriptions == ()
 
 
+DEAD = "failure-strategy: dead-letter-queue\n"
+RETRY = "failure-strategy: delayed-retry-topic\n"
+
+
+def test_a_retry_topic_belongs_to_one_subscription(home, define):
+    define("a", more=f"{RETRY}delayed-retry-topic.topics: [own_1, shared_2]\n")
+    define("b", more=f"{RETRY}delayed-retry-topic.topics: [shared_2]\n")
+    define("c", more=f"{RETRY}delayed-retry-topic.topics: [shared_2]\nconnection: kafka_other\n")
+    report = checked(home)
+    assert told(report) == [
+        ("a.yaml", 7, "delayed-retry-topic.topics", "shared-retry-topic"),
+        ("b.yaml", 7, "delayed-retry-topic.topics", "shared-retry-topic"),
+    ]
+    assert "shared_2 is also that of" in report.problems[0].message
+    assert "b.yaml" in report.problems[0].message
+    assert report.problems[0].value == "shared_2"
+    assert [each.name for each in report.subscriptions] == ["c"]
+
+
+def test_one_s_default_retry_topic_may_not_be_named_by_another(home, define):
+    define("a", more=RETRY)
+    define("b", more=f"{RETRY}delayed-retry-topic.topics: [a_retry_20000]\n")
+    assert told(checked(home)) == [
+        ("a.yaml", 6, "failure-strategy", "shared-retry-topic"),
+        ("b.yaml", 7, "delayed-retry-topic.topics", "shared-retry-topic"),
+    ]
+
+
+def test_nobody_writes_dead_letters_into_another_s_retry_topic(home, define):
+    define("a", more=RETRY)
+    define("b", more=f"{DEAD}dead-letter-queue.topic: a_retry_10000\n")
+    assert told(checked(home)) == [
+        ("a.yaml", 6, "failure-strategy", "shared-retry-topic"),
+        ("b.yaml", 7, "dead-letter-queue.topic", "shared-retry-topic"),
+    ]
+
+
+def test_a_shared_dead_letter_topic_is_a_warning(home, define):
+    define("a", more=f"{DEAD}dead-letter-queue.topic: dead\n")
+    define("b", more=f"{RETRY}dead-letter-queue.topic: dead\n")
+    define("c", more="failure-strategy: ask\n")
+    report = checked(home)
+    assert told(report) == [
+        ("a.yaml", 7, "dead-letter-queue.topic", "shared-dead-letter-topic"),
+        ("b.yaml", 7, "dead-letter-queue.topic", "shared-dead-letter-topic"),
+    ]
+    assert {each.severity for each in report.problems} == {"warning"}
+    assert "dead also gets the dead letters of" in report.problems[0].message
+    assert len(report.subscriptions) == 3
+
+
+def test_another_s_dead_letters_and_retries_may_be_read(home, define):
+    define("a", more=DEAD)
+    define("b", more=RETRY)
+    path = define("c")
+    path.write_text(path.read_text().replace("[flights]", "[dead-letter-topic-a, b_retry_10000]"))
+    assert checked(home).problems == ()
+
+
 def test_a_thousand_of_one_group_are_told_briefly_and_each_file_is_read_once(home, define, monkeypatch):
     for number in range(1000):
         define(f"s{number}", group="shared", output="lake")
@@ -255,10 +314,16 @@ def test_the_project_s_own_definitions_are_right():
 
 DOCUMENTS = st.lists(
     st.dictionaries(
-        st.sampled_from(["topics", "pattern", "consumer", "processing", "members", "connection", "cursor"]),
+        st.sampled_from(
+            [
+                *("topics", "pattern", "consumer", "processing", "members", "connection", "cursor"),
+                *("failure-strategy", "dead-letter-queue.topic", "delayed-retry-topic.topics"),
+            ]
+        ),
         st.none()
         | st.integers()
         | st.text(max_size=5)
+        | st.sampled_from(["dead-letter-queue", "delayed-retry-topic", "a_1", ["a_1", "b_2"], ["a_1"]])
         | st.lists(st.text(max_size=3), max_size=2)
         | st.dictionaries(
             st.sampled_from(["group.id", "output", "transform", "job", "connection", "type"]),

@@ -145,7 +145,10 @@ def stopped(tmp_path, monkeypatch) -> SqlLedger:
 def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
     done = CliRunner().invoke(app, ["clear", "flights", "--note", "more memory"])
     batch = stopped.look("flights").open
-    assert (done.exit_code, done.output) == (0, f"{batch} is cleared: the next run delivers it again\n")
+    assert (done.exit_code, done.output) == (
+        0,
+        f"{batch} is cleared (redeliver) and now failed: the next run delivers it again\n",
+    )
     assert batch.state is State.FAILED
     ((_, clearance),) = stopped.clearances("flights", 5)
     assert (clearance.note, bool(clearance.by)) == ("more memory", True)

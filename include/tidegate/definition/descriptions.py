@@ -57,12 +57,61 @@ _TOP: Mapping[str, Description] = {
     "execution-timeout.ms": Description(
         "Airflow", "After how long Airflow stops a task, whatever it does. Rule R7 says how short it may be."
     ),
-    "commit-strategy": Description("SmallRye", "When offsets may be committed."),
+    "commit-strategy": Description(
+        "SmallRye",
+        "When a batch's offsets are committed. after-processing: once its output is published. on-receipt: once it has "
+        "landed, before it is processed. on-next-poll: when the next batch is planned. manual: when somebody says so, "
+        "with `tidegate commit`. throttled: while the job runs, up to the oldest record that it hasn't acknowledged. "
+        "latest: behind the highest record that it has acknowledged, whatever is missing before it. ignore: never; "
+        "each run starts from the cursor. checkpoint: in the ledger in place of Kafka, together with the transform's "
+        "state.",
+    ),
+    "auto.commit.interval.ms": Description(
+        "Kafka", "For throttled and latest: how often acknowledged records are committed while the job runs."
+    ),
+    "throttled.unprocessed-record-max-age.ms": Description(
+        "SmallRye",
+        "For throttled: how long a record may stay unacknowledged before its run fails and names it; 0 or -1 is for "
+        "ever.",
+    ),
+    "checkpoint.unsynced-state-max-age.ms": Description(
+        "SmallRye",
+        "For checkpoint: how long the transform's state may stay unwritten before its run fails; 0 or -1 is for ever.",
+    ),
     "failure-strategy": Description(
         "SmallRye",
-        "What becomes of a batch whose deliveries have all failed. fail: the subscription stands still until "
-        "`tidegate clear` lets it go on; a record that the job rejects fails its delivery. ignore: the offsets are "
-        "committed and nothing of the batch is published; rejected records lie in _rejected beside the output.",
+        "What becomes of a record that the job rejects, and of a batch whose deliveries have all failed. fail: a "
+        "rejected record fails its delivery, and at the limit the subscription stands still until `tidegate clear` "
+        "lets it go on. ignore: rejected records stay in _rejected beside the output, and a batch that fails is "
+        "committed and not published. dead-letter-queue: they go to a topic, in the commit's own transaction. "
+        "delayed-retry-topic: they are tried again later, by way of topics with a delay. ask: as fail, and at the "
+        "limit a person decides whether to redeliver, dead-letter, skip or stop.",
+    ),
+    "dead-letter-queue.topic": Description(
+        "SmallRye",
+        "The topic that dead letters go to, those of `tidegate clear --answer dead-letter` too; it isn't created. "
+        "Without it, `dead-letter-topic-<subscription>`; but delayed-retry-topic then drops what has no retry left, "
+        "and counts it.",
+    ),
+    "dead-letter-queue.limit": Description(
+        "Tidegate",
+        "How many records of a batch may become dead letters, as a number or a share; more fail the batch, and none is "
+        "written. Without it, all may.",
+    ),
+    "delayed-retry-topic.topics": Description(
+        "SmallRye",
+        "The retry topics in their order, the delay in ms at the end of each name; without it "
+        "`<subscription>_retry_10000`, `_20000` and `_50000`. The subscription reads them by itself, each record "
+        "when it is due.",
+    ),
+    "delayed-retry-topic.max-retries": Description(
+        "SmallRye",
+        "How often a record is tried again: beyond the last topic, by way of that one. Without it, once for each "
+        "topic.",
+    ),
+    "delayed-retry-topic.timeout": Description(
+        "SmallRye",
+        "How long after its first processing a record may be due for another retry; later, it has none left.",
     ),
     "commit-fence": Description(
         "Tidegate",
@@ -110,7 +159,7 @@ _CONSUMER: Mapping[str, Description] = {
     "max.poll.interval.ms": Description(
         "Kafka",
         "How long a delivery may take from its start to its publish. A longer one is stopped, nothing is committed, "
-        "and the batch is delivered again.",
+        "and the batch is delivered again; with commit-strategy on-receipt it goes on.",
     ),
     "session.timeout.ms": Description(
         "Kafka", "Checked against the other timeouts and passed on; without effect, since nobody joins the group."
@@ -142,7 +191,11 @@ _CONSUMER: Mapping[str, Description] = {
     "receive.buffer.bytes": Description("Kafka", "The socket's receive buffer; unset or -1, the system decides."),
     "send.buffer.bytes": Description("Kafka", "The socket's send buffer; unset or -1, the system decides."),
     "enable.metrics.push": Description("Kafka", "Whether the client sends its metrics to a broker that asks for them."),
-    "enable.auto.commit": Description("Kafka", "Taken so that a configuration can be copied; only false is possible."),
+    "enable.auto.commit": Description(
+        "Kafka",
+        "Taken so that a configuration can be copied; only false is possible: commit-strategy says when offsets are "
+        "committed.",
+    ),
     "allow.auto.create.topics": Description(
         "Kafka", "Taken so that a configuration can be copied; only false is possible."
     ),
@@ -226,5 +279,12 @@ SECTIONS: Mapping[str, str] = {
 
 def unit(name: str) -> str:
     """The unit of a property's numbers, by its name; empty if it has none."""
-    units = {".ms": "milliseconds", ".bytes": "bytes", ".records": "records", "members": "tasks", "offset": "offset"}
+    units = {
+        ".ms": "milliseconds",
+        ".timeout": "milliseconds",
+        ".bytes": "bytes",
+        ".records": "records",
+        "members": "tasks",
+        "offset": "offset",
+    }
     return next((unit for end, unit in units.items() if name.endswith(end)), "")

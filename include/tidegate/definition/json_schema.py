@@ -12,9 +12,9 @@ from tidegate.definition import properties
 from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
 from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.definition.elsewhere import ELSEWHERE
-from tidegate.definition.keys import ALIASES, KEYS, LATER, Key
+from tidegate.definition.keys import ALIASES, KEYS, Key
 from tidegate.definition.kinds import (
-    NOT_YET,
+    LONG_MAX,
     Choice,
     Flag,
     Kind,
@@ -24,6 +24,7 @@ from tidegate.definition.kinds import (
     PartitionLists,
     Pattern,
     Prose,
+    RecordLimit,
     Schedule,
     Text,
     Whole,
@@ -37,6 +38,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NEEDED = {"consumer": ["group.id"], "processing": ["output"]}
 _SELECTIONS = ("topics", "pattern", "partitions")
 _MOMENT = "^[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?).[0-9]{2}.*([Zz]|[+-][0-9]{2}[0-9:.]*)$"
+_WORDS = re.compile(r"\[\\w((?:[^\]\\]|\\.)*)\]")
 _CURSORS = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
 
@@ -52,7 +54,6 @@ def definition_schema() -> Schema:
         "description": "One file is one DAG, which moves records from Kafka into a lake in bounded batches.",
         "type": "object",
         "properties": known | {name: schema for name, schema in refused.items() if name not in known},
-        "patternProperties": {f"^(?:{LATER.pattern})$": _refused(NOT_YET)},
         "additionalProperties": False,
         "required": ["consumer", "processing"],
         "oneOf": [_given(name) for name in _SELECTIONS],
@@ -79,6 +80,9 @@ def shape(kind: Kind) -> Schema:  # noqa: C901, PLR0911, PLR0912 (one case for e
             return {"const": only}
         case Text(pattern=pattern, shape=shape_):
             return {"type": "string", "pattern": _portable(pattern), "errorMessage": f"must be {shape_}"}
+        case RecordLimit(pattern=pattern):
+            number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
+            return {"anyOf": [number, {"type": "string", "pattern": _portable(pattern)}]}
         case Prose():
             return {"type": "string"}
         case Schedule(presets=presets):
@@ -174,5 +178,10 @@ def _refused(why: str) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    """A whole match of Python's as a pattern of JSON Schema's, where words are of ASCII only."""
-    return f"^(?:{pattern})$".replace(r"\w", r"A-Za-z0-9_\u0080-\uffff")
+    """A whole match of Python's as a pattern of JSON Schema's, where words are of ASCII only.
+
+    A class that begins with words takes all that isn't ASCII beside them: every dialect understands that, also one
+    that sees two characters in a letter above U+FFFF.
+    """
+    beside = _WORDS.sub(r"(?:[A-Za-z0-9_\1]|[^\\x00-\\x7f])", pattern)
+    return f"^(?:{beside})$"

@@ -1,6 +1,5 @@
 """The properties of a definition: what each may hold, and its default."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +16,8 @@ from tidegate.definition.kinds import (
     PartitionLists,
     Pattern,
     Prose,
+    RecordLimit,
+    RetryTopic,
     Schedule,
     Text,
     Whole,
@@ -33,6 +34,9 @@ class Key:
 
 
 _TOPIC = Text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "a topic's name (a-z A-Z 0-9 . _ -)")
+_RETRY_TOPIC = RetryTopic(
+    r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}", "a topic whose name ends with its delay in ms, as orders_retry_10000"
+)
 _CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "the id of an Airflow connection")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
 _COLUMN = Text(r"(?!_|batch_id$)[^/=\\:]+", "a column's name (not batch_id, no _ at its start, no / = : in it)")
@@ -50,21 +54,29 @@ TOP: Mapping[str, Key] = {
     "execution-timeout.ms": Key(Whole(1)),
     "commit-strategy": Key(
         Choice(
-            ("after-processing",),
-            later=("on-receipt", "on-next-poll", "throttled", "latest", "ignore", "checkpoint", "manual"),
+            (
+                *("after-processing", "on-receipt", "on-next-poll", "manual"),
+                *("throttled", "latest", "ignore", "checkpoint"),
+            )
         ),
         "after-processing",
     ),
-    "failure-strategy": Key(
-        Choice(("fail", "ignore"), later=("dead-letter-queue", "delayed-retry-topic", "ask")), "fail"
-    ),
+    "auto.commit.interval.ms": Key(Whole(0), 5_000),
+    "throttled.unprocessed-record-max-age.ms": Key(Whole(0, others=(-1,)), 60_000),
+    "checkpoint.unsynced-state-max-age.ms": Key(Whole(0, others=(-1,)), 10_000),
+    "failure-strategy": Key(Choice(("fail", "ignore", "dead-letter-queue", "delayed-retry-topic", "ask")), "fail"),
+    "dead-letter-queue.topic": Key(_TOPIC),
+    "dead-letter-queue.limit": Key(RecordLimit()),
+    "delayed-retry-topic.topics": Key(Listing(_RETRY_TOPIC, "[orders_retry_10000]")),
+    "delayed-retry-topic.max-retries": Key(Whole(1)),
+    "delayed-retry-topic.timeout": Key(Whole(1), 120_000),
     "commit-fence": Key(Choice(("transactional", "none")), "transactional"),
     "on-data-loss": Key(Choice(("fail", "reset")), "fail"),
     "max-retries": Key(Whole(0), 2),
     "retry-delay.ms": Key(Whole(0), 1_000),
     "fail-on-deserialization-failure": Key(Flag(), default=True),
     "row-accounting": Key(Choice(("strict", "free")), "strict"),
-    "landing-engine": Key(Choice(("python",)), "python"),
+    "landing-engine": Key(Choice(("python",), later=("spark",)), "python"),
 }
 CURSOR: Mapping[str, Key] = {
     "type": Key(Choice(("TRIM_HORIZON", "LATEST", "AT_TIME", "AT_OFFSET", "AFTER_OFFSET"))),
@@ -96,4 +108,3 @@ ALIASES: Mapping[str, str] = {
     "urecp-kafka.poll-timeout.ms": "poll-timeout.ms",
     "urecp-kafka.commit-timeout.ms": "commit-timeout.ms",
 }
-LATER = re.compile(r"(dead-letter-queue|delayed-retry-topic|checkpoint|throttled)(\..*)?|auto\.commit\.interval\.ms")

@@ -113,6 +113,33 @@ class Text:
 
 
 @dataclass(frozen=True)
+class RetryTopic(Text):
+    """A topic whose name ends with the delay of its records in ms, as its pattern says."""
+
+    def wrong(self, value: object) -> str | None:
+        """See Kind."""
+        if said := super().wrong(value):
+            return said
+        delay = int(str(value).rpartition("_")[2])
+        return None if delay <= INT_MAX else f"must end with a delay of at most {INT_MAX} ms"
+
+
+@dataclass(frozen=True)
+class RecordLimit:
+    """How many records of a batch: a number, or a share of them all."""
+
+    pattern: str = r"[0-9]{1,18}|(?:100(?:\.0{1,9})?|[0-9]{1,2}(?:\.[0-9]{1,9})?) ?%"
+
+    def wrong(self, value: object) -> str | None:
+        """See Kind."""
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONG_MAX:
+            return None
+        if isinstance(value, str) and re.fullmatch(self.pattern, value):
+            return None
+        return "must be a number of records from 0, or a share of them up to 100%, as 1% or 0.5%"
+
+
+@dataclass(frozen=True)
 class Prose:
     """Text of any length and number of lines, may be empty."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.definition.deserializers import Charset, DeserializerClass
-from tidegate.definition.kinds import INT_MAX, LONG_MAX, NOT_YET, Choice, Flag, Kind, Text, Whole
+from tidegate.definition.kinds import INT_MAX, LONG_MAX, Choice, Flag, Kind, Text, Whole
 from tidegate.subscription import Scalar
 
 DAY_MS = 86_400_000
@@ -53,7 +53,7 @@ class ConsumerProperty:
     floor: int | None = None
 
 
-_NEVER_BY_ITSELF = "Tidegate commits a batch's offsets itself, after its processing"
+_NEVER_BY_ITSELF = "Tidegate commits offsets itself, when commit-strategy says so; on-receipt comes nearest to true"
 
 PROPERTIES: Mapping[str, ConsumerProperty] = {
     "group.id": ConsumerProperty(Text(), None, "group.id"),
@@ -126,7 +126,7 @@ REFUSED: Mapping[str, str] = {
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
-    "auto.commit.interval.ms": NOT_YET,
+    "auto.commit.interval.ms": "stands at the top level here, beside commit-strategy: move it there",
     "group.instance.id": _NO_JOIN,
     "group.remote.assignor": _NO_JOIN,
     "internal.leave.group.on.close": _NO_JOIN,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.definition import properties, rules
+from tidegate.definition import properties, rules, strategies
 from tidegate.definition.findings import Findings
 from tidegate.definition.keys import PROCESSING, TOP, Key
 from tidegate.definition.kinds import nearest
@@ -102,6 +102,7 @@ def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings
     deserialization = rules.deserialization(good, findings)
     rules.check_timeouts(good, findings)
     rules.check_job(good["processing"], findings)
+    strategies.check(name, good, topics, findings)
     if topics is None or "group.id" not in good["consumer"] or "output" not in good["processing"]:
         return None
     top = _with_defaults(good[""], TOP)
@@ -126,6 +127,11 @@ def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings
         row_accounting=top["row-accounting"],
         landing_engine=top["landing-engine"],
         deserialization=deserialization,
+        dead_letter_queue=strategies.dead_letter_queue(top),
+        delayed_retry_topic=strategies.delayed_retry_topic(top),
+        auto_commit_interval_ms=top[strategies.INTERVAL],
+        unprocessed_record_max_age_ms=top[strategies.MAX_AGE],
+        unsynced_state_max_age_ms=top[strategies.UNSYNCED],
         processing=_processing(good["processing"]),
     )
 

@@ -13,7 +13,6 @@ from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset,
 from tidegate.definition.elsewhere import ELSEWHERE
 from tidegate.definition.keys import ALIASES, KEYS, Key
 from tidegate.definition.kinds import (
-    NOT_YET,
     Choice,
     Flag,
     Kind,
@@ -23,6 +22,7 @@ from tidegate.definition.kinds import (
     PartitionLists,
     Pattern,
     Prose,
+    RecordLimit,
     Schedule,
     Text,
     Whole,
@@ -40,7 +40,8 @@ one; `tidegate check` finds all errors of all files at once, with file and line.
 [JSON Schema](../include/tidegate/subscription.schema.json), which `tidegate schema` prints and which a first line
 `# yaml-language-server: $schema=...` names. The names of other systems have pages of their own:
 [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md),
-[Queue-Over-Http](coming-from-queue-over-http.md).
+[Queue-Over-Http](coming-from-queue-over-http.md). [Strategies](strategies.md) helps to choose when
+offsets are committed, and what becomes of what fails.
 
 A property without a default is unset unless it is given; null is the same as leaving it out.
 """
@@ -77,6 +78,8 @@ def allowed(kind: Kind) -> str:  # noqa: C901, PLR0911, PLR0912 (one case for ea
             return f"`{str(only).lower()}`: {reason}"
         case Text(shape=shape):
             return shape
+        case RecordLimit():
+            return "a number of records from 0, or a share of a batch's, `1%`"
         case Prose():
             return "text"
         case Schedule(presets=presets):
@@ -154,13 +157,9 @@ def _refused() -> str:
     whys: Mapping[str, str] = {f"{name}*": why for name, why in properties.REFUSED_FAMILIES.items()} | dict(
         properties.REFUSED
     )
-    rows = [[f"`{name}`", why] for name, why in whys.items() if why != NOT_YET]
-    later = [f"`consumer.{name}`" for name, why in whys.items() if why == NOT_YET]
-    return (
-        "## Consumer properties that are refused\nEach is known, and an error that says why.\n\n"
-        + _table(("property", "why: it"), rows)
-        + f"\nNot available yet in this version: {', '.join(later)}, and at the top level `dead-letter-queue.*`, "
-        "`delayed-retry-topic.*`, `checkpoint.*`, `throttled.*` and `auto.commit.interval.ms`.\n"
+    rows = [[f"`{name}`", why] for name, why in whys.items()]
+    return "## Consumer properties that are refused\nEach is known, and an error that says why.\n\n" + _table(
+        ("property", "why: it"), rows
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.definition import properties
 from tidegate.definition.elsewhere import elsewhere
 from tidegate.definition.findings import Findings, shown
-from tidegate.definition.keys import ALIASES, KEYS, LATER
+from tidegate.definition.keys import ALIASES, KEYS
 from tidegate.definition.kinds import NOT_YET, nearest
 from tidegate.definition.yaml_graph import Graph
 from tidegate.definition.yaml_nodes import MappingNode
@@ -81,11 +81,8 @@ def _add_unknown(section: str, name: str, value: object, findings: Findings) -> 
     """Say of a name that isn't known in its section why it can't be given, or what was probably meant."""
     path = path_of(section, name)
     kafka_name = name.removeprefix("consumer.")
-    if not section and LATER.fullmatch(name):
-        findings.add(path, f"{path} {NOT_YET}", "not-available", value)
-    elif section in ("", "consumer") and (reason := properties.refusal(kafka_name)):
-        rule = "not-available" if NOT_YET in reason else "refused"
-        findings.add(path, f"{path} {reason}", rule, value)
+    if section in ("", "consumer") and (reason := properties.refusal(kafka_name)):
+        findings.add(path, f"{path} {reason}", "refused", value)
     elif (place := _place(kafka_name, section)) is not None:
         text = f"{path} isn't a property here: {kafka_name} stands {place}"
         findings.add(path, text, "unknown", value)

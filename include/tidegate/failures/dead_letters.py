@@ -36,11 +36,6 @@ _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 _ALL = 100
 
 
-def default_topic(subscription: str) -> str:
-    """`dead-letter-topic-<subscription>`."""
-    return f"dead-letter-topic-{subscription}"
-
-
 def rejection(reason: str | None, headers: Headers) -> Failure:
     """The failure of one record that the job rejected; the headers tell whether it couldn't even be decoded."""
     kind = REJECTED if last(headers, UNDECODABLE_FLAG) is None else UNDECODABLE
@@ -121,7 +116,7 @@ class DeadLetters:
         """As the definition has it."""
         queue = subscription.dead_letter_queue
         limit = None if queue.limit is None else DeadLetterLimit.parse(queue.limit)
-        return cls(queue.topic or default_topic(subscription.name), limit)
+        return cls(queue.of(subscription.name), limit)
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Raises BatchFailedError past the limit; records that couldn't be decoded count too."""

@@ -37,7 +37,6 @@ _NAMES = frozenset(
     {COUNT, ORIGINAL_TIMESTAMP, FIRST_PROCESSING_TIMESTAMP, TOPIC, PARTITION, OFFSET}
     | {EXCEPTION_CLASS_NAME, REASON, CAUSE_CLASS_NAME, CAUSE}
 )
-_DELAYS_MS = (10_000, 20_000, 50_000)
 _LONGEST_MS = 2**31 - 1
 _DIGITS = 18  # of a number that fits Kafka's 64 bits
 _NONE = -1  # Kafka's own for a record without a timestamp
@@ -111,7 +110,7 @@ class DelayedRetry:
         """As the definition has it; what has no retry left becomes a dead letter if a topic for those is named."""
         given = subscription.delayed_retry_topic
         return cls(
-            given.topics or default_topics(subscription.name),
+            given.of(subscription.name),
             given.max_retries,
             given.timeout_ms,
             subscription.dead_letter_queue.topic or None,
@@ -160,18 +159,6 @@ class DelayedRetry:
     def _own(self, record: Rejected) -> Headers:
         """The record's headers without those that our last retry gave it."""
         return _without_retry(record.headers) if record.at.topic in self.topics else record.headers
-
-
-def default_topics(subscription: str) -> tuple[str, ...]:
-    """`<subscription>_retry_10000`, `_20000` and `_50000`."""
-    return tuple(f"{subscription}_retry_{delay}" for delay in _DELAYS_MS)
-
-
-def retry_topics(subscription: Subscription) -> tuple[str, ...]:
-    """The topics that a subscription reads its own failed records from again; none with another strategy."""
-    if subscription.failure_strategy != "delayed-retry-topic":
-        return ()
-    return subscription.delayed_retry_topic.topics or default_topics(subscription.name)
 
 
 def delay_ms(topic: str) -> int:

@@ -27,7 +27,7 @@ class KafkaOutbox:
     def __init__(self, client: Mapping[str, Scalar], timeout: float) -> None:
         self._client: dict[str, Scalar] = {**client, "log_level": _ONLY_WHAT_IS_CRITICAL}
         self._timeout = timeout
-        self._complaints = Complaints(client)
+        self._complaints = Complaints(self._client)
         self._producer: Producer | None = None
         group = client.get("group.id")
         self._where = place(group=str(group)) if group else "the outbox"
@@ -39,20 +39,18 @@ class KafkaOutbox:
             return 0
         deadline = time.monotonic() + self._timeout
         if self._producer is None:
+            self._complaints = Complaints(self._client)
             configuration = {**self._client, **SETTINGS, "error_cb": self._complaints.hear}
             self._producer = made(Producer, configuration)
         targets = Targets(self._client, self._where, deadline)
         try:
             return Production(self._producer, targets, deadline).send(records)
-        except UndeliveredError as failed:
+        except BaseException as error:
             self._producer.purge()
             self.close()  # a client that failed to deliver may refuse to go on
-            self._complaints.check()
-            outcome = "some of the records before it may be there"
-            raise failed.told(self._where, outcome, self._complaints.last) from None
-        except BaseException:
-            self._producer.purge()
-            self.close()
+            if isinstance(error, UndeliveredError):
+                outcome = "some of the records may be there"
+                raise error.told(self._where, outcome, self._complaints) from None
             raise
 
     def close(self) -> None:

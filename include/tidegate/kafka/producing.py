@@ -13,7 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tidegate.definition.timeouts import T5
 from tidegate.errors import BrokerUnavailableError, CommitFailedError, TidegateError
 from tidegate.failures import dead_letters, delayed_retry
+from tidegate.kafka.events import Complaints
 from tidegate.kafka.targets import Targets, forbidden, missing
+from tidegate.letters import REDRIVEN_FROM
 from tidegate.records import Headers, Outgoing, last
 from tidegate.subscription import Scalar
 
@@ -24,7 +26,7 @@ SETTINGS: Mapping[str, Scalar] = {
     "partitioner": "murmur2_random",  # Java's: a key goes where other producers put it
     "message.max.bytes": 1_000_000_000,  # the most there is: what was consumed can be produced
     "compression.type": "lz4",  # the broker's own limit is for compressed batches, and so may the record have come
-    "batch.size": 16_384,  # Java's: the client doesn't split a batch that is too large for its topic
+    "batch.size": 65_536,  # small: the client doesn't split a batch that is too large for its topic, as Java's does
     "queue.buffering.max.messages": 10_000,
 }
 """What every producer of ours is made with, beside the connection."""
@@ -53,10 +55,19 @@ class UndeliveredError(Exception):
         self.reason = reason
         self.taken = taken
 
-    def told(self, where: str, outcome: str, heard: str | None) -> TidegateError:
-        """The error of the engine. `outcome` says what became of the records; `heard` is the client's last report."""
+    def is_smaller(self, record: Outgoing, reason: KafkaError) -> bool:
+        """Whether the other record is rather the one that was too large: those sent together fail together."""
+        both = {self.reason.code(), reason.code()} == {KafkaError.MSG_SIZE_TOO_LARGE}
+        return both and self.record is not None and _size(self.record) < _size(record)
+
+    def told(self, where: str, outcome: str, complaints: Complaints) -> TidegateError:
+        """The error of the engine. `outcome` says what became of the records.
+
+        Raises UnavailableError if client and broker have refused each other, which `complaints` tell.
+        """
         if self.record is None or self.reason.code() in _LATE or self.reason.retriable():
-            said = "; ".join(part for part in (self.reason.str(), heard) if part)
+            complaints.check()
+            said = "; ".join(part for part in (self.reason.str(), complaints.last) if part)
             return BrokerUnavailableError(
                 f"{where}: {self.taken} records were taken to be produced, and the broker didn't acknowledge all of "
                 f"them within {T5} ({said}); {outcome}. Try again later, or raise {T5}"
@@ -68,7 +79,7 @@ class UndeliveredError(Exception):
             return forbidden(where, topic, self.reason)
         advice = "mend the cause and run again"
         if self.reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            advice = f"raise max.message.bytes of topic {topic} above {_size(self.record)} and run again"
+            advice = f"raise max.message.bytes of topic {topic} above that, with some room, and run again"
         return CommitFailedError(
             f"{where}: topic {topic} doesn't take the record {origin(self.record.headers)}of {_size(self.record)} "
             f"bytes ({self.reason.str()}); {outcome}; {advice}"
@@ -131,19 +142,26 @@ class Production:
     def _delivered(self, record: Outgoing, error: KafkaError | None, _: Message) -> None:
         self._unacknowledged -= 1
         self._bytes -= _size(record)
-        if error is not None and self._failed is None:  # those behind it may fail because of it
-            self._failed = UndeliveredError(record, error, self._taken)
+        if error is not None and (self._failed is None or self._failed.is_smaller(record, error)):
+            self._failed = UndeliveredError(record, error, self._taken)  # others may fail because the first did
 
     def _wait(self) -> None:
         self._check()
         self._serve(_SLICE_SECONDS)
 
     def _serve(self, seconds: float) -> None:
-        """Hear of deliveries; what nothing can be delivered after, the client raises here."""
+        """Hear of deliveries; what nothing can be delivered after, the client raises here.
+
+        It raises before it calls whoever waits for a delivery, which Python takes amiss.
+        """
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
             raise UndeliveredError(None, error.args[0], self._taken) from None
+        except SystemError as error:
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            raise UndeliveredError(None, error.__cause__.args[0], self._taken) from None
 
     def _check(self) -> None:
         if self._failed:
@@ -163,8 +181,11 @@ def begun(outgoing: Iterable[Outgoing]) -> Iterator[Outgoing] | None:
 def origin(headers: Headers) -> str:
     """Where a record came from, by the headers that say so: `from topic t, partition 0, offset 7, `, or nothing.
 
-    Those written last count: the others are from an earlier failure.
+    Those written last count: the others are from an earlier failure. A redriven record comes from where it lay as a
+    dead letter.
     """
+    if headers and headers[-1][0] == REDRIVEN_FROM:
+        return f"from dead letter {(headers[-1][1] or b'unknown').decode('utf-8', 'replace')} "
     offset = next((name for name, _ in reversed(headers) if name in _OF_PLACE), None)
     if offset is None:
         return ""

@@ -197,3 +197,37 @@ deliveries = Table(
     Column("reason", Text),
     UniqueConstraint("batch_id", "number", name="tidegate_deliveries_number"),
 )
+
+redriving = Table(
+    "tidegate_redriving",  # how often the turn to redrive a dead-letter topic was taken
+    metadata,
+    Column("topic", String(250), primary_key=True),
+    Column("turn", BigInteger, nullable=False),
+)
+
+redrives = Table(
+    "tidegate_redrives",  # the chunks in which dead letters are redriven
+    metadata,
+    Column("token", String(32), primary_key=True),
+    Column("after", String(32), nullable=False),  # the token that stood in Kafka when it was noted
+    Column("topic", String(250), nullable=False),  # the dead-letter topic, and the id that the cluster gave it
+    Column("topic_id", String(64), nullable=False),
+    Column("subscription", String(250), nullable=False),
+    Column("redriven_by", Text, nullable=False),
+    Column("state", String(20), nullable=False),  # begun, redriven, unknown
+    Column("noted_at", Instant, nullable=False),
+    Column("closed_at", Instant),
+)
+
+Index("tidegate_redrives_topic", redrives.c.topic, redrives.c.state)
+
+redriven = Table(
+    "tidegate_redriven",  # the dead letters of each chunk
+    metadata,
+    Column("token", String(32), ForeignKey("tidegate_redrives.token"), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("offset", BigInteger, primary_key=True),
+    Column("destination", String(250), nullable=False),
+)
+
+Index("tidegate_redriven_place", redriven.c.offset, redriven.c.partition)

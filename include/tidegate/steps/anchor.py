@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.errors import LostDataError, place
-from tidegate.failures.delayed_retry import retry_topics
 from tidegate.manifest import Published
 from tidegate.ports import Committed, RecordSource
 from tidegate.positions import TopicPartition
@@ -186,7 +185,7 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
 
     A retry topic holds records of this subscription alone, so it is read from its earliest.
     """
-    if tp.topic in retry_topics(subscription):
+    if tp.topic in subscription.retry_topics:
         return Earliest()
     selected = subscription.topics.pattern if isinstance(subscription.topics, TopicPattern) else tp.topic
     if selected in missing:

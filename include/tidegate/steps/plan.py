@@ -9,7 +9,6 @@ from tidegate.batch import SETTLED, Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, place
-from tidegate.failures.delayed_retry import retry_topics
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition
 from tidegate.steps.anchor import missing_topics
@@ -123,7 +122,7 @@ class Planner:
             return False
 
     def _note_missing(self, partitions: Sequence[TopicPartition], known: frozenset[str]) -> None:
-        existing = {tp.topic for tp in partitions} - set(retry_topics(self.subscription))
+        existing = {tp.topic for tp in partitions} - set(self.subscription.retry_topics)
         missing = missing_topics(self.subscription.topics, existing) - known
         if missing:
             log.warning(

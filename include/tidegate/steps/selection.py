@@ -6,7 +6,7 @@ Beside its own topics it reads its retry topics, whose records wait there until 
 from collections.abc import Mapping
 from datetime import datetime
 
-from tidegate.failures.delayed_retry import due_end, not_due_from, retry_topics
+from tidegate.failures.delayed_retry import due_end, not_due_from
 from tidegate.ports import Committed, RecordSource
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.subscription import Subscription, TopicNames
@@ -15,7 +15,7 @@ from tidegate.subscription import Subscription, TopicNames
 def partitions_of(subscription: Subscription, source: RecordSource) -> tuple[TopicPartition, ...]:
     """The partitions that exist now, in order."""
     chosen = source.partitions(subscription.topics)
-    retried = retry_topics(subscription)
+    retried = subscription.retry_topics
     return tuple(sorted({*chosen, *source.partitions(TopicNames(retried))})) if retried else chosen
 
 
@@ -28,7 +28,7 @@ def readable_ends(
 ) -> dict[TopicPartition, int]:
     """As far as each partition may be read: to its end, in a retry topic to the first record that isn't due yet."""
     ends = {tp: held.end for tp, held in marks.items()}
-    for topic in retry_topics(subscription):
+    for topic in subscription.retry_topics:
         waiting = [tp for tp in marks if tp.topic == topic and ends[tp] > committed[tp].offset]
         if waiting:
             not_due = source.offsets_at(waiting, not_due_from(topic, now))

@@ -1,10 +1,11 @@
 """The JSON Schema of a definition: shipped as generated, and never stricter than the loader."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -22,6 +23,7 @@ from tidegate.definition.json_schema import DIALECT, definition_schema, schema_t
 from tidegate.definition.keys import ALIASES, KEYS
 from tidegate.definition.reading import Reading, read
 from tidegate.definition.yaml_graph import Graph
+from tidegate.subscription import CommitStrategy, FailureStrategy
 
 SHIPPED = Path(tidegate.__file__).with_name("subscription.schema.json")
 VALIDATOR = Draft202012Validator(definition_schema())
@@ -87,10 +89,21 @@ WRONG = [
     "connection: 'a b'",
     "connection: ''",
     "on-data-loss: skip",
-    "commit-strategy: throttled",
-    "failure-strategy: dead-letter-queue",
-    "dead-letter-queue.topic: dead",
-    "auto.commit.interval.ms: 1",
+    "commit-strategy: sometimes",
+    "failure-strategy: dead-letters",
+    "landing-engine: spark",
+    "dead-letter-queue: {topic: dead}",
+    "dead-letter-queue.topic: a/b",
+    "dead-letter-queue.limit: -1",
+    "dead-letter-queue.limit: 1.5",
+    "dead-letter-queue.limit: 100.1%",
+    "delayed-retry-topic.topics: []",
+    "delayed-retry-topic.topics: [a_1s]",
+    "delayed-retry-topic.max-retries: 0",
+    "delayed-retry-topic.timeout: 0",
+    "auto.commit.interval.ms: -1",
+    "throttled.unprocessed-record-max-age.ms: -2",
+    "checkpoint.unsynced-state-max-age.ms: 10s",
     "fail-on-deserialization-failure: 'no'",
     "pattern: flights",
     "partitions: {flights: [0]}",
@@ -168,6 +181,13 @@ RIGHT = [
     "urecp-kafka.poll-timeout.ms: 50000",
     "execution-timeout.ms: 86400000",
     "connection: some-team/käfka",
+    "connection: \U0001d4a6afka-\U0001030a",
+    "failure-strategy: dead-letter-queue\ndead-letter-queue.topic: dead\ndead-letter-queue.limit: 0",
+    "failure-strategy: dead-letter-queue\ndead-letter-queue.limit: 0.5%",
+    "failure-strategy: delayed-retry-topic\ndelayed-retry-topic.topics: [a_1000, b_02000]",
+    "commit-strategy: throttled\nthrottled.unprocessed-record-max-age.ms: -1",
+    *(f"commit-strategy: {word}" for word in get_args(CommitStrategy)),
+    *(f"failure-strategy: {word}" for word in get_args(FailureStrategy)),
 ]
 
 
@@ -176,6 +196,29 @@ def test_what_the_loader_takes_the_schema_takes(reading: Callable[[str], Reading
     taken = reading(LEAST + line)
     assert taken.subscription is not None, taken.problems
     assert refusals(taken.file) == []
+
+
+def patterns(schema: object) -> Iterator[str]:
+    """Every regular expression in a schema."""
+    if isinstance(schema, dict):
+        yield from (each for name, each in schema.items() if name == "pattern" and isinstance(each, str))
+        yield from (found for each in schema.values() for found in patterns(each))
+    elif isinstance(schema, list):
+        yield from (found for each in schema for found in patterns(each))
+
+
+def test_no_pattern_has_a_class_that_dialects_disagree_on():
+    found = list(patterns(definition_schema()))
+    assert found
+    assert [each for each in found if re.search(r"\\[wWdDsSbBuUpP]", each)] == []
+
+
+@FUZZ
+@given(name=st.text(st.characters(categories=["L", "N", "M", "P", "S"]), min_size=1, max_size=4))
+def test_whatever_letters_the_id_of_a_connection_has_the_schema_takes_them(name):
+    kind = KEYS[""]["connection"].kind
+    if kind.wrong(name) is None:
+        Draft202012Validator(shape(kind)).validate(name)
 
 
 @pytest.mark.parametrize("place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b"])

@@ -1,8 +1,13 @@
 """What a property may hold, and the nearest of some names."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidegate.definition.kinds import Choice, Listing, PartitionLists, Pattern, Text, Whole, nearest
+from tidegate.definition.keys import TOP
+from tidegate.definition.kinds import Choice, Listing, PartitionLists, Pattern, RecordLimit, Text, Whole, nearest
+from tidegate.failures.dead_letters import DeadLetterLimit
+from tidegate.failures.delayed_retry import delay_ms
 
 TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0, 2]"))
 
@@ -48,3 +53,59 @@ def test_a_choice_tells_what_comes_later_and_what_never_will(value, said):
 )
 def test_what_another_system_has_by_the_same_name_is_explained(kind, value, said):
     assert said in (kind.wrong(value) or "")
+
+
+@pytest.mark.parametrize(
+    "value", [0, 100, "0", "100", "0%", "1%", "1 %", "0.5%", "99.999%", "100%", "100.0%", 2**63 - 1]
+)
+def test_a_limit_is_a_number_or_a_share_as_the_strategy_reads_it(value):
+    assert RecordLimit().wrong(value) is None
+    assert str(DeadLetterLimit.parse(value)) == str(value).replace(" ", "").replace(".0%", "%")
+
+
+@pytest.mark.parametrize(
+    "value", [-1, 1.5, True, None, [], "", "-1", "1.5", "101%", "100.5%", "%", "1.%", ".5%", "1%%", "1 0%", "٣", "a%"]
+)
+def test_what_is_no_limit(value):
+    assert "as 1% or 0.5%" in (RecordLimit().wrong(value) or "")
+
+
+WRITTEN = st.integers() | st.text(max_size=6) | st.from_regex(r"\A[0-9]{1,4}([.][0-9]{1,12})? ?%?\Z")
+
+
+@given(value=WRITTEN)
+def test_the_strategy_reads_every_limit_that_may_stand(value):
+    if RecordLimit().wrong(value) is None:
+        DeadLetterLimit.parse(value)
+
+
+RETRY_TOPIC = TOP["delayed-retry-topic.topics"].kind.item
+
+
+@pytest.mark.parametrize("name", ["orders_retry_10000", "_0", "a_b_007", "x_2147483647", f"{'x' * 247}_1"])
+def test_a_retry_topic_ends_with_its_delay(name):
+    assert RETRY_TOPIC.wrong(name) is None
+    assert delay_ms(name) == int(name.rpartition("_")[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("orders_retry", "ends with its delay in ms"),
+        ("orders_retry_10s", "ends with its delay in ms"),
+        ("orders.10000", "ends with its delay in ms"),
+        ("orders/retry_1", "ends with its delay in ms"),
+        (f"{'x' * 248}_1", "ends with its delay in ms"),
+        ("x_2147483648", "a delay of at most 2147483647 ms"),
+        ("x_" + "9" * 5000, "ends with its delay in ms"),
+        (10_000, "put it in quotes"),
+    ],
+)
+def test_what_is_no_retry_topic(name, said):
+    assert said in (RETRY_TOPIC.wrong(name) or "")
+
+
+@given(name=st.from_regex(r"\A[a-z._]{0,3}_?[0-9]{0,20}\Z"))
+def test_the_strategy_takes_every_retry_topic_that_may_stand(name):
+    if RETRY_TOPIC.wrong(name) is None:
+        delay_ms(name)

@@ -173,7 +173,7 @@ def test_addresses_and_credentials_belong_in_the_connection(name):
 
 def test_no_property_is_both_known_and_refused():
     assert [name for name in PROPERTIES if refusal(name)] == []
-    assert "not available yet" in (refusal("auto.commit.interval.ms") or "")
+    assert "stands at the top level" in (refusal("auto.commit.interval.ms") or "")
 
 
 def javas() -> dict[str, str]:

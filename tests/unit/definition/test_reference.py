@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.check import examine
 from tidegate.definition import properties
 from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, unit
 from tidegate.definition.elsewhere import ELSEWHERE
-from tidegate.definition.keys import ALIASES, KEYS, LATER
+from tidegate.definition.keys import ALIASES, KEYS
 from tidegate.definition.kinds import LONG_MAX, Choice
 from tidegate.definition.reading import read
 from tidegate.definition.reference import allowed, reference
@@ -47,7 +48,8 @@ def test_every_property_is_on_the_page_with_its_values_default_and_unit(section)
 def test_every_duration_and_size_has_a_unit():
     for known in KEYS.values():
         for name in known:
-            assert bool(unit(name)) == name.endswith((".ms", ".bytes", ".records", "members", "offset")), name
+            ends = (".ms", ".timeout", ".bytes", ".records", "members", "offset")
+            assert bool(unit(name)) == name.endswith(ends), name
 
 
 def test_every_name_that_is_refused_or_another_s_is_on_the_page():
@@ -93,12 +95,50 @@ def test_each_of_the_other_systems_has_a_page():
     ]
 
 
+STRATEGIES = DOCS / "strategies.md"
+BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+
+
+def test_the_examples_of_the_strategies_are_taken_together(tmp_path):
+    text = STRATEGIES.read_text("utf-8")
+    examples = list(EXAMPLE.finditer(text))
+    assert len(examples) == len(BLOCK.findall(text))
+    for example in examples:
+        (tmp_path / example["name"]).write_text(example[1], "utf-8")
+    report = examine([tmp_path], tmp_path)
+    assert [str(problem) for problem in report.problems] == []
+    assert len(report.subscriptions) == len(examples)
+
+
+@pytest.mark.parametrize("name", ["commit-strategy", "failure-strategy"])
+def test_each_strategy_has_its_section_and_an_example_of_its_own(name, tmp_path):
+    heading = f"## {name.capitalize().replace('-strategy', ' strategies')}\n"
+    part = STRATEGIES.read_text("utf-8").partition(heading)[2].partition("\n## ")[0]
+    sections = re.split(r"^### `([a-z-]+)`\n", part, flags=re.MULTILINE)[1:]
+    assert tuple(sections[::2]) == KEYS[""][name].kind.words
+    for word, section in zip(sections[::2], sections[1::2], strict=True):
+        assert "- **Promises**" in section
+        assert "- **Doesn't**" in section
+        (example,) = EXAMPLE.finditer(section)
+        path = tmp_path / example["name"]
+        path.write_text(example[1], "utf-8")
+        assert getattr(read(path).subscription, name.replace("-", "_")) == word
+
+
+def test_the_table_of_choices_names_only_strategies():
+    rows = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| `([a-z-]+)` \|$", STRATEGIES.read_text("utf-8"), re.MULTILINE)
+    words = [KEYS[""][name].kind.words for name in ("commit-strategy", "failure-strategy")]
+    assert len(rows) > 8
+    assert all(commit in words[0] and failure in words[1] for commit, failure in rows if commit != "commit-strategy")
+    assert {failure for _, failure in rows[1:]} == set(words[1])
+
+
 def is_ours(word: str) -> bool:
-    """A property's whole name, one that comes later, a choice, or a command."""
+    """A property's whole name, a choice, or a command."""
     names = {f"{section}.{name}".lstrip(".") for section, known in KEYS.items() for name in known}
     choices = [key.kind for known in KEYS.values() for key in known.values() if isinstance(key.kind, Choice)]
     words = {word for kind in choices for word in (*kind.words, *kind.later)}
-    return word in {*names, *words, *KEYS, *ALIASES, "tidegate", "check", "status"} or LATER.fullmatch(word) is not None
+    return word in {*names, *words, *KEYS, *ALIASES, "tidegate", "check", "status", "commit"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from tidegate.batch import Batch
 from tidegate.errors import BatchFailedError
-from tidegate.failures.dead_letters import DeadLetterLimit, dead_letter, default_topic, rejection
+from tidegate.failures.dead_letters import DeadLetterLimit, dead_letter, rejection
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.records import Failure, Headers, Rejected, last
+from tidegate.subscription import DeadLetterQueue
 
 P0 = TopicPartition("orders", 0)
 
@@ -22,12 +23,14 @@ def rejected(
 
 
 def test_the_default_topic_is_smallryes() -> None:
-    assert default_topic("kafka") == "dead-letter-topic-kafka"
+    assert DeadLetterQueue().of("kafka") == "dead-letter-topic-kafka"
 
 
 def test_each_third_record_becomes_a_dead_letter() -> None:
     """KafkaFailureHandlerTest.testDeadLetterQueueStrategyWithDefaultTopic: values 0 to 9, each at its own offset."""
-    letters = [dead_letter(rejected(value), default_topic("kafka")) for value in range(10) if value and value % 3 == 0]
+    letters = [
+        dead_letter(rejected(value), DeadLetterQueue().of("kafka")) for value in range(10) if value and value % 3 == 0
+    ]
     assert [letter.value for letter in letters] == [b"3", b"6", b"9"]
     assert [last(letter.headers, "dead-letter-offset") for letter in letters] == [b"3", b"6", b"9"]
     for letter in letters:

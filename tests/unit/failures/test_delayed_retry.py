@@ -13,7 +13,6 @@ from tidegate.failures.delayed_retry import (
     DelayedRetry,
     Drop,
     Retry,
-    default_topics,
     delay_ms,
     due_end,
     history,
@@ -23,6 +22,7 @@ from tidegate.failures.delayed_retry import (
 )
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.records import Failure, Headers, Outgoing, Rejected, last
+from tidegate.subscription import DelayedRetryTopic
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NACKED = Failure("tidegate.RejectedRecord", "nack 3 -")
@@ -71,7 +71,7 @@ def test_the_next_topic(topics: tuple[str, ...], max_retries: int, count: int, e
 
 
 def test_the_defaults_are_smallryes() -> None:
-    assert default_topics("source") == ("source_retry_10000", "source_retry_20000", "source_retry_50000")
+    assert DelayedRetryTopic().of("source") == ("source_retry_10000", "source_retry_20000", "source_retry_50000")
     policy = DelayedRetry.of(subscription(name="source"))
     assert (policy.timeout_ms, policy.dead_letter_topic) == (120_000, None)
     assert [next_topic(policy.topics, policy.max_retries, count) for count in range(4)] == [*policy.topics, None]

@@ -1,0 +1,201 @@
+"""The rules between the strategies of a definition, the properties that belong to them, and the topics it reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from tidegate.definition import properties
+from tidegate.definition.findings import Findings
+from tidegate.definition.keys import TOP
+from tidegate.definition.sections import Values
+from tidegate.subscription import (
+    DeadLetterQueue,
+    DelayedRetryTopic,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+    TopicSelection,
+)
+
+COMMIT = "commit-strategy"
+FAILURE = "failure-strategy"
+INTERVAL = "auto.commit.interval.ms"
+MAX_AGE = "throttled.unprocessed-record-max-age.ms"
+UNSYNCED = "checkpoint.unsynced-state-max-age.ms"
+DEAD_LETTERS = "dead-letter-queue.topic"
+RETRIES = "delayed-retry-topic.topics"
+MOST_RETRIES = "delayed-retry-topic.max-retries"
+TIMEOUT = "delayed-retry-topic.timeout"
+FENCE = "commit-fence"
+
+_BELONGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    INTERVAL: (COMMIT, ("throttled", "latest")),
+    MAX_AGE: (COMMIT, ("throttled",)),
+    UNSYNCED: (COMMIT, ("checkpoint",)),
+    DEAD_LETTERS: (FAILURE, ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
+    "dead-letter-queue.limit": (FAILURE, ("dead-letter-queue",)),
+    RETRIES: (FAILURE, ("delayed-retry-topic",)),
+    MOST_RETRIES: (FAILURE, ("delayed-retry-topic",)),
+    TIMEOUT: (FAILURE, ("delayed-retry-topic",)),
+}
+_UNFENCED = {"ignore": "nothing is committed", "checkpoint": "positions are kept in the ledger, not in Kafka"}
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """What the rules look at: the top level's values with their defaults, those that it gives, and what is wrong."""
+
+    name: str
+    top: Mapping[str, Any]
+    given: Values
+    faulty: frozenset[str]
+    findings: Findings
+
+    def warn(self, path: str, message: str, rule: str) -> None:
+        """Note a warning."""
+        self.findings.add(path, message, rule, self.top.get(path), "warning")
+
+
+def dead_letter_queue(top: Mapping[str, Any]) -> DeadLetterQueue:
+    """The dead-letter queue of a definition; `top` has a value or None for each property."""
+    limit = top["dead-letter-queue.limit"]
+    return DeadLetterQueue(top[DEAD_LETTERS] or "", None if limit is None else str(limit))
+
+
+def delayed_retry_topic(top: Mapping[str, Any]) -> DelayedRetryTopic:
+    """The retry topics of a definition; `top` has a value or None for each property."""
+    return DelayedRetryTopic(tuple(top[RETRIES] or ()), top[MOST_RETRIES] or 0, top[TIMEOUT])
+
+
+def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, findings: Findings) -> None:
+    """All rules; none over a value that is wrong by itself. `name` is the subscription's."""
+    top = {key: good[""].get(key, known.default) for key, known in TOP.items()}
+    definition = _Definition(name, top, good[""], findings.faulty, findings)
+    if COMMIT not in definition.faulty:
+        _check_ignore(definition, good)
+        _check_age(definition)
+    _check_effects(definition)
+    if not definition.faulty & {FAILURE, DEAD_LETTERS, RETRIES}:
+        _check_topics(definition, topics)
+        _check_retries(definition)
+
+
+def _check_effects(definition: _Definition) -> None:
+    """A property of a strategy that isn't chosen."""
+    for path, (property_, words) in _BELONGS.items():
+        chosen = definition.top[property_]
+        if path in definition.given and chosen not in words and property_ not in definition.faulty:
+            text = (
+                f"{path} has no effect: it belongs to {property_} {_either(words)}, and {property_} is {chosen}: "
+                "choose that, or remove it"
+            )
+            definition.warn(path, text, "no-effect")
+    commit = definition.top[COMMIT]
+    if FENCE in definition.given and commit in _UNFENCED and COMMIT not in definition.faulty:
+        definition.warn(
+            FENCE, f"{FENCE} has no effect: with {COMMIT} {commit} {_UNFENCED[commit]}: remove it", "no-effect"
+        )
+
+
+def _check_ignore(definition: _Definition, good: Mapping[str, Values]) -> None:
+    """Without a position that is kept, every run is a first contact."""
+    path = "consumer.auto.offset.reset"
+    if definition.top[COMMIT] != "ignore" or {path, "cursor", "cursor.type"} & definition.faulty:
+        return
+    start, origin = good["cursor"].get("type"), "cursor.type"
+    if start is None:
+        start, origin = properties.effective(good["consumer"])["auto.offset.reset"], path
+    if start == "none":
+        text = f"{path} none fails every run: {COMMIT} ignore keeps no position; write earliest, or give a cursor"
+        definition.findings.add(path, text, "required", start)
+    elif start in ("latest", "LATEST"):
+        text = (
+            f"{COMMIT} ignore starts each run where {origin} ({start}) says, at the end: a run reads only what arrives "
+            "while it waits; start at earliest, or give a cursor of another type"
+        )
+        definition.warn(COMMIT, text, "reads-only-new")
+    elif definition.top[FAILURE] in ("dead-letter-queue", "delayed-retry-topic") and FAILURE not in definition.faulty:
+        text = (
+            f"{FAILURE} {definition.top[FAILURE]} writes the same records again with each run, because {COMMIT} ignore "
+            "starts each from its cursor: choose fail or ignore, or another commit strategy"
+        )
+        definition.warn(FAILURE, text, "written-again")
+
+
+def _check_age(definition: _Definition) -> None:
+    """A record must not be overdue before the commit that counts it is due."""
+    interval, age = definition.top[INTERVAL], definition.top[MAX_AGE]
+    if definition.top[COMMIT] != "throttled" or {INTERVAL, MAX_AGE} & definition.faulty or not 0 < age < interval:
+        return
+    text = (
+        f"{MAX_AGE} ({age}) should be at least as long as {INTERVAL} ({interval}): a record would be overdue before "
+        "a commit is due"
+    )
+    definition.warn(MAX_AGE if MAX_AGE in definition.given else INTERVAL, text, "max-age")
+
+
+def _check_topics(definition: _Definition, topics: TopicSelection | None) -> None:
+    """Nobody reads their own dead letters, and retry topics are read when their records are due, not before."""
+    add, failure = definition.findings.add, definition.top[FAILURE]
+    dead = dead_letter_queue(definition.top).written_by(definition.name, failure)
+    retries = delayed_retry_topic(definition.top).used_by(definition.name, failure)
+    path = {TopicNames: "topics", TopicPattern: "pattern", TopicPartitions: "partitions"}.get(type(topics), "")
+    leave = "narrow it" if path == "pattern" else "leave it out"
+    if dead in retries:
+        named = DEAD_LETTERS if DEAD_LETTERS in definition.given else RETRIES
+        text = (
+            f"{named}: {dead} is a retry topic and the dead-letter topic, too: give the dead letters one of their own"
+        )
+        add(named, text, "own-topic", dead)
+    elif dead is not None and _takes(topics, dead):
+        text = (
+            f"{path} takes {dead}, the subscription's own dead-letter topic, so that it would read its own dead "
+            f"letters: {leave}, or name another in {DEAD_LETTERS}"
+        )
+        add(path, text, "own-topic", dead)
+    for retry in retries:
+        if _takes(topics, retry):
+            text = (
+                f"{path} takes {retry}, the subscription's own retry topic, which it reads by itself when its records "
+                f"are due: {leave}, or name others in {RETRIES}"
+            )
+            add(path, text, "own-topic", retry)
+
+
+def _check_retries(definition: _Definition) -> None:
+    """Retry topics that no record comes to."""
+    if definition.top[FAILURE] != "delayed-retry-topic" or {MOST_RETRIES, TIMEOUT} & definition.faulty:
+        return
+    retry = delayed_retry_topic(definition.top)
+    topics = retry.used_by(definition.name, definition.top[FAILURE])
+    for topic, bound, why in _unused(topics, retry):
+        path = RETRIES if RETRIES in definition.given else bound
+        text = f"{topic} has no effect: {why}: raise that, or remove the topic"
+        definition.findings.add(path, text, "no-effect", topic, "warning")
+
+
+def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple[str, str, str]]:
+    """The topics that no record comes to, each with the property that keeps it from there, and how."""
+    due = accumulate(int(topic.rpartition("_")[2]) for topic in topics)
+    for number, (topic, earliest_ms) in enumerate(zip(topics, due, strict=True), 1):
+        if earliest_ms > retry.timeout_ms:
+            why = f"a record would be due there {earliest_ms} ms after its first processing at the earliest, and "
+            yield topic, TIMEOUT, f"{why}{TIMEOUT} is {retry.timeout_ms}"
+        elif 0 < retry.max_retries < number:
+            yield topic, MOST_RETRIES, f"{MOST_RETRIES} is {retry.max_retries}"
+
+
+def _takes(topics: TopicSelection | None, topic: str) -> bool:
+    match topics:
+        case TopicNames(names):
+            return topic in names
+        case TopicPartitions(partitions):
+            return topic in partitions
+        case TopicPattern():
+            return topics.matches(topic)
+    return False
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))

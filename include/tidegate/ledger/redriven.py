@@ -1,0 +1,124 @@
+"""Redrives in the ledger: turns, chunks, and the dead letters of each; implements `redrive_ports.RedriveLedger`."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from tidegate.errors import StaleError, place
+from tidegate.ledger.database import Database
+from tidegate.ledger.migrate import migrate
+from tidegate.ledger.tables import redriven, redrives, redriving
+from tidegate.letters import Box, Intent, Mark, MarkState, Settled
+
+_WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
+_MOST_PARAMETERS = 500
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlRedrives:
+    """The redrives of the ledger in the database of this URL, whose tables are made or migrated when it is opened.
+
+    Raises WrongDefinitionError where the database can't be used by this version of Tidegate.
+    """
+
+    def __init__(self, url: str, now: Callable[[], datetime] = _utc_now) -> None:
+        self._database = Database(url)
+        self._now = now
+        migrate(self._database)
+
+    def take_turn(self, topic: str) -> int:
+        """See `tidegate.redrive_ports.RedriveLedger`; StaleError where two take the very first one at once."""
+        of_topic = redriving.c.topic == topic
+        with self._database.write() as connection:
+            if not connection.execute(update(redriving).where(of_topic).values(turn=redriving.c.turn + 1)).rowcount:
+                connection.execute(insert(redriving).values(topic=topic, turn=1))
+            return int(connection.execute(select(redriving.c.turn).where(of_topic)).scalar_one())
+
+    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        open_ones = select(redrives.c.token, redrives.c.after).where(
+            redrives.c.topic == box.topic, redrives.c.state == "begun"
+        )
+        done = dropped = unknown = 0
+        with self._database.write() as connection:
+            _hold(connection, box.topic, turn)
+            for token, after in connection.execute(open_ones).all():
+                letters = connection.scalar(select(func.count()).where(redriven.c.token == token)) or 0
+                if token == standing:
+                    done += letters
+                    self._close(connection, token, "redriven")
+                elif after == standing:
+                    dropped += letters
+                    connection.execute(delete(redriven).where(redriven.c.token == token))
+                    connection.execute(delete(redrives).where(redrives.c.token == token))
+                else:
+                    unknown += letters
+                    self._close(connection, token, "unknown")
+        return Settled(done, dropped, unknown)
+
+    def note(self, box: Box, turn: int, intent: Intent) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        chunk = {
+            "token": intent.token,
+            "after": intent.after,
+            "topic": box.topic,
+            "topic_id": box.id,
+            "subscription": intent.subscription,
+            "redriven_by": intent.by,
+            "state": "begun",
+            "noted_at": intent.at,
+        }
+        letters = [
+            {"token": intent.token, "partition": partition, "offset": offset, "destination": destination}
+            for (partition, offset), destination in sorted(intent.to.items())
+        ]
+        with self._database.write() as connection:
+            _hold(connection, box.topic, turn)
+            connection.execute(insert(redrives).values(chunk))
+            connection.execute(insert(redriven), letters)
+
+    def mark(self, token: str) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`; a chunk that somebody else has marked stays as it is."""
+        with self._database.write() as connection:
+            self._close(connection, token, "redriven")
+
+    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        wanted = sorted(offsets)
+        found: dict[int, tuple[tuple[int, datetime], Mark]] = {}
+        with self._database.read() as connection:
+            for begin in range(0, len(wanted), _MOST_PARAMETERS):
+                query = (
+                    select(redrives, redriven.c.offset, redriven.c.destination)
+                    .join(redriven, redriven.c.token == redrives.c.token)
+                    .where(
+                        redriven.c.partition == partition,
+                        redriven.c.offset.in_(wanted[begin : begin + _MOST_PARAMETERS]),
+                        redrives.c.topic == box.topic,
+                        redrives.c.topic_id == box.id,
+                    )
+                )
+                for row in connection.execute(query):
+                    rank = (_WEIGHT[row.state], row.noted_at)
+                    mark = Mark(row.state, row.destination, row.redriven_by, row.closed_at or row.noted_at)
+                    if row.offset not in found or found[row.offset][0] < rank:
+                        found[row.offset] = (rank, mark)
+        return {offset: mark for offset, (_, mark) in found.items()}
+
+    def _close(self, connection: Connection, token: str, state: MarkState) -> None:
+        this = update(redrives).where(redrives.c.token == token, redrives.c.state != "redriven")
+        connection.execute(this.values(state=state, closed_at=self._now()))
+
+
+def _hold(connection: Connection, topic: str, turn: int) -> None:
+    """Keep others from taking the turn until the transaction ends. Raises StaleError if somebody has taken it."""
+    newest = connection.scalar(select(redriving.c.turn).where(redriving.c.topic == topic).with_for_update())
+    if newest != turn:
+        raise StaleError(
+            f"{place(topic=topic)}: a newer redrive of this topic has taken over; what it finds undone it does, if it "
+            "was asked for"
+        )

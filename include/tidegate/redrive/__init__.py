@@ -1,0 +1,1 @@
+"""Dead letters: look at them, and produce them again, each once."""

@@ -1,0 +1,234 @@
+"""Produce dead letters again to where they came from, each once, whatever dies at whatever instant.
+
+Kafka and the ledger can't be changed in one transaction, so the ledger notes what is about to be done, and Kafka keeps
+the proof that it was: a token, committed in the same Kafka transaction as the records.
+
+1. Take the turn. In Kafka: a transactional producer of the id `tidegate-redrive-<dead-letter topic>`, which shuts out
+   every older redriver of this topic and ends what it left pending. Then in the ledger, which counts turns: whoever has
+   an older one can't write there any more. (Whoever is shut out of one only can do no harm: it needs both.)
+2. Settle what others left. The standing token is the metadata that the group `redrive-<dead-letter topic>` has
+   committed for partition 0. A noted chunk that isn't marked was redriven if its token is the standing one, and wasn't
+   if it was noted under the standing one: nobody can commit in between. Where the standing token is neither, Kafka has
+   forgotten (offsets of an idle group expire, in 7 days by default) or somebody else has written there: nobody knows
+   what became of the chunk, so it isn't redriven again unless that is asked for. A group without a token is given one.
+3. For each chunk, of a bounded number of records and bytes: note its letters in the ledger, with a new token and the
+   standing one; in one Kafka transaction produce the records and commit the token; mark the chunk as redriven.
+
+A crash before the commit leaves a note that the next redrive drops; one after it, a note that the next redrive marks.
+"""
+
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.letters import REDRIVEN_FROM, Box, DeadLetter, Intent, Mark, Settled, Wanted
+from tidegate.ports import Clock
+from tidegate.positions import Range
+from tidegate.records import Outgoing, utf8
+from tidegate.redrive_ports import DeadLetterTopic, RedriveLedger, Turn, Turns
+
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_MOST_LETTERS = 1_000
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which dead letters are to be redriven, and how.
+
+    `to` is a topic in place of the origin's; with `again` also those that were redriven before, or perhaps were;
+    `limit` bounds the number.
+    """
+
+    subscription: str
+    wanted: Wanted = field(default_factory=Wanted)
+    to: str | None = None
+    again: bool = False
+    limit: int | None = None
+    by: str = ""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many letters go where, and how many are left out, and why."""
+
+    to: Counter[str] = field(default_factory=Counter)
+    redriven_before: int = 0
+    perhaps_redriven: int = 0
+    without_origin: int = 0
+    begun: int = 0
+    """Of those that go somewhere: noted by a redrive that didn't finish, or hasn't yet."""
+
+    @property
+    def total(self) -> int:
+        """How many go somewhere."""
+        return self.to.total()
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts by name."""
+        return {
+            "count": self.total,
+            "to": dict(sorted(self.to.items())),
+            "skipped": {
+                "redriven_before": self.redriven_before,
+                "perhaps_redriven": self.perhaps_redriven,
+                "without_origin": self.without_origin,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What an order comes to: the topic as it was then, and what would go where."""
+
+    box: Box
+    extent: tuple[Range, ...]
+    tally: Tally
+
+
+def survey(order: Order, topic: DeadLetterTopic, ledger: RedriveLedger) -> Survey:
+    """Read the whole topic as it is now, and change nothing.
+
+    Raises WrongDefinitionError where a topic that letters would go to isn't there, or is the dead-letter topic itself.
+    """
+    extent = topic.extent()
+    found = Survey(Box(topic.name, topic.id() if extent else ""), extent, Tally())
+    for _ in _chunks(order, found, topic, ledger, found.tally):
+        pass
+    for destination in sorted(found.tally.to):
+        if destination == topic.name:
+            raise WrongDefinitionError(
+                f"topic {destination} is the one that the dead letters lie in: name another one to redrive them to"
+            )
+        if not topic.partitions_of(destination):
+            raise WrongDefinitionError(
+                f"topic {destination}, which {found.tally.to[destination]} dead letters of {topic.name} would go to, "
+                "isn't there: create it, or name another one to redrive them to; nothing was redriven"
+            )
+    return found
+
+
+class Redriver:
+    """Carries out an order, chunk by chunk; how far it came stands in `done` and `settled`, also when it fails."""
+
+    def __init__(self, order: Order, topic: DeadLetterTopic, ledger: RedriveLedger, turns: Turns, clock: Clock) -> None:
+        self._order = order
+        self._topic = topic
+        self._ledger = ledger
+        self._turns = turns
+        self._clock = clock
+        self._partitions: dict[str, int] = {}
+        self.done = Tally()
+        self.settled = Settled()
+
+    def run(self, surveyed: Survey, said: Callable[[int], None]) -> None:
+        """Redrive what the survey found; `said` hears of the number of letters of each chunk. Raises as `Turn`."""
+        box, seen = surveyed.box, Tally()
+        with self._turns.take() as turn:
+            self._check_topic(box)
+            number = self._ledger.take_turn(box.topic)
+            standing = self._settle(box, turn, number)
+            for chunk in _chunks(self._order, surveyed, self._topic, self._ledger, seen):
+                token = _token()
+                records = [self._record(letter, destination) for letter, destination in chunk]
+                self._ledger.note(box, number, self._intent(chunk, token, standing))
+                turn.produce(records, token)
+                self._ledger.mark(token)
+                standing = token
+                self.done.to.update(destination for _, destination in chunk)
+                said(len(chunk))
+        self.done = seen
+
+    def _check_topic(self, box: Box) -> None:
+        if self._topic.id() != box.id:
+            raise StaleError(f"topic {box.topic} was created anew in the meantime; nothing was redriven, look again")
+
+    def _settle(self, box: Box, turn: Turn, number: int) -> str:
+        standing = turn.standing()
+        self.settled = self._ledger.settle(box, number, standing)
+        if standing is None or not _TOKEN.fullmatch(standing):  # nobody's, or not one of ours
+            standing = _token()
+            turn.produce((), standing)
+        return standing
+
+    def _intent(self, chunk: Iterable[tuple[DeadLetter, str]], token: str, standing: str) -> Intent:
+        to = {(letter.at.partition, letter.offset): destination for letter, destination in chunk}
+        return Intent(token, standing, self._order.subscription, self._order.by, self._clock.now(), to)
+
+    def _record(self, letter: DeadLetter, destination: str) -> Outgoing:
+        if destination not in self._partitions:
+            self._partitions[destination] = self._topic.partitions_of(destination)
+        return redriven(letter, destination, self._partitions[destination])
+
+
+def redriven(letter: DeadLetter, destination: str, partitions: int) -> Outgoing:
+    """The record that a dead letter becomes: key, value, timestamp and headers as they are, and where it lay.
+
+    It goes to its first partition where it goes to its first topic and that has such a partition; else by its key.
+    """
+    origin = letter.origin
+    first = origin.partition if origin is not None and origin.topic == destination else None
+    partition = first if first is not None and first < partitions else None
+    lay = f"{letter.at.topic}/{letter.at.partition}/{letter.offset}"
+    headers = (*letter.headers, (REDRIVEN_FROM, utf8(lay)))
+    return Outgoing(destination, partition, letter.timestamp, letter.key, letter.value, headers)
+
+
+def blocks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    """The letters in runs of a bounded number and size, which never span two partitions."""
+    block: list[DeadLetter] = []
+    size = 0
+    for letter in letters:
+        if block and (block[0].at != letter.at or size + letter.size > _MOST_BYTES or len(block) == _MOST_LETTERS):
+            yield block
+            block, size = [], 0
+        block.append(letter)
+        size += letter.size
+    if block:
+        yield block
+
+
+def _chunks(
+    order: Order, surveyed: Survey, topic: DeadLetterTopic, ledger: RedriveLedger, tally: Tally
+) -> Iterator[list[tuple[DeadLetter, str]]]:
+    """The letters that are to go, each with the topic that it goes to; all that are read are counted in `tally`."""
+    wanted = (letter for letter in topic.read(surveyed.extent) if order.wanted.takes(letter))
+    for block in blocks(wanted):
+        marks = ledger.marks(surveyed.box, block[0].at.partition, [letter.offset for letter in block])
+        chunk = []
+        for letter in block:
+            if tally.total == order.limit:
+                break
+            destination = _destination(order, letter, marks.get(letter.offset), tally)
+            if destination is not None:
+                tally.to[destination] += 1
+                chunk.append((letter, destination))
+        if chunk:
+            yield chunk
+        if tally.total == order.limit:
+            return
+
+
+def _destination(order: Order, letter: DeadLetter, mark: Mark | None, tally: Tally) -> str | None:
+    """The topic that a letter is to go to; None, and counted, for one that isn't to."""
+    state = mark.state if mark else None
+    if state == "redriven" and not order.again:
+        tally.redriven_before += 1
+        return None
+    if state == "unknown" and not order.again:
+        tally.perhaps_redriven += 1
+        return None
+    origin = letter.origin
+    if order.to is None and origin is None:
+        tally.without_origin += 1
+        return None
+    tally.begun += state == "begun"
+    return order.to or (origin.topic if origin else None)
+
+
+def _token() -> str:
+    return uuid.uuid4().hex

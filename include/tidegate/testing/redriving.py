@@ -1,0 +1,164 @@
+"""Dead-letter topics, turns and redrives in memory."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from tidegate.errors import StaleError
+from tidegate.letters import Box, DeadLetter, Intent, Mark, MarkState, Settled
+from tidegate.positions import Range, TopicPartition
+from tidegate.records import Headers, Outgoing
+
+_WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
+
+
+@dataclass
+class MemoryDeadLetters:
+    """The port `redrive_ports.DeadLetterTopic`, and a test's hands on it; `others` are the other topics that exist."""
+
+    name: str
+    letters: list[DeadLetter] = field(default_factory=list)
+    others: dict[str, int] = field(default_factory=dict)
+    topic_id: str = "id-1"
+
+    def put(
+        self,
+        value: bytes | None,
+        *headers: tuple[str, bytes | None],
+        key: bytes | None = None,
+        partition: int = 0,
+        timestamp: int | None = 0,
+    ) -> DeadLetter:
+        """A letter at the end of its partition; offsets have gaps, as after transactions."""
+        at = TopicPartition(self.name, partition)
+        offset = 2 * sum(letter.at == at for letter in self.letters)
+        given: Headers = headers
+        letter = DeadLetter(at, offset, timestamp, None if timestamp is None else "create", key, value, given)
+        self.letters.append(letter)
+        return letter
+
+    def id(self) -> str:
+        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        return self.topic_id
+
+    def extent(self) -> tuple[Range, ...]:
+        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        ends: dict[int, int] = defaultdict(int)
+        for letter in self.letters:
+            ends[letter.at.partition] = max(ends[letter.at.partition], letter.offset + 1)
+        return tuple(Range(self.name, partition, 0, end) for partition, end in sorted(ends.items()))
+
+    def read(self, extent: Sequence[Range]) -> Iterator[DeadLetter]:
+        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        for held in extent:
+            for letter in list(self.letters):
+                if letter.at == held.at and held.start <= letter.offset < held.end:
+                    yield letter
+
+    def partitions_of(self, topic: str) -> int:
+        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        return self.others.get(topic, 0)
+
+
+class MemoryTurns:
+    """The port `redrive_ports.Turns`; what was produced, and the standing token."""
+
+    def __init__(self) -> None:
+        self.produced: list[Outgoing] = []
+        self.token: str | None = None
+        self.newest = 0
+
+    @contextmanager
+    def take(self) -> Iterator["MemoryTurn"]:
+        """See `tidegate.redrive_ports.Turns`."""
+        self.newest += 1
+        yield MemoryTurn(self, self.newest)
+
+
+class MemoryTurn:
+    """The port `redrive_ports.Turn`."""
+
+    def __init__(self, turns: MemoryTurns, number: int) -> None:
+        self._turns = turns
+        self._number = number
+
+    def standing(self) -> str | None:
+        """See `tidegate.redrive_ports.Turn`."""
+        return self._turns.token
+
+    def produce(self, records: Sequence[Outgoing], token: str) -> None:
+        """See `tidegate.redrive_ports.Turn`."""
+        if self._number != self._turns.newest:
+            raise StaleError("a newer redrive has taken over in Kafka")
+        self._turns.produced.extend(records)
+        self._turns.token = token
+
+
+@dataclass(slots=True)
+class _Chunk:
+    box: Box
+    intent: Intent
+    state: MarkState = "begun"
+    closed_at: datetime | None = None
+
+
+class MemoryRedrives:
+    """The port `redrive_ports.RedriveLedger`."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._turns: dict[str, int] = {}
+        self._chunks: dict[str, _Chunk] = {}
+
+    def take_turn(self, topic: str) -> int:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        self._turns[topic] = self._turns.get(topic, 0) + 1
+        return self._turns[topic]
+
+    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        self._check(box, turn)
+        settled = Settled()
+        for token, chunk in list(self._chunks.items()):
+            if chunk.box.topic != box.topic or chunk.state != "begun":
+                continue
+            count = len(chunk.intent.to)
+            if token == standing:
+                self._close(chunk, "redriven")
+                settled = replace(settled, redriven=settled.redriven + count)
+            elif chunk.intent.after == standing:
+                del self._chunks[token]
+                settled = replace(settled, dropped=settled.dropped + count)
+            else:
+                self._close(chunk, "unknown")
+                settled = replace(settled, unknown=settled.unknown + count)
+        return settled
+
+    def note(self, box: Box, turn: int, intent: Intent) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        self._check(box, turn)
+        self._chunks[intent.token] = _Chunk(box, intent)
+
+    def mark(self, token: str) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        if token in self._chunks and self._chunks[token].state != "redriven":
+            self._close(self._chunks[token], "redriven")
+
+    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        found: dict[int, Mark] = {}
+        for chunk in sorted(self._chunks.values(), key=lambda each: (_WEIGHT[each.state], each.intent.at)):
+            for (number, offset), to in chunk.intent.to.items():
+                if chunk.box == box and number == partition and offset in offsets:
+                    found[offset] = Mark(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
+        return found
+
+    def _check(self, box: Box, turn: int) -> None:
+        if self._turns.get(box.topic) != turn:
+            raise StaleError(f"topic {box.topic}: a newer redrive has taken over")
+
+    def _close(self, chunk: _Chunk, state: MarkState) -> None:
+        chunk.state = state
+        chunk.closed_at = self._now()

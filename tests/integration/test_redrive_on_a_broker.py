@@ -1,0 +1,452 @@
+"""`tidegate dead-letters` on a real broker: listed, shown and redriven each once, whatever is killed."""
+
+import json
+import multiprocessing
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from definitions import subscription
+from typer.testing import CliRunner, Result
+
+from tidegate.cli import app
+from tidegate.definition import properties
+from tidegate.errors import CommitFailedError, StaleError
+from tidegate.letters import Settled
+from tidegate.ports import Connection
+from tidegate.records import Outgoing
+from tidegate.redrive.opening import OpenDeadLetters, open_dead_letters
+from tidegate.redrive.redriver import Order
+from tidegate.settings import Settings
+from tidegate.testing.connections import MemoryConnections
+from tidegate_local.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+_SECONDS = 120
+_SHUT_OUT = 3
+_PAUSE = Event()
+DEFINITION = """\
+topics: [{topic}]
+consumer: {{group.id: "{topic}-lake"}}
+processing: {{output: out}}
+"""
+
+
+@contextmanager
+def opened(name: str, home: Path, servers: str) -> Iterator[OpenDeadLetters]:
+    """The dead letters of a subscription of this name."""
+    kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": servers})
+    definition = subscription(
+        name=name,
+        poll_timeout_ms=30_000,
+        consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
+    )
+    settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})
+    with open_dead_letters(definition, settings, MemoryConnections(kafka)) as letters:
+        yield letters
+
+
+@dataclass
+class Yard:
+    """A subscription's topic and its dead-letter topic on the real broker."""
+
+    name: str
+    broker: Broker
+    home: Path
+    admin: AdminClient
+    put_already: int = field(default=0)
+
+    @property
+    def topic(self) -> str:
+        return f"dead-letter-topic-{self.name}"
+
+    @property
+    def producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self.broker.bootstrap_servers, "linger.ms": 1})
+
+    def put(self, count: int, *, partitions: int = 1, reason: str = "no number", to: str | None = None) -> None:
+        """Dead letters with their number as value, spread over the partitions of the dead-letter topic."""
+        producer = self.producer
+        for number in range(self.put_already, self.put_already + count):
+            headers = [
+                ("trace", b"\x00\xff"),
+                ("nothing", None),
+                ("dead-letter-reason", reason.encode()),
+                ("dead-letter-topic", (to or self.name).encode()),
+                ("dead-letter-partition", b"1"),
+                ("dead-letter-offset", str(number).encode()),
+            ]
+            key, value = f"k{number}".encode(), str(number).encode()
+            producer.produce(self.topic, value, key, number % partitions, timestamp=1000 + number, headers=headers)
+        assert producer.flush(30) == 0
+        self.put_already += count
+
+    def arrived(self, topic: str | None = None) -> list[Any]:
+        """What a reader of committed records finds in the topic, now."""
+        topic = topic or self.name
+        found: list[Any] = []
+        client = {"group.id": "look", "isolation.level": "read_committed", "enable.partition.eof": True}
+        consumer = Consumer(
+            {"bootstrap.servers": self.broker.bootstrap_servers, "auto.offset.reset": "earliest", **client}
+        )
+        try:
+            numbers = consumer.list_topics(topic, 20).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
+            open_ones, deadline = len(numbers), time.monotonic() + 60
+            while open_ones:
+                assert time.monotonic() < deadline, f"{topic} isn't read to its end"
+                message = consumer.poll(1.0)
+                if message is None:
+                    continue
+                if message.error():
+                    open_ones -= 1
+                else:
+                    found.append(message)
+        finally:
+            consumer.close()
+        return found
+
+    def values(self) -> list[int]:
+        return sorted(int(message.value()) for message in self.arrived())
+
+    def letters(self) -> Any:
+        return opened(self.name, self.home, self.broker.bootstrap_servers)
+
+    def redrive(self, **values: Any) -> Any:
+        """A plain redrive, and how it came out."""
+        with self.letters() as letters:
+            order = Order(self.name, **values)
+            redriver = letters.redriver(order)
+            redriver.run(letters.survey(order), lambda _: None)
+            return redriver
+
+
+@pytest.fixture
+def yard(broker: Broker, admin: AdminClient, topic: Callable[..., str], tmp_path: Path) -> Yard:
+    name = topic(partitions=2)
+    topic(partitions=2, name=f"dead-letter-topic-{name}")
+    return Yard(name, broker, tmp_path, admin)
+
+
+@pytest.fixture
+def command(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`command("list", "--json")`, with the subscription's name put behind the first word."""
+    folder = yard.home / "subscriptions"
+    folder.mkdir()
+    (folder / f"{yard.name}.yaml").write_text(DEFINITION.format(topic=yard.name))
+    extra = {"conn_type": "kafka", "extra": {"bootstrap.servers": yard.broker.bootstrap_servers}}
+    monkeypatch.setenv("TIDEGATE_HOME", str(yard.home))
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(folder))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(extra))
+
+    def run(word: str, *arguments: str) -> Result:
+        return CliRunner().invoke(app, ["dead-letters", word, yard.name, *arguments])
+
+    return run
+
+
+def test_records_come_back_as_they_were(yard):
+    yard.put(3, partitions=2)
+    assert yard.redrive().done.to == {yard.name: 3}
+    messages = {int(message.value()): message for message in yard.arrived()}
+    assert sorted(messages) == [0, 1, 2]
+    one = messages[1]
+    assert (one.key(), one.partition(), one.timestamp()[1]) == (b"k1", 1, 1001)
+    headers = one.headers()
+    assert headers[:3] == [("trace", b"\x00\xff"), ("nothing", None), ("dead-letter-reason", b"no number")]
+    assert headers[-1] == ("tidegate-redriven-from", f"{yard.topic}/1/0".encode())
+    assert yard.redrive().done.redriven_before == 3
+
+
+def test_more_than_one_chunk_and_only_what_was_committed_to_the_dead_letter_topic(yard):
+    yard.put(2_500, partitions=2)
+    aborting = Producer({"bootstrap.servers": yard.broker.bootstrap_servers, "transactional.id": uuid.uuid4().hex})
+    aborting.init_transactions(60)
+    aborting.begin_transaction()
+    aborting.produce(yard.topic, b"-1", headers=[("dead-letter-topic", yard.name.encode())])
+    aborting.flush(30)
+    aborting.abort_transaction()
+    said: list[int] = []
+    with yard.letters() as letters:
+        order = Order(yard.name)
+        letters.redriver(order).run(letters.survey(order), said.append)
+    assert said == [1000, 250, 1000, 250]
+    assert yard.values() == list(range(2_500))
+
+
+def test_a_record_that_the_broker_does_not_take_costs_its_chunk_and_is_named(yard, topic):
+    small = topic(config={"max.message.bytes": "1000"})
+    yard.put(1, to=small)
+    headers = [("dead-letter-topic", small.encode())]
+    producer = yard.producer
+    producer.produce(yard.topic, os.urandom(5000), b"large", 0, headers=headers)
+    assert producer.flush(30) == 0
+    with pytest.raises(
+        CommitFailedError,
+        match=rf"topic {small} doesn't take the record from dead letter {yard.topic}/0/1 .*max\.message\.bytes",
+    ):
+        yard.redrive()
+    assert yard.arrived(small) == []
+    second = yard.redrive(limit=1)
+    assert (second.settled, len(yard.arrived(small))) == (Settled(dropped=2), 1)
+
+
+# The turn
+
+
+def test_a_newer_redriver_shuts_out_an_older_one(yard):
+    yard.put(2)
+    with yard.letters() as first:
+        order = Order(yard.name)
+        redriver = first.redriver(order)
+        surveyed = first.survey(order)
+        take = first.turns.take
+
+        @contextmanager
+        def overtaken() -> Iterator[Any]:
+            with take() as turn:
+                yard.redrive()
+                yield turn
+
+        redriver._turns = type("", (), {"take": staticmethod(overtaken)})()
+        redriver.run(surveyed, lambda _: None)  # it has the newest turn in the ledger, and finds nothing to do
+        assert redriver.done.redriven_before == 2
+        turns = first.turns
+        with turns.take() as old, turns.take() as new:
+            with pytest.raises(StaleError, match="newer committer"):
+                old.produce([Outgoing(yard.name, None, None, None, b"9", ())], "a" * 32)
+            new.produce([], "b" * 32)
+            assert (old.standing(), new.standing()) == ("b" * 32, "b" * 32)
+    assert yard.values() == [0, 1]
+
+
+# Crashes
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A port that strikes the process before or after a call."""
+
+    port: Any
+    point: str
+    strike: signal.Signals
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self._strike(f"before {name}")
+            answer = getattr(self.port, name)(*args)
+            self._strike(f"after {name}")
+            return answer
+
+        return call
+
+    @contextmanager
+    def take(self) -> Iterator["Struck"]:
+        with self.port.take() as turn:
+            self._strike("after take")
+            yield Struck(turn, self.point, self.strike)
+
+    def _strike(self, at: str) -> None:
+        if at == self.point:
+            os.kill(os.getpid(), self.strike)
+
+
+def struck_redrive(name: str, home: Path, servers: str, point: str, strike: signal.Signals) -> None:
+    """The child: a redrive that is struck; it ends with 3 if it is shut out."""
+    from confluent_kafka import Producer as Real  # noqa: PLC0415
+
+    from tidegate.kafka import group  # noqa: PLC0415
+
+    with opened(name, home, servers) as letters:
+        order = Order(name)
+        surveyed = letters.survey(order)
+        redriver = letters.redriver(order)
+        if point == "before commit_transaction":
+
+            class Dying(Real):  # type: ignore[misc]
+                def commit_transaction(self, seconds: float) -> None:
+                    if letters.ledger.marks(surveyed.box, 0, [0]):  # its records were noted, so these were sent
+                        os.kill(os.getpid(), strike)
+                    super().commit_transaction(seconds)
+
+            group.Producer = Dying
+        else:
+            redriver._ledger = Struck(letters.ledger, point, strike)
+            redriver._turns = Struck(letters.turns, point, strike)
+        try:
+            redriver.run(surveyed, lambda _: None)
+        except StaleError:
+            os._exit(_SHUT_OUT)
+
+
+def started(yard: Yard, point: str, strike: signal.Signals) -> Any:
+    arguments = (yard.name, yard.home, yard.broker.bootstrap_servers, point, strike)
+    child = multiprocessing.get_context("forkserver").Process(target=struck_redrive, args=arguments, daemon=True)
+    child.start()
+    return child
+
+
+POINTS = {
+    "after take": Settled(),
+    "after take_turn": Settled(),
+    "after settle": Settled(),
+    "after produce": Settled(),  # of the group's first token
+    "before note": Settled(),
+    "after note": Settled(dropped=3),
+    "before commit_transaction": Settled(dropped=3),
+    "before mark": Settled(redriven=3),
+    "after mark": Settled(),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_after_a_kill_the_next_redrive_brings_each_record_once(yard, point):
+    yard.put(3)
+    child = started(yard, point, signal.SIGKILL)
+    child.join(_SECONDS)
+    assert child.exitcode == -signal.SIGKILL, f"not killed {point}"
+    second = yard.redrive()
+    assert second.settled == POINTS[point]
+    assert yard.values() == [0, 1, 2]
+    third = yard.redrive()
+    assert (third.settled, third.done.redriven_before) == (Settled(), 3)
+    assert yard.values() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("point", "ends"),
+    [
+        ("after take_turn", _SHUT_OUT),
+        ("after note", _SHUT_OUT),
+        ("before commit_transaction", _SHUT_OUT),
+        ("before mark", 0),  # its records were committed, and all there were
+    ],
+)
+def test_whoever_slept_through_a_whole_redrive_is_shut_out(yard, point, ends):
+    yard.put(3)
+    child = started(yard, point, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + _SECONDS
+        while psutil.Process(child.pid).status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < deadline, f"never came to {point}"
+            _PAUSE.wait(0.02)
+        assert yard.redrive().settled.unknown == 0
+        assert yard.values() == [0, 1, 2]
+        os.kill(child.pid, signal.SIGCONT)
+        child.join(_SECONDS)
+        assert child.exitcode == ends
+    finally:
+        child.kill()
+        child.join(_SECONDS)
+    assert yard.values() == [0, 1, 2]
+    last = yard.redrive()
+    assert (last.settled, last.done.redriven_before) == (Settled(), 3)
+
+
+# The command line
+
+
+def on_a_terminal(yard: Yard, answer: bytes) -> tuple[int, str]:
+    """`tidegate dead-letters redrive` as a person runs it: the exit status, and all that was said."""
+    ours, theirs = pty.openpty()
+    program = [Path(sys.executable).with_name("tidegate"), "dead-letters", "redrive", yard.name]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(program, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as child:
+        os.close(theirs)
+        said, answered = b"", False
+        while arrived := _read(ours):
+            said += arrived
+            if b"[y/N]" in said and not answered:
+                answered = True
+                os.write(ours, answer)
+    os.close(ours)
+    return child.returncode, said.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+@pytest.mark.usefixtures("command")
+def test_a_person_is_asked_first(yard):
+    yard.put(3)
+    status, said = on_a_terminal(yard, b"n\n")
+    assert (status, yard.values()) == (1, [])
+    assert f"Redrive 3 dead letters (3 to {yard.name}) from {yard.topic}?" in said
+    status, said = on_a_terminal(yard, b"y\n")
+    assert (status, yard.values()) == (0, [0, 1, 2])
+    assert "3/3" in said
+
+
+def test_the_command_line_lists_shows_and_redrives(yard, command):
+    yard.put(3, partitions=2, reason="no number")
+    yard.put(1, reason="bad\x1b[2J\tdate")
+    listed = command("list")
+    assert listed.exit_code == 0
+    lines = listed.stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[0] == f"0:0\t{yard.name} 1:0\t1970-01-01T00:00:01.000Z\t\tno number"
+    assert lines[2].endswith("\tbad\\x1b[2J\\tdate")
+    assert "4 dead letters" in listed.stderr
+    assert "3  no number" in listed.stderr
+
+    refused = command("redrive")
+    assert (refused.exit_code, "--yes" in refused.output) == (2, True)
+    tried = json.loads(command("redrive", "--dry-run", "--json", "--reason", "num").stdout)
+    assert (tried["dry_run"], tried["count"], tried["to"]) == (True, 3, {yard.name: 3})
+    assert yard.values() == []
+
+    done = command("redrive", "--yes", "--reason", "num")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"{yard.name}: 3 dead letters (3 to {yard.name}) of {yard.topic} redriven\n",
+    )
+    assert yard.values() == [0, 1, 2]
+    again = command("redrive", "--yes", "--json")
+    assert json.loads(again.stdout)["skipped"]["redriven_before"] == 3
+
+    listed = json.loads(command("list", "--json").stdout)
+    assert [letter["redrive"]["state"] for letter in listed["letters"]] == ["redriven"] * 4
+    assert (listed["count"], listed["redriven"]) == (4, 4)
+    assert listed["reasons"][0] == {"reason": "no number", "count": 3}
+
+    shown = json.loads(command("show", "1:0", "--json").stdout)
+    assert (shown["key"], shown["value"], shown["timestamp"]) == ({"text": "k1"}, {"text": "1"}, 1001)
+    assert shown["headers"][0] == {"name": "trace", "value": {"hex": "00ff", "base64": "AP8="}}
+    assert shown["headers"][1] == {"name": "nothing", "value": None}
+    assert "trace: 0x00ff" in command("show", "1:0").stdout
+    for wrong in ("1:9", "0", "x:y"):
+        assert command("show", wrong).exit_code == 2
+
+
+def test_without_a_dead_letter_topic_there_are_none(yard, command):
+    yard.admin.delete_topics([yard.topic])[yard.topic].result(30)
+    deadline = time.monotonic() + 30
+    while yard.topic in yard.admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+    listed = command("list")
+    assert (listed.exit_code, listed.stdout) == (
+        0,
+        f"topic {yard.topic} isn't there: no record became a dead letter\n",
+    )
+    assert json.loads(command("list", "--json").stdout)["exists"] is False
+    assert command("redrive", "--yes").stdout == f"{yard.name}: no dead letter of {yard.topic} redriven\n"
+    assert yard.topic not in yard.admin.list_topics(timeout=10).topics

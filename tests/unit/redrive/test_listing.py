@@ -1,0 +1,130 @@
+"""What is said of dead letters: counts, fields, and nothing that steers a terminal."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from test_redriver import TOPIC, told
+
+from tidegate.letters import REDRIVEN_FROM, Settled, Wanted
+from tidegate.redrive import listing, showing
+from tidegate.redrive.listing import bytes_to_json, find, letter_to_json, list_letters
+from tidegate.redrive.redriver import Order, Redriver, Tally, survey
+from tidegate.testing.clock import MemoryClock
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
+
+
+@pytest.fixture
+def topic() -> MemoryDeadLetters:
+    found = MemoryDeadLetters(TOPIC, others={"orders": 1})
+    for number in range(5):
+        found.put(
+            str(number).encode(), *told(offset=number, reason="odd" if number % 2 else "even"), partition=number % 2
+        )
+    return found
+
+
+@pytest.fixture
+def ledger() -> MemoryRedrives:
+    return MemoryRedrives()
+
+
+def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: Wanted) -> None:
+    order = Order("orders", wanted, by="me")
+    Redriver(order, topic, ledger, MemoryTurns(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
+
+
+def shown(found: listing.Listing, *, terminal: bool) -> tuple[str, str]:
+    out, err = (Console(file=io.StringIO(), force_terminal=terminal, width=120, soft_wrap=True) for _ in range(2))
+    showing.show_listing(found, out, err)
+    return tuple(re.sub(r"\x1b\[[0-9;]*m", "", each.file.getvalue()) for each in (out, err))
+
+
+def test_all_are_counted_and_the_first_ones_listed(topic, ledger):
+    redriven(topic, ledger, Wanted(reason=re.compile("odd")))
+    found = list_letters(Wanted(), 3, topic, ledger)
+    assert [line.place for line in found.lines] == ["0:0", "0:2", "0:4"]
+    assert (found.count, found.redriven, found.reasons) == (5, 2, {"even": 3, "odd": 2})
+    only = list_letters(Wanted(reason=re.compile("odd")), 9, topic, ledger)
+    assert [line.mark.state for line in only.lines] == ["redriven", "redriven"]
+    assert only.to_json()["letters"][0]["redrive"] | {"at": ""} == {
+        "state": "redriven",
+        "to": "orders",
+        "by": "me",
+        "at": "",
+    }
+
+
+def test_reasons_that_are_all_different_take_bounded_memory(topic, ledger, monkeypatch):
+    monkeypatch.setattr(listing, "_MOST_REASONS", 3)
+    for number in range(9):
+        topic.put(b"x", *told(reason=f"number {number}"))
+    found = list_letters(Wanted(), 0, topic, ledger)
+    assert (found.lines, len(found.reasons), found.reasons[listing.OTHERS]) == ((), 4, 7 + 2)
+
+
+def test_elsewhere_than_on_a_terminal_a_letter_is_a_line_of_five_fields(topic, ledger):
+    topic.put(b"x", *told(reason="a\tb\nc\x1b[2J"))
+    topic.put(b"x", timestamp=None)
+    out, err = shown(list_letters(Wanted(), 100, topic, ledger), terminal=False)
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert {len(line) for line in lines} == {5}
+    assert lines[0] == ["0:0", "orders 0:0", "1970-01-01T00:00:00.000Z", "", "even"]
+    assert lines[3][4] == r"a\tb\nc\x1b[2J"
+    assert lines[4] == ["0:8", "unknown", "", "", ""]
+    assert "7 dead letters" in err
+    assert "3  even" in err
+
+
+def test_on_a_terminal_reasons_are_short_and_steer_nothing(topic, ledger):
+    topic.put(b"x", *told(topic="o[red]", reason="\x1b[2J[bold]" + "long " * 40))
+    out, err = shown(list_letters(Wanted(), 100, topic, ledger), terminal=True)
+    assert "\x1b" not in out
+    assert "o[red] 0:7" in out
+    assert r"\x1b[2J[bold]long long" in out
+    assert "…" in out
+    assert "6 dead letters" in out
+    assert err == ""
+
+
+def test_one_letter_is_found_by_its_place(topic, ledger):
+    letter, mark = find(topic, ledger, 1, 2)
+    assert (letter.value, mark) == (b"3", None)
+    for place in [(0, 1), (0, 99), (7, 0)]:
+        with pytest.raises(LookupError, match=r"holds dead-letter-topic-orders-0 \[0, 5\)"):
+            find(topic, ledger, *place)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (b"", {"text": ""}),
+        ("é\n".encode(), {"text": "é\n"}),
+        (b"\xff\x00", {"hex": "ff00", "base64": "/wA="}),
+    ],
+)
+def test_bytes_are_text_where_they_are(value, expected):
+    assert bytes_to_json(value) == expected
+
+
+def test_a_whole_letter_keeps_its_headers_in_order(topic):
+    letter = topic.put(None, ("b", b"1"), ("a", None), ("b", b"\xff"), *told(), key=b"k")
+    document = letter_to_json(letter, None)
+    assert [header["name"] for header in document["headers"]][:3] == ["b", "a", "b"]
+    assert (document["key"], document["value"], document["redrive"]) == ({"text": "k"}, None, None)
+    out = Console(file=io.StringIO(), width=120)
+    showing.show_letter(letter, None, out)
+    text = out.file.getvalue()
+    assert "b: 0xff" in text
+    assert "a: null" in text
+    assert "value:     null" in text
+
+
+def test_what_is_left_out_is_said():
+    tally = Tally(redriven_before=1, perhaps_redriven=2, without_origin=3)
+    assert [line.split()[0] for line in showing.left_out(tally)] == ["1", "2", "3"]
+    assert list(showing.left_out(Tally())) == list(showing.settled(Settled())) == list(showing.settled(None)) == []
+    assert len(list(showing.settled(Settled(dropped=1)))) == 1
+    assert REDRIVEN_FROM in " ".join(showing.left_out(tally))

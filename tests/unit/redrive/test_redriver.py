@@ -1,0 +1,334 @@
+"""Dead letters are redriven each once, as they were, wherever a redrive is cut off."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.letters import DeadLetter, Settled, Wanted
+from tidegate.redrive import redriver
+from tidegate.redrive.redriver import Order, Redriver, survey
+from tidegate.testing.clock import MemoryClock
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
+
+TOPIC = "dead-letter-topic-orders"
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def told(topic: str = "orders", partition: int = 0, offset: int = 7, reason: str = "no") -> list[tuple[str, bytes]]:
+    """The headers of a dead letter."""
+    return [
+        ("dead-letter-reason", reason.encode()),
+        ("dead-letter-topic", topic.encode()),
+        ("dead-letter-partition", str(partition).encode()),
+        ("dead-letter-offset", str(offset).encode()),
+    ]
+
+
+class World:
+    """A dead-letter topic with its ledger and turns, each of whose calls may be told to somebody."""
+
+    def __init__(self) -> None:
+        self.topic = MemoryDeadLetters(TOPIC, others={"orders": 2, "elsewhere": 1})
+        self.ledger = MemoryRedrives()
+        self.turns = MemoryTurns()
+
+    def put(self, count: int, **values: Any) -> list[DeadLetter]:
+        return [self.topic.put(str(n).encode(), *told(offset=n), **values) for n in range(count)]
+
+    def redriver(self, order: Order, effect: Callable[[str], None] | None = None) -> Redriver:
+        told_of = partial(Told, effect=effect) if effect else (lambda port: port)
+        return Redriver(order, self.topic, told_of(self.ledger), told_of(self.turns), MemoryClock())
+
+    def run(self, **values: Any) -> Redriver:
+        order = Order("orders", **values)
+        redriver = self.redriver(order)
+        redriver.run(survey(order, self.topic, self.ledger), lambda _: None)
+        return redriver
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.turns.produced]
+
+
+class Told:
+    """A port that tells of each call, before and after it."""
+
+    def __init__(self, port: Any, effect: Callable[[str], None]) -> None:
+        self._port = port
+        self._effect = effect
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self._effect(f"before {name}")
+            answer = getattr(self._port, name)(*args)
+            self._effect(f"after {name}")
+            return answer
+
+        return call
+
+    @contextmanager
+    def take(self) -> Iterator["Told"]:
+        with self._port.take() as turn:
+            self._effect("after take")
+            yield Told(turn, self._effect)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redriver, "_MOST_LETTERS", 2)
+
+
+def test_a_record_comes_back_as_it_was_with_its_history_and_where_it_lay(world):
+    headers = [("trace", b"t"), ("empty", None), ("trace", b"u"), *told(partition=1)]
+    world.topic.put(b"value", *headers, key=b"key", timestamp=1234, partition=3)
+    world.run()
+    [record] = world.turns.produced
+    assert (record.topic, record.partition, record.timestamp) == ("orders", 1, 1234)
+    assert (record.key, record.value) == (b"key", b"value")
+    assert record.headers == (*headers, ("tidegate-redriven-from", f"{TOPIC}/3/0".encode()))
+
+
+def test_a_tombstone_without_key_and_timestamp_comes_back_so(world):
+    world.topic.put(None, *told(), timestamp=None)
+    world.run()
+    [record] = world.turns.produced
+    assert (record.key, record.value, record.timestamp) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("origin", "to", "expected"),
+    [
+        (told(partition=1), None, ("orders", 1)),
+        (told(partition=2), None, ("orders", None)),  # the topic has two
+        (told(partition=0), "orders", ("orders", 0)),
+        (told(partition=0), "elsewhere", ("elsewhere", None)),
+        ([*told("elsewhere"), *told(partition=1)], None, ("orders", 1)),  # the last failure counts
+        ([("dead-letter-topic", b"orders"), ("dead-letter-partition", b"-1")], None, ("orders", None)),
+        ([("dead-letter-topic", b"orders")], None, ("orders", None)),
+        ([], "orders", ("orders", None)),
+    ],
+)
+def test_it_goes_to_its_first_partition_or_by_its_key(world, origin, to, expected):
+    world.topic.put(b"x", *origin)
+    world.run(to=to)
+    [record] = world.turns.produced
+    assert (record.topic, record.partition) == expected
+
+
+def at(hours: int) -> int:
+    return int((T0 + timedelta(hours=hours)).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(), b"abcd"),
+        (Wanted(reason=re.compile("^bad")), b"ac"),
+        (Wanted(reason=re.compile("date$")), b"c"),
+        (Wanted(since=T0 + timedelta(hours=1)), b"bc"),
+        (Wanted(until=T0 + timedelta(hours=1)), b"a"),
+        (Wanted(since=T0 + timedelta(hours=1), until=T0 + timedelta(hours=2)), b"b"),
+        (Wanted(topic="elsewhere"), b"b"),
+        (Wanted(partition=1), b"c"),
+        (Wanted(topic="elsewhere", partition=1), b""),
+    ],
+)
+def test_filters_select(world, wanted, expected):
+    world.topic.put(b"a", *told(reason="bad number"), timestamp=at(0))
+    world.topic.put(b"b", *told("elsewhere", reason="not bad"), timestamp=at(1))
+    world.topic.put(b"c", *told(partition=1, reason="bad date"), timestamp=at(2))
+    world.topic.put(b"d", *told(reason="?"), timestamp=None)
+    world.run(wanted=wanted)
+    assert b"".join(world.values) == expected
+
+
+def test_the_second_time_nothing_is_left_unless_it_is_asked_for_again(world):
+    world.put(3)
+    assert world.run().done.total == 3
+    second = world.run()
+    assert (second.done.total, second.done.redriven_before) == (0, 3)
+    world.put(4)
+    assert world.run().done.to_json()["skipped"]["redriven_before"] == 3
+    assert world.run(again=True, limit=2).done.total == 2
+    assert world.values == [b"0", b"1", b"2", b"0", b"1", b"2", b"3", b"0", b"1"]
+
+
+def test_a_limit_counts_what_is_redriven(world):
+    world.put(5)
+    world.run(limit=3)
+    assert world.values == [b"0", b"1", b"2"]
+    world.run(limit=1)
+    assert world.values == [b"0", b"1", b"2", b"3"]
+
+
+def test_what_does_not_say_where_it_came_from_is_left_out_and_counted(world):
+    world.topic.put(b"stray")
+    world.put(1)
+    assert world.run().done.without_origin == 1
+    assert world.values == [b"0"]
+    world.run(to="elsewhere")
+    assert world.values == [b"0", b"stray"]
+
+
+@pytest.mark.parametrize(("to", "said"), [("gone", "isn't there"), (TOPIC, "is the one that the dead letters lie in")])
+def test_a_topic_that_cannot_take_them_is_refused_before_anything_is_done(world, to, said):
+    world.put(1)
+    world.topic.put(b"x", *told(topic=to), partition=5)
+    with pytest.raises(WrongDefinitionError, match=said):
+        survey(Order("orders"), world.topic, world.ledger)
+    assert world.values == []
+
+
+def test_what_arrives_after_the_survey_waits_for_the_next(world):
+    world.put(1)
+    order = Order("orders")
+    surveyed = survey(order, world.topic, world.ledger)
+    world.put(2)
+    world.redriver(order).run(surveyed, lambda _: None)
+    assert world.values == [b"0"]
+
+
+def test_letters_of_a_topic_that_was_created_anew_are_others(world):
+    world.put(2)
+    order = Order("orders")
+    surveyed = survey(order, world.topic, world.ledger)
+    world.run()
+    world.topic.topic_id = "id-2"
+    with pytest.raises(StaleError, match="created anew"):
+        world.redriver(order).run(surveyed, lambda _: None)
+    assert world.run().done.total == 2
+
+
+def test_chunks_are_bounded_in_bytes_and_span_no_two_partitions(monkeypatch):
+    monkeypatch.setattr(redriver, "_MOST_LETTERS", 9)
+    monkeypatch.setattr(redriver, "_MOST_BYTES", 10)
+    topic = MemoryDeadLetters(TOPIC)
+    letters = [topic.put(b"." * size) for size in (4, 4, 4, 30, 1)] + [topic.put(b".", partition=1)]
+    sizes = [[letter.size for letter in block] for block in redriver.blocks(letters)]
+    assert sizes == [[4, 4], [4], [30], [1], [1]]
+
+
+# Crashes
+
+
+class Crash(Exception):  # noqa: N818 - not an error of anything
+    """The process ends here."""
+
+
+def effects() -> list[str]:
+    """Every instant before and after a call of a redrive of two chunks, in order."""
+    seen: list[str] = []
+    world = World()
+    world.put(4)
+    order = Order("orders")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redriver, "_MOST_LETTERS", 2)
+        world.redriver(order, seen.append).run(survey(order, world.topic, world.ledger), lambda _: None)
+    return seen
+
+
+POINTS = effects()
+
+
+def test_the_effects_are_those_of_the_protocol():
+    begin = ["take", "take_turn", "standing", "settle", "produce"]
+    chunk = ["marks", "note", "produce", "mark"]
+    calls = [point.removeprefix("after ") for point in POINTS if point.startswith("after")]
+    assert calls == [*begin, *chunk, *chunk]
+
+
+@pytest.mark.parametrize("number", range(len(POINTS)), ids=[f"{n} {point}" for n, point in enumerate(POINTS)])
+def test_after_a_crash_the_next_redrive_brings_each_record_once(world, number):
+    world.put(4)
+    order = Order("orders", by="me")
+    crash_at(world, order, number)
+    before = len(world.values)
+    second = world.run()
+    assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
+    settled = second.settled
+    assert settled.unknown == 0
+    assert second.done.total == 4 - before
+    assert world.run().done.redriven_before == 4
+
+
+def crash_at(world: World, order: Order, number: int) -> None:
+    left = iter(range(number))
+
+    def crash(_: str) -> None:
+        if next(left, None) is None:
+            raise Crash
+
+    with pytest.raises(Crash):
+        world.redriver(order, crash).run(survey(order, world.topic, world.ledger), lambda _: None)
+
+
+@pytest.mark.parametrize("number", range(len(POINTS)), ids=[f"{n} {point}" for n, point in enumerate(POINTS)])
+def test_whoever_is_overtaken_at_any_point_is_shut_out_and_doubles_nothing(world, number):
+    """A whole second redrive runs at one instant of the first."""
+    world.put(4)
+    order = Order("orders")
+    left = iter(range(number))
+    overtaken = False
+
+    def overtake(_: str) -> None:
+        nonlocal overtaken
+        if next(left, None) is None and not overtaken:
+            overtaken = True
+            world.run()
+
+    first = world.redriver(order, overtake)
+    with suppress(StaleError):
+        first.run(survey(order, world.topic, world.ledger), lambda _: None)
+    assert overtaken
+    assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
+    assert world.run().done.redriven_before == 4
+    assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("first", range(len(POINTS)))
+@pytest.mark.parametrize("second", range(4, len(POINTS)))
+def test_nor_where_the_second_one_dies_while_the_first_sleeps_and_a_third_finds_out(first, second):
+    world = World()
+    world.put(4)
+    order = Order("orders")
+    left = iter(range(first))
+    overtaken = False
+
+    def overtake(_: str) -> None:
+        nonlocal overtaken
+        if next(left, None) is None and not overtaken:
+            overtaken = True
+            with suppress(pytest.fail.Exception):  # it had less to do and came to its end
+                crash_at(world, order, second)
+
+    with suppress(StaleError):
+        world.redriver(order, overtake).run(survey(order, world.topic, world.ledger), lambda _: None)
+    world.run()
+    assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
+    assert world.run().done.redriven_before == 4
+
+
+@pytest.mark.parametrize("standing", [None, "0" * 32, "of another tool"])
+def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, standing):
+    world.put(2)
+    crash_at(world, Order("orders"), POINTS.index("before mark"))
+    world.turns.token = standing
+    second = world.run()
+    assert second.settled == Settled(unknown=2)
+    assert (second.done.total, second.done.perhaps_redriven) == (0, 2)
+    world.run()
+    assert world.values == [b"0", b"1"]
+    assert world.run(again=True).done.total == 2
+    third = world.run()
+    assert (third.done.redriven_before, third.done.perhaps_redriven) == (2, 0)
