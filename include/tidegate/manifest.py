@@ -16,7 +16,8 @@ _FORMAT = 1
 class Manifest:
     """What one delivery of a batch is to process, and where it may write; once published, what it made.
 
-    Without `decoding` keys and values are bytes.
+    Without `decoding` keys and values are bytes. `state`, JSON text, is what the last committed batch left for the
+    transform, `new_state` what a published batch made of it; None where there is none, or nothing new.
     """
 
     batch: Batch
@@ -25,6 +26,8 @@ class Manifest:
     row_accounting: str
     staging: str
     decoding: Decoding | None = None
+    state: str | None = None
+    new_state: str | None = None
 
     @property
     def records(self) -> int:
@@ -55,7 +58,16 @@ class Manifest:
         }
         if self.decoding is not None:
             document["deserialization"] = self.decoding.to_json()
+        if self.state is not None:
+            document["state"] = json.loads(self.state)
+        if self.new_state is not None:
+            document["new_state"] = json.loads(self.new_state)
         return json.dumps(document, indent=1)
+
+
+def _text(state: Any) -> str | None:
+    """A state as JSON text; null is no state."""
+    return None if state is None else json.dumps(state)
 
 
 def ranges_to_json(batch: Batch) -> list[dict[str, Any]]:
@@ -74,7 +86,10 @@ def ranges_to_json(batch: Batch) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the lake itself says of a published batch, from the `_manifest.json` inside."""
+    """What the lake itself says of a published batch, from the `_manifest.json` inside.
+
+    `state`, JSON text, is the new one that is to be stored with the batch's positions; None to keep the old.
+    """
 
     batch_id: str
     ranges: tuple[Range, ...]
@@ -82,6 +97,7 @@ class Published:
     files: tuple[LandedFile, ...]
     rows: int | None
     rejected: int | None
+    state: str | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "Published":
@@ -96,6 +112,7 @@ class Published:
                 files=tuple(LandedFile(f["uri"], f["records"], f["bytes"]) for f in document["files"]),
                 rows=document.get("rows"),
                 rejected=document.get("rejected"),
+                state=_text(document.get("new_state")),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no published manifest: {error!r}") from error
@@ -111,7 +128,10 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the Spark job says it did; the numbers of written and rejected rows are not its to say."""
+    """What the Spark job says it did; the numbers of written and rejected rows are not its to say.
+
+    `state`, JSON text, is what the transform would have kept for the next batch; None for what there was.
+    """
 
     batch_id: str
     delivery: str
@@ -120,6 +140,7 @@ class Result:
     filtered: int
     files: tuple[StagedFile, ...]
     rejected_files: tuple[StagedFile, ...]
+    state: str | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
@@ -136,6 +157,7 @@ class Result:
                 filtered=_count(document["filtered"]),
                 files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["files"]),
                 rejected_files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["rejected_files"]),
+                state=_text(document.get("state")),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BatchFailedError(f"the job's result can't be read ({error!r}); use batch_io to write it") from error
@@ -188,6 +210,11 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
         raise BatchFailedError(
             f"{manifest.batch}: the result is of batch {result.batch_id}, delivery {result.delivery}, "
             f"and not of delivery {manifest.delivery.token}; nothing of it is published"
+        )
+    if result.state is not None and manifest.batch.commit_strategy != "checkpoint":
+        raise BatchFailedError(
+            f"{manifest.batch}: the transform gave a state, which only commit-strategy: checkpoint keeps, and the "
+            f"batch's is {manifest.batch.commit_strategy}; nothing is published. Give none, or change the strategy"
         )
     if result.read != manifest.records:
         raise BatchFailedError(

@@ -1,14 +1,18 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
 from tidegate.batch import Batch
 from tidegate.clock import SystemClock
+from tidegate.commits.ignore import Unkept
+from tidegate.commits.stores import Store, store_of
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
+from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
+from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
@@ -34,7 +38,7 @@ from tidegate.steps.decoding import Unregistered
 from tidegate.steps.land import land
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
-from tidegate.subscription import CommitFence, Processing, Subscription
+from tidegate.subscription import CommitFence, Processing, Scalar, Subscription
 
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
 
@@ -86,6 +90,7 @@ class Pipeline:
         return process(
             batch_id,
             subscription=self.subscription,
+            offsets=self.offsets,
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
@@ -144,20 +149,12 @@ def open_pipeline(
             isolation_level=subscription.consumer.isolation_level,
             timeout=subscription.poll_timeout_ms / 1000,
         )
-        offsets = KafkaOffsets(
-            client,
-            group=subscription.consumer.group_id,
-            poll_timeout=subscription.poll_timeout_ms / 1000,
-            commit_timeout=subscription.commit_timeout_ms / 1000,
-            take_fence=_FENCES[subscription.commit_fence],
-        )
         stack.callback(source.close)
-        stack.callback(offsets.close)
         yield Pipeline(
             subscription=subscription,
             output=absolute_uri(settings.home, subscription.processing.output),
             source=source,
-            offsets=offsets,
+            offsets=stack.enter_context(_offsets(subscription, settings, client)),
             landing=ParquetLanding(settings.landing),
             lake=ParquetLake(),
             ledger=SqlLedger(settings.ledger),
@@ -165,6 +162,29 @@ def open_pipeline(
             clock=clock,
             registry=_registry(connections, subscription.deserialization.registry),
         )
+
+
+@contextmanager
+def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str, Scalar]) -> Iterator[OffsetStore]:
+    """Where the commit strategy keeps the group's positions."""
+    group = subscription.consumer.group_id
+    commit_timeout = subscription.commit_timeout_ms / 1000
+    kafka = KafkaOffsets(
+        client,
+        group=group,
+        poll_timeout=subscription.poll_timeout_ms / 1000,
+        commit_timeout=commit_timeout,
+        take_fence=_FENCES[subscription.commit_fence],
+    )
+    outbox = KafkaOutbox(client, commit_timeout)
+    with closing(kafka), closing(outbox):
+        match store_of(subscription.commit_strategy):
+            case Store.KAFKA:
+                yield kafka
+            case Store.LEDGER:
+                yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
+            case Store.NOTHING:
+                yield Unkept(outbox)
 
 
 def _processor(processing: Processing, settings: Settings, connections: Connections) -> Processor:

@@ -11,7 +11,7 @@ from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.records import Failure, Outgoing, Rejected
-from tidegate.subscription import TopicSelection
+from tidegate.subscription import CommitStrategy, TopicSelection
 
 
 class Clock(Protocol):
@@ -94,11 +94,15 @@ class Fence(Protocol):
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
     ) -> None:
         """Commit all of these offsets with this metadata, and with leader epochs where they are known.
 
         `outgoing` records are produced with it: in the same transaction, or, where the fence has none, acknowledged
         by the broker before anything is committed, so that they may come twice. They are taken one by one.
+
+        `state`, JSON text, is kept together with the offsets, all or nothing; None keeps the one that there was. It is
+        only for stores that keep one.
 
         Raises CommitFailedError naming each partition that the broker refused, or the record that it didn't take,
         GroupInUseError while the group has live members, StaleError when somebody newer holds the fence,
@@ -118,6 +122,10 @@ class OffsetStore(Protocol):
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """The group's positions as they are now; a partition without one is left out."""
+        ...
+
+    def state(self) -> str | None:
+        """The state, JSON text, that the last commit which brought one left; None before, and where none is kept."""
         ...
 
     def fence(self) -> AbstractContextManager[Fence]:
@@ -247,8 +255,8 @@ class Lake(Protocol):
 class Glance:
     """What the ledger says of a subscription.
 
-    Its version, the open batch, topics once found missing, the topic ids that positions belong to, and when its
-    positions were last committed.
+    Its version, the open batch, topics once found missing, the topic ids that positions belong to, when its positions
+    were last committed, and under which strategy a batch of this subscription last was.
     """
 
     version: str
@@ -256,6 +264,7 @@ class Glance:
     missing: frozenset[str] = frozenset()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     committed_at: datetime | None = None
+    committed_under: CommitStrategy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.commits.checkpoint import unsynced
 from tidegate.errors import BrokerUnavailableError
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clearance, Loss, Outcome
@@ -28,7 +29,11 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A subscription as Kafka and the ledger tell it; `unavailable` says why Kafka told nothing."""
+    """A subscription as Kafka and the ledger tell it; `unavailable` says why Kafka told nothing.
+
+    `overdue`: what the open batch's job made has waited longer than `checkpoint.unsynced-state-max-age.ms` to be
+    stored.
+    """
 
     subscription: Subscription
     positions: tuple[PartitionStatus, ...]
@@ -36,6 +41,7 @@ class Status:
     losses: tuple[Loss, ...]
     clearances: tuple[tuple[str, Clearance], ...] = ()
     unavailable: str | None = None
+    overdue: bool = False
 
     @property
     def lag(self) -> int | None:
@@ -59,7 +65,7 @@ class Status:
                 {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
                 for s in self.positions
             ],
-            "open": outcome_to_json(self.open) if self.open else None,
+            "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
             "losses": [asdict(loss) for loss in self.losses],
             "clearances": [
@@ -101,14 +107,16 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     history = pipeline.ledger.history(subscription.name, limit)
     losses = pipeline.ledger.losses(subscription.name)
     clearances = pipeline.ledger.clearances(subscription.name, limit)
+    limit_ms, now = subscription.unsynced_state_max_age_ms, pipeline.clock.now()
+    overdue = any(unsynced(o.batch, o.since, now, limit_ms) for o in history)
     try:
         partitions = partitions_of(subscription, pipeline.source)
         marks = pipeline.source.watermarks(partitions)
         committed = pipeline.offsets.committed(partitions)
     except BrokerUnavailableError as away:
-        return Status(subscription, (), history, losses, clearances, str(away))
+        return Status(subscription, (), history, losses, clearances, str(away), overdue)
     positions = tuple(
         PartitionStatus(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
         for tp in partitions
     )
-    return Status(subscription, positions, history, losses, clearances)
+    return Status(subscription, positions, history, losses, clearances, overdue=overdue)

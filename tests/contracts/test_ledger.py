@@ -731,3 +731,12 @@ def test_a_reason_may_hold_whatever_a_job_printed(ledger: Ledger) -> None:
     batch = opened(ledger)
     ledger.move(batch.id, State.ABANDONED, "zero \x00 and half of a pair \ud800")
     assert (ledger.batch(batch.id).reason or "").startswith("zero ")
+
+
+def test_the_strategy_under_which_a_batch_was_last_committed_is_known(two: tuple[Ledger, Ledger]) -> None:
+    assert two[0].look("flights").committed_under is None
+    closed(two[0], replace(plan(0), commit_strategy="checkpoint"))
+    closed(two[0], replace(plan(1), commit_strategy="ignore"), State.UNCOMMITTED)
+    opened(two[0], replace(plan(2), commit_strategy="latest"))
+    assert two[1].look("flights").committed_under == "checkpoint"
+    assert two[1].look("trains").committed_under is None

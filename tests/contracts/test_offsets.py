@@ -1,9 +1,15 @@
-"""What every offset store promises; the double in memory and a real broker's group are held to the same."""
+"""What every offset store promises: the double in memory, a real broker's group, and positions in a database.
 
+Not every store can do everything, and its `Kind` says what it can.
+"""
+
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -12,29 +18,57 @@ from topic_reader import arrived
 from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, StaleError, WrongDefinitionError
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.transaction import TransactionalFence
+from tidegate.ledger.offsets import SqlOffsets
+from tidegate.ledger.sql import SqlLedger
 from tidegate.ports import Committed, OffsetStore
 from tidegate.positions import TopicPartition
 from tidegate.records import Outgoing
 from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics
 
 Shown = Callable[[str], list[bytes | None]]
 Two = tuple[OffsetStore, OffsetStore]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A store, and what it can do besides keeping positions."""
+
+    name: str
+    shuts_out: bool = True
+    has_members: bool = True
+    knows_partitions: bool = True
+    keeps_state: bool = False
+    produces_with_the_commit: bool = True
+
+    def needs(self, ability: str) -> None:
+        if not getattr(self, ability):
+            pytest.skip(f"{self.name}: not a store that {ability.replace('_', ' ')}")
+
+
 FENCES: dict[str, TakeFence] = {"plain": PlainFence, "transactional": TransactionalFence}
+MEMORY = Kind("memory", keeps_state=True)
+IN_SQL = {"has_members": False, "knows_partitions": False, "keeps_state": True, "produces_with_the_commit": False}
+KINDS = [
+    pytest.param(MEMORY, id="memory"),
+    pytest.param(Kind("plain", shuts_out=False, produces_with_the_commit=False), id="plain", marks=pytest.mark.broker),
+    pytest.param(Kind("transactional"), id="transactional", marks=pytest.mark.broker),
+    pytest.param(Kind("sqlite", **IN_SQL), id="sqlite"),
+    pytest.param(Kind("postgresql", **IN_SQL), id="postgresql", marks=pytest.mark.postgres),
+]
 
 
-@pytest.fixture(params=["memory", *(pytest.param(fence, marks=pytest.mark.broker) for fence in FENCES)])
-def kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    kind: Kind = request.param
     return kind
 
 
 @pytest.fixture
-def topic_name(kind: str, request: pytest.FixtureRequest) -> str:
+def topic_name(kind: Kind, request: pytest.FixtureRequest) -> str:
     """A topic with two partitions."""
-    if kind == "memory":
+    if kind.name not in FENCES:
         return "flights"
     make: Callable[..., str] = request.getfixturevalue("topic")
     return make(partitions=2)
@@ -49,9 +83,9 @@ def memory_topics() -> MemoryTopics:
 
 
 @pytest.fixture
-def shown(kind: str, request: pytest.FixtureRequest) -> Shown:
+def shown(kind: Kind, request: pytest.FixtureRequest) -> Shown:
     """The values that a reader of committed records finds in a topic."""
-    if kind != "memory":
+    if kind.name in FENCES:
         servers = request.getfixturevalue("broker").bootstrap_servers
         return lambda topic: [record.value for record in arrived(servers, topic)]
     topics: MemoryTopics = request.getfixturevalue("memory_topics")
@@ -64,28 +98,44 @@ def shown(kind: str, request: pytest.FixtureRequest) -> Shown:
 
 
 @pytest.fixture
-def dead(kind: str, request: pytest.FixtureRequest) -> str:
+def dead(kind: Kind, request: pytest.FixtureRequest) -> str:
     """A topic to produce to, with one partition."""
-    if kind == "memory":
+    if kind.name not in FENCES:
         return "dead"
     make: Callable[..., str] = request.getfixturevalue("topic")
     return make()
 
 
 @pytest.fixture
-def two(kind: str, request: pytest.FixtureRequest) -> Iterator[Two]:
+def two(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Two]:
     """One group's offsets, as two processes hold them."""
-    if kind == "memory":
-        offsets = MemoryOffsets(fencing=True, topics=request.getfixturevalue("memory_topics"))
+    if kind == MEMORY:
+        topics = request.getfixturevalue("memory_topics")
+        offsets = MemoryOffsets(fencing=True, keeps_state=True, topics=topics)
         yield offsets, offsets
+        return
+    if kind.name not in FENCES:
+        url = database(kind, request, tmp_path)
+        outbox = MemoryOutbox(request.getfixturevalue("memory_topics"))
+        yield SqlOffsets(url, "flights", "g", outbox), SqlOffsets(url, "flights", "g", outbox)
         return
     client = {"bootstrap.servers": request.getfixturevalue("broker").bootstrap_servers}
     group = f"group-{uuid.uuid4().hex[:8]}"
     timeouts = {"poll_timeout": 20, "commit_timeout": 20}
-    stores = [KafkaOffsets(client, group=group, take_fence=FENCES[kind], **timeouts) for _ in range(2)]
+    stores = [KafkaOffsets(client, group=group, take_fence=FENCES[kind.name], **timeouts) for _ in range(2)]
     yield stores[0], stores[1]
     for store in stores:
         store.close()
+
+
+def database(kind: Kind, request: pytest.FixtureRequest, folder: Path) -> str:
+    """The URL of a ledger's database."""
+    if kind.name == "postgresql":
+        made: str = request.getfixturevalue("postgres_ledger")
+        return made
+    url = f"sqlite:///{folder}/ledger.db"
+    SqlLedger(url)
+    return url
 
 
 @pytest.fixture
@@ -151,7 +201,8 @@ def test_a_fence_sees_what_others_did_meanwhile(two: Two, topic_name: str) -> No
         assert fence.committed([at]) == {at: Committed(3, "theirs")}
 
 
-def test_a_refused_partition_fails_the_commit_and_is_named(store: OffsetStore, topic_name: str) -> None:
+def test_a_refused_partition_fails_the_commit_and_is_named(kind: Kind, store: OffsetStore, topic_name: str) -> None:
+    kind.needs("knows_partitions")
     good, bad = TopicPartition(topic_name, 0), TopicPartition(topic_name, 7)
     if isinstance(store, MemoryOffsets):
         store.refuse(bad, "Unknown topic or partition")
@@ -164,8 +215,9 @@ def test_a_refused_partition_fails_the_commit_and_is_named(store: OffsetStore, t
 
 
 def test_live_members_are_refused_by_name(
-    store: OffsetStore, topic_name: str, join: Callable[[OffsetStore, str, str], None]
+    kind: Kind, store: OffsetStore, topic_name: str, join: Callable[[OffsetStore, str, str], None]
 ) -> None:
+    kind.needs("has_members")
     at = TopicPartition(topic_name, 0)
     with store.fence() as fence:
         fence.commit({at: 1}, "before")
@@ -178,10 +230,9 @@ def test_live_members_are_refused_by_name(
 
 
 def test_a_committer_that_slept_through_a_newer_one_is_refused_and_moves_nothing(
-    kind: str, two: Two, topic_name: str
+    kind: Kind, two: Two, topic_name: str
 ) -> None:
-    if kind == "plain":
-        pytest.skip("commit-fence: none can't tell two committers apart")
+    kind.needs("shuts_out")
     at = TopicPartition(topic_name, 0)
     with two[0].fence() as sleeper:
         with two[1].fence() as newer:
@@ -191,9 +242,8 @@ def test_a_committer_that_slept_through_a_newer_one_is_refused_and_moves_nothing
     assert two[1].committed([at]) == {at: Committed(9, "newer")}
 
 
-def test_the_newer_fence_alone_is_enough_to_refuse_the_older(kind: str, two: Two, topic_name: str) -> None:
-    if kind == "plain":
-        pytest.skip("commit-fence: none can't tell two committers apart")
+def test_the_newer_fence_alone_is_enough_to_refuse_the_older(kind: Kind, two: Two, topic_name: str) -> None:
+    kind.needs("shuts_out")
     at = TopicPartition(topic_name, 0)
     with two[0].fence() as older, two[1].fence(), pytest.raises(StaleError, match="newer committer"):
         older.commit({at: 5}, "older")
@@ -238,7 +288,7 @@ def test_a_topic_that_is_not_there_commits_nothing(store: OffsetStore, topic_nam
 
 
 def test_a_commit_whose_records_fail_on_the_way_is_none(
-    kind: str, store: OffsetStore, topic_name: str, dead: str, shown: Shown
+    kind: Kind, store: OffsetStore, topic_name: str, dead: str, shown: Shown
 ) -> None:
     at = TopicPartition(topic_name, 0)
 
@@ -250,7 +300,7 @@ def test_a_commit_whose_records_fail_on_the_way_is_none(
         with pytest.raises(ZeroDivisionError):
             fence.commit({at: 7}, "receipt", outgoing=failing())
         assert store.committed([at]) == {}
-        if kind != "plain":
+        if kind.produces_with_the_commit:
             assert shown(dead) == []
         fence.commit({at: 7}, "again", outgoing=records(dead, b"3"))
     assert store.committed([at]) == {at: Committed(7, "again")}
@@ -258,10 +308,9 @@ def test_a_commit_whose_records_fail_on_the_way_is_none(
 
 
 def test_the_records_of_a_committer_that_slept_through_a_newer_one_never_show(
-    kind: str, two: Two, topic_name: str, dead: str, shown: Shown
+    kind: Kind, two: Two, topic_name: str, dead: str, shown: Shown
 ) -> None:
-    if kind == "plain":
-        pytest.skip("commit-fence: none can't tell two committers apart")
+    kind.needs("shuts_out")
     at = TopicPartition(topic_name, 0)
     with two[0].fence() as sleeper:
         with two[1].fence() as newer:
@@ -273,8 +322,14 @@ def test_the_records_of_a_committer_that_slept_through_a_newer_one_never_show(
 
 
 def test_with_live_members_no_record_is_produced(
-    store: OffsetStore, topic_name: str, dead: str, shown: Shown, join: Callable[[OffsetStore, str, str], None]
+    kind: Kind,
+    store: OffsetStore,
+    topic_name: str,
+    dead: str,
+    shown: Shown,
+    join: Callable[[OffsetStore, str, str], None],
 ) -> None:
+    kind.needs("has_members")
     with store.fence() as fence:
         join(store, topic_name, "dashboard-1")
         with pytest.raises(GroupInUseError, match="dashboard-1"):
@@ -283,15 +338,16 @@ def test_with_live_members_no_record_is_produced(
 
 
 def test_where_the_broker_refuses_the_offsets_only_a_plain_commit_has_produced(
-    kind: str, store: OffsetStore, topic_name: str, dead: str, shown: Shown
+    kind: Kind, store: OffsetStore, topic_name: str, dead: str, shown: Shown
 ) -> None:
+    kind.needs("knows_partitions")
     at = TopicPartition(topic_name, 0)
     if isinstance(store, MemoryOffsets):
         store.refuse(at, "its metadata is too large")
     too_long = "x" * 5000  # offset.metadata.max.bytes is 4096
     with store.fence() as fence, pytest.raises(CommitFailedError):
         fence.commit({at: 12}, too_long, outgoing=records(dead, b"1"))
-    assert shown(dead) == ([b"1"] if kind == "plain" else [])
+    assert shown(dead) == ([] if kind.produces_with_the_commit else [b"1"])
 
 
 @pytest.mark.parametrize(("fencing", "produced"), [(True, 0), (False, 1)])
@@ -302,3 +358,38 @@ def test_the_double_remembers_what_was_produced(*, fencing: bool, produced: int,
     with offsets.fence() as fence, pytest.raises(CommitUnknownError):
         fence.commit({TopicPartition("t", 0): 1}, "", outgoing=records("anywhere", b"1"))
     assert len(offsets.produced) == (1 if carried_out else produced)
+
+
+def test_a_state_is_kept_with_the_positions_and_comes_back_to_everyone(kind: Kind, two: Two, topic_name: str) -> None:
+    kind.needs("keeps_state")
+    at = TopicPartition(topic_name, 0)
+    assert two[1].state() is None
+    with two[0].fence() as fence:
+        fence.commit({at: 1}, "one", state='{"sum": 1}')
+        assert two[1].state() == '{"sum": 1}'
+        fence.commit({at: 2}, "two")
+    assert (two[1].state(), two[1].committed([at])) == ('{"sum": 1}', {at: Committed(2, "two")})
+    text = json.dumps(["\u00e4 \0 \U0001f30a", 2**70, 0.1])
+    with two[1].fence() as fence:
+        fence.commit({at: 3}, "three", state=text)
+    assert two[0].state() == text
+
+
+def test_a_store_that_keeps_no_state_takes_none(kind: Kind, store: OffsetStore, topic_name: str) -> None:
+    if kind.keeps_state:
+        pytest.skip("it keeps one")
+    with store.fence() as fence, pytest.raises(AssertionError, match="state"):
+        fence.commit({TopicPartition(topic_name, 0): 1}, "one", state="1")
+    assert store.state() is None
+    assert store.committed([TopicPartition(topic_name, 0)]) == {}
+
+
+def test_a_committer_that_was_shut_out_leaves_the_state_alone(kind: Kind, two: Two, topic_name: str) -> None:
+    kind.needs("shuts_out")
+    kind.needs("keeps_state")
+    at = TopicPartition(topic_name, 0)
+    with two[0].fence() as older, two[1].fence() as newer:
+        newer.commit({at: 9}, "newer", state="9")
+        with pytest.raises(StaleError, match="newer committer"):
+            older.commit({at: 5}, "older", state="5")
+    assert (two[0].state(), two[0].committed([at])) == ("9", {at: Committed(9, "newer")})

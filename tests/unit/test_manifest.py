@@ -191,3 +191,33 @@ def test_a_free_audit_lets_a_transform_explode_or_aggregate(written: int, reject
 def test_no_audit_takes_a_result_of_something_else(row_accounting: str, wrong: Result, message: str) -> None:
     with pytest.raises(BatchFailedError, match=message):
         audit(manifest(row_accounting=row_accounting), wrong, Counts(7, 0))
+
+
+# A state that is kept between batches
+
+STATES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(texts, s)
+)
+
+
+@given(STATES)
+def test_a_state_goes_to_the_job_and_from_its_result_into_the_lake_as_it_is(value: Any) -> None:
+    result = Result.from_json(json.dumps(DOCUMENT | {"state": value}))
+    handed = json.loads(replace(manifest(), state=result.state).to_json())
+    assert (handed.get("state"), "new_state" in handed) == (value, False)
+    published = Published.from_json(replace(manifest(), new_state=result.state).to_json())
+    assert published.state == result.state
+    assert (None if published.state is None else json.loads(published.state)) == value
+
+
+def test_a_result_without_a_word_of_a_state_has_none() -> None:
+    assert Result.from_json(json.dumps(DOCUMENT)).state is None
+
+
+def test_only_checkpoint_keeps_a_state() -> None:
+    given = replace(RESULT, state="1")
+    counts = Counts(written=7, rejected=0)
+    with pytest.raises(BatchFailedError, match=r"commit-strategy: checkpoint .* after-processing"):
+        audit(manifest(), given, counts)
+    checkpointed = manifest()
+    audit(replace(checkpointed, batch=replace(checkpointed.batch, commit_strategy="checkpoint")), given, counts)

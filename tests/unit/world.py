@@ -63,7 +63,8 @@ class World:
         self.ledger = MemoryLedger(self.clock.now)
 
     def committed(self, partition: int = 0, topic: str = "orders") -> int | None:
-        position = self.kafka.positions.get(TopicPartition(topic, partition))
+        store = self.offsets if isinstance(self.offsets, MemoryOffsets) else self.kafka
+        position = store.positions.get(TopicPartition(topic, partition))
         return position.offset if position else None
 
     def published(self) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tidegate.commits.after_processing import AfterProcessing
+from tidegate.commits.checkpoint import Checkpoint
 from tidegate.commits.ignore import Ignore
 from tidegate.commits.latest import Latest
 from tidegate.commits.manual import Manual
@@ -20,6 +21,6 @@ COMMIT_STRATEGIES: Mapping[CommitStrategy, Strategy] = {
     "throttled": Throttled(),
     "latest": Latest(),
     "ignore": Ignore(),
-    "checkpoint": AfterProcessing(),
+    "checkpoint": Checkpoint(),
 }
 """What a batch's positions mean doesn't depend on a strategy's own properties."""

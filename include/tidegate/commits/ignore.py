@@ -40,6 +40,10 @@ class Unkept:
         """See `tidegate.ports.OffsetStore`."""
         return {tp: self._positions[tp] for tp in partitions if tp in self._positions}
 
+    def state(self) -> str | None:
+        """See `tidegate.ports.OffsetStore`; none is kept."""
+        return None
+
     @contextmanager
     def fence(self) -> Iterator[Fence]:
         """See `tidegate.ports.OffsetStore`; there is nobody to shut out."""
@@ -51,7 +55,10 @@ class Unkept:
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
     ) -> None:
         """See `tidegate.ports.Fence`; what is outgoing is produced, and the positions are this run's alone."""
+        if state is not None:
+            raise AssertionError("a state is to be kept where nothing is")
         self._outbox.send(outgoing)
         self._positions |= {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}

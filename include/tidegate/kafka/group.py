@@ -259,6 +259,12 @@ def to_commit(
     ]
 
 
+def refuse_state(state: str | None, group: str) -> None:
+    """Kafka keeps no state: whoever hands one over has taken the wrong store."""
+    if state is not None:
+        raise AssertionError(f"{place(group=group)}: a state is to be committed to Kafka, which keeps none")
+
+
 def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
     return GroupInUseError(
         f"{place(group=group)} has live members: {'; '.join(members)}. Nothing is committed while there are "

@@ -16,7 +16,7 @@ from tidegate.errors import (
     WrongDefinitionError,
     place,
 )
-from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, to_commit
+from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refuse_state, to_commit
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.producing import begun
 from tidegate.ports import Committed, Fence
@@ -58,11 +58,13 @@ class PlainFence:
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
     ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout.
 
         Only refusals that pass by themselves (a coordinator that loads or moves) are tried again, within it.
         """
+        refuse_state(state, self._group.id)
         deadline = time.monotonic() + self._timeout
         self._send(outgoing, deadline)
         wanted = to_commit(offsets, metadata, leader_epochs)
@@ -131,6 +133,10 @@ class KafkaOffsets:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`; offsets of a transaction that is under way are waited for."""
         return self._group.committed(partitions, self._poll_timeout)
+
+    def state(self) -> str | None:
+        """See `tidegate.ports.OffsetStore`; Kafka keeps none."""
+        return None
 
     def fence(self) -> AbstractContextManager[Fence]:
         """See `tidegate.ports.OffsetStore`; taken when its context is entered."""

@@ -26,7 +26,7 @@ from tidegate.errors import (
 )
 from tidegate.kafka.closing import close
 from tidegate.kafka.events import Complaints
-from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, to_commit
+from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, refuse_state, to_commit
 from tidegate.kafka.producing import Production, UndeliveredError, begun
 from tidegate.kafka.targets import Targets
 from tidegate.ports import Committed
@@ -83,8 +83,10 @@ class TransactionalFence:
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
     ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout, all offsets and records or none."""
+        refuse_state(state, self._group.id)
         records = begun(outgoing)
         if not offsets and records is None:
             return

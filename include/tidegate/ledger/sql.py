@@ -29,6 +29,7 @@ from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Clearance, Glance, Loss, Outcome
 from tidegate.positions import TopicPartition
+from tidegate.subscription import CommitStrategy
 
 
 def _utc_now() -> datetime:
@@ -60,6 +61,7 @@ class SqlLedger:
                 missing=frozenset(connection.scalars(noted)),
                 topic_ids={row.topic: row.topic_id for row in connection.execute(known)},
                 committed_at=_committed_at(connection, subscription),
+                committed_under=_committed_under(connection, subscription),
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -340,6 +342,14 @@ def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
     without: datetime | None = connection.scalar(noted)
     return max((at for at in (with_batch, without) if at is not None), default=None)
+
+
+def _committed_under(connection: Connection, subscription: str) -> CommitStrategy | None:
+    """The strategy of the newest batch that was committed."""
+    is_committed = (batches.c.subscription == subscription, batches.c.offsets_committed)
+    newest = select(batches.c.commit_strategy).where(*is_committed).order_by(batches.c.number.desc()).limit(1)
+    strategy: CommitStrategy | None = connection.scalar(newest)
+    return strategy
 
 
 def _put(connection: Connection, table: Table, key: Mapping[str, object], values: Mapping[str, object]) -> None:

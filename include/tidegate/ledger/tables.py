@@ -89,6 +89,29 @@ positions = Table(
     Column("committed_at", Instant, nullable=False),
 )
 
+checkpoints = Table(
+    "tidegate_checkpoints",  # positions of a group whose subscription keeps them here and not in Kafka
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("group_id", Text, primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("offset", BigInteger, nullable=False),
+    Column("metadata", Text, nullable=False),  # the receipt
+    Column("leader_epoch", Integer),
+    Column("committed_at", Instant, nullable=False),
+)
+
+states = Table(
+    "tidegate_states",  # what a transform has made of all records up to these positions, and who may move both
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("group_id", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),  # one more with each fence: only the newest may commit
+    Column("state", Text),  # JSON; none before a transform gave one
+    Column("since", Instant),  # when it was stored
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

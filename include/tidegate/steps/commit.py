@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.batch import SETTLED, Batch, State
+from tidegate.commits.checkpoint import MAX_AGE, unsynced
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, Received
+from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, place
 from tidegate.failures.chosen import failure_strategy
@@ -45,10 +47,12 @@ class Committer:
         Nothing is committed then.
         """
         batch = self.ledger.batch(batch_id)
+        refuse_other_store(batch, self.subscription)
         if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT:
             return self._receive(batch)
         batch = self._publisher.ready(batch)
         if batch.state.is_open:
+            self._say_unsynced(batch)
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
                 if batch.state.is_open:
@@ -60,7 +64,9 @@ class Committer:
 
         That settles a batch whose offsets are committed already; any other waits for its commit.
         """
-        batch = self._publisher.ready(self.ledger.batch(batch_id))
+        batch = self.ledger.batch(batch_id)
+        refuse_other_store(batch, self.subscription)
+        batch = self._publisher.ready(batch)
         if batch.state.is_open and (batch.offsets_committed or not batch.awaits_commit):
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
@@ -106,8 +112,9 @@ class Committer:
         return self._note(batch)
 
     def _commit(self, batch: Batch, fence: Fence, outgoing: Iterable[Outgoing]) -> None:
+        state = self._new_state(batch)
         try:
-            fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges), outgoing)
+            fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges), outgoing, state)
         except StaleError:
             if not self._is_committed(batch, fence):
                 raise
@@ -139,6 +146,31 @@ class Committer:
                 return failure_strategy(self.subscription).outgoing(rejected, now)
             case _:
                 return ()
+
+    def _new_state(self, batch: Batch) -> str | None:
+        """What the lake says that the batch left for the next one; a batch of which nothing is published left none."""
+        if batch.commit_strategy != "checkpoint" or batch.state is not State.PUBLISHED:
+            return None
+        published = self.lake.published(batch.output, batch.id)
+        if published is None:
+            raise StaleError(f"{batch}: its output is gone from the lake; nothing is committed, run again")
+        return published.state
+
+    def _say_unsynced(self, batch: Batch) -> None:
+        """Whoever waits for a state in vain learns why; to store it is what mends it."""
+        if batch.commit_strategy != "checkpoint":
+            return
+        limit = self.subscription.unsynced_state_max_age_ms
+        newest = next((o for o in self.ledger.history(batch.subscription, 1) if o.batch.id == batch.id), None)
+        age = unsynced(batch, newest.since if newest else None, self.clock.now(), limit)
+        if age is not None:
+            log.error(
+                "%s: what it made is stored only now, %.1f s later; %s allows %d ms",
+                batch,
+                age.total_seconds(),
+                MAX_AGE,
+                limit,
+            )
 
     def _landed(self, batch: Batch) -> Iterable[Rejected]:
         """All of a batch's records, which failed together."""

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from tidegate.batch import SETTLED, Batch, Delivery, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, TidegateError
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Manifest, audit
-from tidegate.ports import Clock, Lake, Landing, Ledger, Processor, SchemaRegistry
+from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, Processor, SchemaRegistry
 from tidegate.steps.decoding import decoding_of
 from tidegate.subscription import Subscription
 
@@ -23,6 +24,7 @@ def process(
     batch_id: str,
     *,
     subscription: Subscription,
+    offsets: OffsetStore,
     landing: Landing,
     lake: Lake,
     ledger: Ledger,
@@ -45,14 +47,16 @@ def process(
         return batch
     if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT and not batch.offsets_committed:
         raise BatchFailedError(f"{batch}: its offsets aren't committed yet, which on-receipt does first: run commit")
+    refuse_other_store(batch, subscription)
     _check_limit(batch, subscription, ledger, clock)
     # asked before the delivery begins, so that a registry that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
+    state = offsets.state() if batch.commit_strategy == "checkpoint" else None
     delivery = ledger.start_delivery(batch_id, clock.now())
     batch = ledger.batch(batch_id)
     if batch.delivery != delivery:
         raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
-    manifest = replace(manifest_of(batch, delivery, subscription), decoding=decoding)
+    manifest = replace(manifest_of(batch, delivery, subscription), decoding=decoding, state=state)
     began = clock.monotonic()
     try:
         batch = _deliver(manifest, subscription, landing=landing, lake=lake, ledger=ledger, processor=processor)

@@ -1,7 +1,7 @@
 """Publish: make a processed batch appear in the lake, or see to it that nothing of it ever does."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tidegate.batch import Batch, State
@@ -89,11 +89,17 @@ class Publisher:
             self._keep_deadline(batch, batch.delivery.token)
         if not self.lake.has_attempt(manifest.staging, batch.attempt):
             raise self._gone(batch, manifest.staging)
+        if batch.commit_strategy == "checkpoint":
+            manifest = replace(manifest, new_state=self._new_state(manifest.staging, batch.attempt))
         self.lake.publish(manifest, batch.attempt)
         published = self.lake.published(batch.output, batch.id)
         if published is None:
             raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
         return self.ledger.adopt(batch.id, published)
+
+    def _new_state(self, staging: str, attempt: str) -> str | None:
+        """The state that the attempt which won would have stored."""
+        return next((result.state for result in self.lake.results(staging) if result.attempt == attempt), None)
 
     def _gone(self, batch: Batch, staging: str) -> TidegateError:
         """The staged output is gone: to be delivered again, unless somebody else has just published it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidegate.batch import Batch, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import Abandon, GoOn, GoOnFrom, Note, Received
+from tidegate.commits.stores import refuse_other_store
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
 from tidegate.steps.loss import Lost, lost_positions
@@ -30,8 +31,10 @@ class Reconciler:
     def reconcile(self, batch: Batch) -> Batch | None:
         """The batch, if it is to be delivered again or its commit finished; None when it takes another look.
 
-        Raises LostDataError if its records are gone before they landed, unless `on-data-loss: reset`.
+        Raises LostDataError if its records are gone before they landed, unless `on-data-loss: reset`,
+        WrongDefinitionError if its positions aren't kept where the definition says now.
         """
+        refuse_other_store(batch, self.subscription)
         committed = self.offsets.committed([r.at for r in batch.ranges])
         match COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, committed):
             case GoOn() | GoOnFrom():

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.commits.stores import Store, store_of
 from tidegate.errors import LostDataError, place
 from tidegate.manifest import Published
 from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
@@ -12,7 +13,7 @@ from tidegate.receipt import Receipt
 from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.selection import readable_ends
-from tidegate.subscription import Subscription
+from tidegate.subscription import CommitStrategy, Subscription
 
 log = logging.getLogger(__name__)
 
@@ -68,16 +69,16 @@ class Stander:
         """
         known = self._known(partitions, glance)
         seen = _Seen(partitions, self.source.topic_ids({tp.topic for tp in partitions}), known, glance.version)
-        at = anchorage(self.subscription, partitions, known)
+        at = self._from_ledger(seen, glance.committed_under) or anchorage(self.subscription, partitions, known)
         if at.unanchored:
             self._anchor(at, seen)
             return None
         if at.receipt in known.published:
             unfinished = Unfinished(at.receipt, of_partitions(known.published[at.receipt], partitions))
-            if unfinished.published.ranges:
+            why = self._why_not_finished(unfinished.published, known.committed)
+            if not why:
                 return unfinished
-            gone = "the topics of a published batch are gone"
-            self._anchor(reincarnation(self.subscription, partitions, known, gone), seen)
+            self._anchor(reincarnation(self.subscription, partitions, known, why), seen)
             return None
         marks = self.source.watermarks(partitions)
         lost = lost_positions(known.committed, marks, recreated(seen.topic_ids, glance.topic_ids))
@@ -87,6 +88,36 @@ class Stander:
         self._note_topics({topic: i for topic, i in seen.topic_ids.items() if topic not in glance.topic_ids})
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.clock.now())
         return Standing(at.receipt, known.committed, ends)
+
+    def _from_ledger(self, seen: _Seen, last: CommitStrategy | None) -> Anchorage | None:
+        """Where Kafka's positions are those of before a checkpoint, which moves none of them: on from the ledger.
+
+        Until a batch is committed to Kafka again, the ledger knows better than whoever moves the group there.
+        """
+        is_behind = last is not None and store_of(last) is Store.LEDGER
+        if not is_behind or store_of(self.subscription.commit_strategy) is not Store.KAFKA:
+            return None
+        stands, ends_of = seen.known.committed, seen.known.last_ends
+        if all(stands[tp].offset == ends_of[tp] for tp in seen.partitions if tp in stands and tp in ends_of):
+            return None
+        from_ledger = {tp: Committed(offset) for tp, offset in ends_of.items()}
+        why = f"positions were kept elsewhere under commit-strategy: {last}: on from the ledger"
+        known = replace(seen.known, committed=from_ledger)
+        return reincarnation(self.subscription, seen.partitions, known, why)
+
+    def _why_not_finished(self, published: Published, committed: Mapping[TopicPartition, Committed]) -> str | None:
+        """Why a published batch can't be committed from where the group stands; None if it can.
+
+        A database that went back to its backup may have led the group past where a batch begins that it forgot.
+        """
+        if not published.ranges:
+            return "the topics of a published batch are gone"
+        comes_in_parts = self.subscription.commit_strategy in ("throttled", "latest")
+        for r in published.ranges:
+            offset = committed[r.at].offset
+            if offset != r.start and not (comes_in_parts and r.start <= offset <= r.end):
+                return f"batch {published.batch_id} is published from {r.at} at {r.start}, and the group is at {offset}"
+        return None
 
     def recommit(self, standing: Standing, version: str) -> None:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
@@ -108,7 +139,8 @@ class Stander:
             if any(committed.get(r.at) != Committed(r.start, str(unfinished.receipt)) for r in ranges):
                 log.info("%s: somebody moved the group meanwhile", self._place)
                 return
-            fence.commit(ends(ranges), str(unfinished.receipt.next(batch_id)))
+            state = unfinished.published.state if self.subscription.commit_strategy == "checkpoint" else None
+            fence.commit(ends(ranges), str(unfinished.receipt.next(batch_id)), state=state)
         log.warning("%s: moved back to before batch %s, which is committed: forward again", self._place, batch_id)
 
     def _known(self, partitions: Sequence[TopicPartition], glance: Glance) -> Known:

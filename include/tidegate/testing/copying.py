@@ -14,12 +14,14 @@ class CopyingProcessor:
     """The port `Processor` for real landings and lakes on local disk; each run stages one attempt.
 
     It leaves what `spark_jobs/batch_io.py` leaves: data files, and the result as a text file written by Spark.
-    `failures` are the reasons of the next runs, which fail before they write; `delivered` has each run's manifest.
+    `failures` are the reasons of the next runs, which fail before they write; `delivered` has each run's manifest;
+    `fold` makes the new state of one, both as JSON values.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
         self.delivered: list[dict[str, Any]] = []
+        self.fold: Callable[[dict[str, Any]], Any] = lambda _: None
 
     def run(
         self,
@@ -43,7 +45,7 @@ class CopyingProcessor:
             copy = folder / f"part-{number:05}.parquet"
             shutil.copyfile(_path(landed["uri"]), copy)
             files.append({"path": copy.name, "bytes": copy.stat().st_size})
-        _leave_result(folder, manifest, attempt, files)
+        _leave_result(folder, manifest | {"state": self.fold(manifest)}, attempt, files)
 
 
 def _leave_result(folder: Path, manifest: dict[str, Any], attempt: str, files: list[dict[str, Any]]) -> None:
@@ -56,6 +58,7 @@ def _leave_result(folder: Path, manifest: dict[str, Any], attempt: str, files: l
         "filtered": 0,
         "files": files,
         "rejected_files": [],
+        "state": manifest["state"],
     }
     (folder / "_result").mkdir()
     (folder / "_result" / "part-00000.txt").write_text(json.dumps(result) + "\n", encoding="utf-8")

@@ -51,12 +51,14 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
+            settled = (e.batch.commit_strategy for e in self._of(subscription) if e.batch.offsets_committed)
             return Glance(
                 version=self._version(subscription),
                 open=found[0] if found else None,
                 missing=frozenset(self._missing[subscription]),
                 topic_ids=dict(self._topic_ids[subscription]),
                 committed_at=self._last_commit(subscription),
+                committed_under=next(settled, None),
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:

@@ -25,13 +25,23 @@ class MemoryOffsets:
     With `fencing`, a newer fence shuts out the older ones, as a transactional producer's does; without, two
     committers can't tell each other apart. `produced` has the records that commits brought along: with `fencing`
     those of commits that were carried out, without those of all that were tried. With `topics` they are put there
-    too, and a topic that isn't there is refused; without, there is any topic.
+    too, and a topic that isn't there is refused; without, there is any topic. With `keeps_state` there is a state
+    beside the positions: `kept`.
     """
 
     lasting = True
 
-    def __init__(self, group: str = "group", *, fencing: bool = False, topics: MemoryTopics | None = None) -> None:
+    def __init__(
+        self,
+        group: str = "group",
+        *,
+        fencing: bool = False,
+        topics: MemoryTopics | None = None,
+        keeps_state: bool = False,
+    ) -> None:
         self.group = group
+        self.keeps_state = keeps_state
+        self.kept: str | None = None
         self.produced: list[Outgoing] = []
         self.positions: dict[TopicPartition, Committed] = {}
         self.commits: list[tuple[dict[TopicPartition, int], str]] = []
@@ -48,6 +58,11 @@ class MemoryOffsets:
         if self._away:
             raise BrokerUnavailableError(f"{place(group=self.group)}: the broker is away; try again later")
         return {tp: self.positions[tp] for tp in partitions if tp in self.positions}
+
+    def state(self) -> str | None:
+        """See `tidegate.ports.OffsetStore`."""
+        self.committed(())
+        return self.kept
 
     @contextmanager
     def fence(self) -> Iterator[Fence]:
@@ -97,7 +112,12 @@ class MemoryOffsets:
             raise GroupInUseError(f"{place(group=self.group)} has live members: {', '.join(self._members)}; stop them")
 
     def _commit(
-        self, fence: int, positions: Mapping[TopicPartition, Committed], metadata: str, records: tuple[Outgoing, ...]
+        self,
+        fence: int,
+        positions: Mapping[TopicPartition, Committed],
+        metadata: str,
+        records: tuple[Outgoing, ...],
+        state: str | None,
     ) -> None:
         if self._away:
             raise CommitUnknownError(f"{place(group=self.group)}: the broker is away")
@@ -111,6 +131,7 @@ class MemoryOffsets:
         if lost is not False:
             taken = {tp: position for tp, position in positions.items() if tp not in self._refusals}
             self.positions |= taken
+            self.kept = self.kept if state is None else state
             self.commits.append(({tp: position.offset for tp, position in taken.items()}, metadata))
         if lost is not None:
             raise CommitUnknownError(f"{place(group=self.group)}: the answer never came")
@@ -147,10 +168,13 @@ class _MemoryFence:
         metadata: str,
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
     ) -> None:
         """See `tidegate.ports.Fence`."""
         records = taken(outgoing, self._store._topics)  # noqa: SLF001 (two halves of one double)
-        if not offsets and not records:
+        if state is not None and not self._store.keeps_state:
+            raise AssertionError("a state is to be committed to a store that keeps none")
+        if not offsets and not records and state is None:
             return
         positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
-        self._store._commit(self._number, positions, metadata, records)  # noqa: SLF001 (two halves of one double)
+        self._store._commit(self._number, positions, metadata, records, state)  # noqa: SLF001 (two halves of one double)

@@ -35,7 +35,7 @@ class MemoryProcessor:
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
     those written, `lost` ones without saying so, and the rejected records are the first that landed; `seconds` is how
     long a run takes by the clock: longer than its timeout, and the task gives up while the driver goes on until
-    `finish_late`. `delivered` has each run's manifest.
+    `finish_late`. `fold` makes the new state of a manifest. `delivered` has each run's manifest.
     """
 
     def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
@@ -44,6 +44,7 @@ class MemoryProcessor:
         self.filtered = 0
         self.lost = 0
         self.seconds = 0.0
+        self.fold: Callable[[Manifest], str | None] = lambda _: None
         self.delivered: list[Manifest] = []
         self._landing = landing
         self._lake = lake
@@ -82,6 +83,7 @@ class MemoryProcessor:
             filtered=self.filtered,
             files=(),
             rejected_files=(),
+            state=self.fold(manifest),
         )
         written = manifest.records - self.rejected - self.filtered - self.lost
         landed = self._landing.records([file.uri for file in manifest.batch.files], _UNKNOWN)

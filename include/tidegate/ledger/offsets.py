@@ -1,0 +1,194 @@
+"""Checkpoints: a group's positions, with a state beside them, in the ledger's database instead of Kafka."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime
+from itertools import chain
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from tidegate.errors import CommitUnknownError, StaleError, UnavailableError, place
+from tidegate.ledger.database import Database
+from tidegate.ledger.tables import batches, checkpoints, states
+from tidegate.ports import Committed, Fence, OffsetStore, Outbox
+from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
+
+log = logging.getLogger(__name__)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlOffsets:
+    """The port `OffsetStore` in the database of this URL, whose tables `SqlLedger` makes.
+
+    Before the first checkpoint the positions are those of `before`, which is Kafka as a rule, receipts and all; from
+    then on it isn't asked any more, unless batches were committed there since, under another commit strategy. Connects
+    when it is first used. A database that can't be reached raises UnavailableError.
+    """
+
+    lasting = True
+
+    def __init__(
+        self,
+        url: str,
+        subscription: str,
+        group: str,
+        outbox: Outbox,
+        *,
+        before: OffsetStore | None = None,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._database = Database(url)
+        self._subscription = subscription
+        self._group = group
+        self._outbox = outbox
+        self._before = before
+        self._now = now
+        self._has_said_start = False
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See `tidegate.ports.OffsetStore`."""
+        with self._database.read() as connection:
+            found = connection.execute(select(checkpoints).where(*self._mine(checkpoints))).all()
+            elsewhere: datetime | None = connection.scalar(self._committed_elsewhere)
+        newest = max((row.committed_at for row in found), default=None)
+        if self._before is not None and (newest is None or (elsewhere is not None and elsewhere > newest)):
+            return self._begin(self._before.committed(partitions))
+        known = {TopicPartition(r.topic, r.partition): Committed(r.offset, r.metadata, r.leader_epoch) for r in found}
+        return {tp: known[tp] for tp in partitions if tp in known}
+
+    def state(self) -> str | None:
+        """See `tidegate.ports.OffsetStore`."""
+        with self._database.read() as connection:
+            state: str | None = connection.scalar(select(states.c.state).where(*self._mine(states)))
+            return state
+
+    def fence(self) -> AbstractContextManager[Fence]:
+        """See `tidegate.ports.OffsetStore`; taken when its context is entered. Nobody is ever a member here."""
+        return _SqlFence(self)
+
+    def raise_epoch(self) -> int:
+        """Take the fence from whoever holds it; the number that says so from now on."""
+        raised = update(states).where(*self._mine(states)).values(epoch=states.c.epoch + 1)
+        with self._database.write() as connection:
+            if not connection.execute(raised).rowcount:
+                with suppress(IntegrityError), connection.begin_nested():  # somebody else may have just made it
+                    connection.execute(insert(states).values({**self._key, "epoch": 0}))
+                connection.execute(raised)
+            return int(connection.execute(select(states.c.epoch).where(*self._mine(states))).scalar_one())
+
+    def send(self, outgoing: Iterable[Outgoing], epoch: int) -> None:
+        """Produce records on behalf of a fence, if that is still the newest and there are any."""
+        records = iter(outgoing)
+        first = next(records, None)
+        if first is None:
+            return
+        with self._database.read() as connection:
+            self._compare(connection.scalar(select(states.c.epoch).where(*self._mine(states))), epoch)
+        self._outbox.send(chain([first], records))
+
+    def store(self, positions: Mapping[TopicPartition, Committed], state: str | None, epoch: int) -> None:
+        """Write positions, and a state where there is a new one, in one transaction; StaleError if a fence is newer."""
+        is_ending = False
+        try:
+            with self._database.write() as connection:
+                query = select(states.c.epoch).where(*self._mine(states))
+                self._compare(connection.scalar(query.with_for_update()), epoch)
+                for tp, position in sorted(positions.items()):
+                    self._put(connection, tp, position)
+                if state is not None:
+                    kept = {"state": state, "since": self._now()}
+                    connection.execute(update(states).where(*self._mine(states)).values(kept))
+                is_ending = True
+        except UnavailableError as error:
+            if not is_ending:
+                raise
+            raise CommitUnknownError(f"{self._where}: {error}; the next run finds out") from error
+
+    def _begin(self, start: dict[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
+        """Say once where the checkpoints begin."""
+        if start and not self._has_said_start:
+            self._has_said_start = True
+            said = ", ".join(f"{tp} at {position.offset}" for tp, position in sorted(start.items()))
+            log.warning("%s: no checkpoint yet, it goes on where Kafka has the group: %s", self._where, said)
+        return start
+
+    @property
+    def _committed_elsewhere(self) -> Select[Any]:
+        """When a batch of another commit strategy was last committed."""
+        mine = (*self._mine(batches), batches.c.offsets_committed, batches.c.commit_strategy != "checkpoint")
+        return select(func.max(batches.c.closed_at)).where(*mine)
+
+    def _put(self, connection: Connection, at: TopicPartition, position: Committed) -> None:
+        """Write one position; whoever holds the fence's row is alone."""
+        of_partition = (checkpoints.c.topic == at.topic, checkpoints.c.partition == at.partition)
+        values = {
+            "offset": position.offset,
+            "metadata": position.metadata,
+            "leader_epoch": position.leader_epoch,
+            "committed_at": self._now(),
+        }
+        moved = update(checkpoints).where(*self._mine(checkpoints), *of_partition).values(values)
+        if not connection.execute(moved).rowcount:
+            key = {**self._key, "topic": at.topic, "partition": at.partition}
+            connection.execute(insert(checkpoints).values({**key, **values}))
+
+    def _compare(self, newest: int | None, epoch: int) -> None:
+        if newest != epoch:
+            raise StaleError(
+                f"{self._where}: a newer committer has taken the fence (epoch {newest} instead of {epoch}); nothing is "
+                "committed, and nothing is to be done: the newer one goes on"
+            )
+
+    def _mine(self, table: Table) -> tuple[ColumnElement[bool], ...]:
+        return (table.c.subscription == self._subscription, table.c.group_id == self._group)
+
+    @property
+    def _key(self) -> dict[str, Any]:
+        return {"subscription": self._subscription, "group_id": self._group}
+
+    @property
+    def _where(self) -> str:
+        return place(subscription=self._subscription, group=self._group)
+
+
+class _SqlFence:
+    """The port `Fence` on SqlOffsets: a number in the database, which each newer fence raises."""
+
+    def __init__(self, offsets: SqlOffsets) -> None:
+        self._offsets = offsets
+        self._epoch = 0
+
+    def __enter__(self) -> Self:
+        self._epoch = self._offsets.raise_epoch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held."""
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See `tidegate.ports.Fence`."""
+        return self._offsets.committed(partitions)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
+    ) -> None:
+        """See `tidegate.ports.Fence`; positions and state, all or nothing, once `outgoing` is acknowledged."""
+        self._offsets.send(outgoing, self._epoch)
+        if offsets or state is not None:
+            positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
+            self._offsets.store(positions, state, self._epoch)

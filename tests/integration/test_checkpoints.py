@@ -1,0 +1,153 @@
+"""`commit-strategy: checkpoint` on a real broker: positions and the job's state live in the ledger's database."""
+
+import logging
+from typing import Any
+
+import pytest
+from broker_world import committed, deliver, in_lake
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidegate.batch import State
+from tidegate.errors import BatchFailedError, StaleError
+from tidegate.pipeline import Pipeline
+from tidegate.status import status_of
+from tidegate.subscription import DeadLetterQueue
+from tidegate.testing.copying import CopyingProcessor
+from tidegate_local.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+NOWHERE = -1001  # what Kafka says of a group without an offset
+
+
+def count(manifest: dict[str, Any]) -> dict[str, int]:
+    """A job that knows how many records it has seen in all."""
+    return {"records": (manifest.get("state") or {"records": 0})["records"] + manifest["records"]}
+
+
+@pytest.fixture(autouse=True)
+def counting(processor: CopyingProcessor) -> None:
+    processor.fold = count
+
+
+def everything(records: int) -> list[tuple[int, int]]:
+    return [(0, offset) for offset in range(records)]
+
+
+def stands(pipeline: Pipeline) -> list[int | None]:
+    return [position.committed for position in status_of(pipeline, 1).positions]
+
+
+def test_positions_and_state_come_back_from_the_database_and_kafka_knows_neither(
+    broker: Broker, topic, produce, open_subscription, processor: CopyingProcessor
+) -> None:
+    name = topic()
+    produce(name, 5)
+    first = open_subscription(name, commit_strategy="checkpoint")
+    batch = deliver(first)
+    assert batch is not None
+    assert batch.state is State.COMMITTED
+    produce(name, 3)
+    second = open_subscription(name, commit_strategy="checkpoint")
+    deliver(second)
+    assert [manifest.get("state") for manifest in processor.delivered] == [None, {"records": 5}]
+    assert (second.offsets.state(), stands(second)) == ('{"records": 8}', [8])
+    assert in_lake(second) == everything(8)
+    assert committed(broker, f"{name}-lake", (name, 0)) == [NOWHERE]
+
+
+def test_the_restart_resumes_from_the_store_and_not_from_kafka(
+    broker: Broker, admin: AdminClient, topic, produce, open_subscription
+) -> None:
+    name = topic()
+    produce(name, 5)
+    deliver(open_subscription(name, commit_strategy="checkpoint"))
+    move(admin, name, 2)
+    produce(name, 3)
+    again = open_subscription(name, commit_strategy="checkpoint")
+    batch = deliver(again)
+    assert batch is not None
+    assert [(r.start, r.end) for r in batch.ranges] == [(5, 8)]
+    assert (again.offsets.state(), in_lake(again)) == ('{"records": 8}', everything(8))
+    assert committed(broker, f"{name}-lake", (name, 0)) == [2]
+
+
+def move(admin: AdminClient, name: str, offset: int) -> None:
+    """Move the group as Kafka's own tool does."""
+    moved = ConsumerGroupTopicPartitions(f"{name}-lake", [TopicPartition(name, 0, offset)])
+    (answer,) = admin.alter_consumer_group_offsets([moved]).values()
+    answer.result(20)
+
+
+def test_a_group_that_somebody_moved_before_its_first_checkpoint_begins_there(
+    admin: AdminClient, topic, produce, open_subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = topic()
+    produce(name, 5)
+    move(admin, name, 2)
+    with caplog.at_level(logging.WARNING):
+        deliver(open_subscription(name, commit_strategy="checkpoint"))
+    assert sum(f"no checkpoint yet, it goes on where Kafka has the group: {name}-0 at 2" in m for m in caplog.messages)
+    move(admin, name, 0)
+    produce(name, 1)
+    again = open_subscription(name, commit_strategy="checkpoint")
+    deliver(again)
+    assert (again.offsets.state(), in_lake(again)) == ('{"records": 4}', [(0, offset) for offset in range(2, 6)])
+
+
+def test_a_subscription_goes_on_when_its_strategy_becomes_checkpoint(
+    topic, produce, open_subscription, processor: CopyingProcessor
+) -> None:
+    name = topic()
+    processor.fold = lambda _: None
+    for strategy in ("after-processing", "checkpoint", "after-processing", "checkpoint"):
+        produce(name, 3)
+        deliver(open_subscription(name, commit_strategy=strategy))
+    last = open_subscription(name, commit_strategy="checkpoint", poll_timeout_ms=1500)
+    assert deliver(last) is None
+    assert in_lake(last) == everything(12)
+    assert stands(last) == [12]
+
+
+def test_a_late_committer_is_refused(topic, produce, open_subscription) -> None:
+    name = topic()
+    produce(name, 5)
+    early, late = (open_subscription(name, commit_strategy="checkpoint") for _ in range(2))
+    plan = early.plan()
+    assert plan.batch is not None
+    early.land(plan.batch.id, 0)
+    early.process(plan.batch.id)
+    with late.offsets.fence() as fence:
+        early.commit(plan.batch.id)
+        at = plan.batch.ranges[0].at
+        with pytest.raises(StaleError, match="newer committer"):
+            fence.commit({at: 1}, "late", state="0")
+    assert (early.offsets.state(), stands(early)) == ('{"records": 5}', [5])
+
+
+def test_dead_letters_are_produced_before_the_positions_move(
+    broker: Broker, topic, produce, open_subscription, processor: CopyingProcessor
+) -> None:
+    name, letters = topic(), topic()
+    produce(name, 5)
+    pipeline = open_subscription(
+        name,
+        commit_strategy="checkpoint",
+        failure_strategy="dead-letter-queue",
+        dead_letter_queue=DeadLetterQueue(letters),
+        max_retries=0,
+    )
+    processor.failures.append("no memory")
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    pipeline.land(plan.batch.id, 0)
+    with pytest.raises(BatchFailedError):
+        pipeline.process(plan.batch.id)
+    settled = pipeline.commit(plan.batch.id)
+    assert settled is not None
+    assert settled.state is State.DEAD_LETTERED
+    assert (pipeline.offsets.state(), stands(pipeline)) == (None, [5])
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader-of-letters"})
+    assert consumer.get_watermark_offsets(TopicPartition(letters, 0), timeout=20) == (0, 5)
+    consumer.close()

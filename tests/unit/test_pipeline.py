@@ -1,0 +1,38 @@
+"""What a pipeline joins a subscription to."""
+
+from pathlib import Path
+
+import pytest
+from definitions import subscription
+
+from tidegate.commits.ignore import Unkept
+from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.ledger.offsets import SqlOffsets
+from tidegate.pipeline import open_pipeline
+from tidegate.ports import Connection
+from tidegate.settings import Settings
+from tidegate.subscription import CommitStrategy
+from tidegate.testing.connections import MemoryConnections
+
+
+@pytest.mark.parametrize(
+    ("strategy", "store"),
+    [
+        ("after-processing", KafkaOffsets),
+        ("on-receipt", KafkaOffsets),
+        ("on-next-poll", KafkaOffsets),
+        ("manual", KafkaOffsets),
+        ("throttled", KafkaOffsets),
+        ("latest", KafkaOffsets),
+        ("ignore", Unkept),
+        ("checkpoint", SqlOffsets),
+    ],
+)
+def test_the_commit_strategy_says_where_positions_are_kept_and_nothing_is_connected(
+    strategy: CommitStrategy, store: type, tmp_path: Path
+) -> None:
+    settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
+    nobody = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": "127.0.0.1:1"})
+    with open_pipeline(subscription(commit_strategy=strategy), settings, MemoryConnections(nobody)) as pipeline:
+        assert isinstance(pipeline.offsets, store)
+        assert pipeline.offsets.state() is None
