@@ -40,10 +40,12 @@ def main() -> None:
 def settle(landed: list[str], acks: list[str], records: list[int]) -> dict[str, Any]:
     """Settle the files; `records` has the number of landed records by partition."""
     counts = {TopicPartition(TOPIC, number): count for number, count in enumerate(records)}
-    waiting = awaited(landed, counts, counts)
-    for uri in acks:
-        take(uri, waiting)
     whole = {at: Range(*at, 0, sum(records) * _STEP) for at in counts}
+    waiting = awaited(landed, counts, whole.values())
+    for uri in acks:  # as a job that runs is looked at: after each file, how far a commit may go
+        take(uri, waiting)
+        for at, one in waiting.items():
+            one.now().prefix(whole[at])
     settled = {at: one.now() for at, one in waiting.items()}
     return {
         "records": sum(records),

@@ -58,6 +58,11 @@ class Acknowledged:
         at = first + int(np.argmin(self.done[first:behind]))
         return None if self.done[at] else int(self.landed[at])
 
+    def records(self, within: Range) -> int:
+        """How many records landed, acknowledged or not."""
+        first, behind = self._places(within)
+        return behind - first
+
     def backlog(self, within: Range) -> int:
         """How many landed records aren't acknowledged."""
         first, behind = self._places(within)

@@ -101,6 +101,14 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a delivery has come that didn't bring a partition to its end, and how many landed records that holds."""
+
+    range: Range
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """One attempt to process a batch: its number, counted in the ledger, and its unique token."""
 

@@ -131,6 +131,7 @@ class Result:
     """What the Spark job says it did; the numbers of written and rejected rows are not its to say.
 
     `state`, JSON text, is what the transform would have kept for the next batch; None for what there was.
+    `ack_files` name the records that it acknowledges; None: all that it didn't reject.
     """
 
     batch_id: str
@@ -141,6 +142,7 @@ class Result:
     files: tuple[StagedFile, ...]
     rejected_files: tuple[StagedFile, ...]
     state: str | None = None
+    ack_files: tuple[StagedFile, ...] | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
@@ -155,12 +157,17 @@ class Result:
                 attempt=document["attempt"],
                 read=_count(document["read"]),
                 filtered=_count(document["filtered"]),
-                files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["files"]),
-                rejected_files=tuple(StagedFile(f["path"], f["bytes"]) for f in document["rejected_files"]),
+                files=_files(document["files"]),
+                rejected_files=_files(document["rejected_files"]),
+                ack_files=None if document.get("ack_files") is None else _files(document["ack_files"]),
                 state=_text(document.get("state")),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BatchFailedError(f"the job's result can't be read ({error!r}); use batch_io to write it") from error
+
+
+def _files(entries: list[dict[str, Any]]) -> tuple[StagedFile, ...]:
+    return tuple(StagedFile(entry["path"], entry["bytes"]) for entry in entries)
 
 
 def _count(value: object) -> int:

@@ -7,7 +7,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.acknowledged import Acknowledgements
+from tidegate.batch import Batch, Delivery, Landed, LandedFile, Reached, State
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.records import Failure, Outgoing, Rejected
@@ -182,6 +183,14 @@ class Landing(Protocol):
         """
         ...
 
+    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+        """Nothing acknowledged yet of the records that landed in each of the batch's ranges.
+
+        Raises BatchFailedError if its files hold other records there than the batch counts, UnavailableError if one
+        can't be read.
+        """
+        ...
+
     def put_manifest(self, manifest: Manifest) -> str:
         """Store the manifest of a delivery; its URI."""
         ...
@@ -213,6 +222,28 @@ class Lake(Protocol):
         """What an attempt rejected, with its first records in order of topic, partition and offset, so many at most.
 
         Records that couldn't be decoded are left out: `fail-on-deserialization-failure` has said what becomes of them.
+        """
+        ...
+
+    def ack_files(self, staging: str) -> tuple[str, ...]:
+        """The files of acknowledgements that drivers have left below a delivery's staging folder; whole ones only.
+
+        Raises UnavailableError if they can't be listed.
+        """
+        ...
+
+    def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
+        """The files of the records that an attempt has done with: acknowledged ones, as its result names them.
+
+        Rejected ones too. Raises BatchFailedError where one is missing or has another size.
+        """
+        ...
+
+    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+        """Enter a file of either kind; entering it again changes nothing.
+
+        Raises BatchFailedError for one that names another record than those awaited, UnavailableError if it can't be
+        read.
         """
         ...
 
@@ -368,8 +399,18 @@ class Ledger(Protocol):
         """Count a delivery, and make the batch processing."""
         ...
 
-    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
-        """Enter a delivery's success; the first processed delivery wins, later ones change nothing."""
+    def processed(
+        self,
+        batch_id: str,
+        delivery: Delivery,
+        result: Result,
+        counts: Counts,
+        reached: Collection[Reached] = (),
+    ) -> Batch:
+        """Enter a delivery's success; the first processed delivery wins, later ones change nothing.
+
+        The batch's ranges shrink to what was `reached` of them; those that aren't named stay.
+        """
         ...
 
     def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:

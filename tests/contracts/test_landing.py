@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sized
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.batch import Batch, Delivery, LandedFile
-from tidegate.errors import LostDataError, UnavailableError
+from tidegate.errors import BatchFailedError, LostDataError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
 from tidegate.manifest import Manifest
 from tidegate.parquet.landing import ParquetLanding
@@ -66,8 +67,8 @@ class ParquetPlace:
         self.landing = ParquetLanding(f"file://{folder}")
 
     def chunk(self, first: int, end: int) -> Sized:
-        rows: list[dict[str, Any]] = [{"topic": "flights", "offset": offset} for offset in range(first, end)]
-        return pa.RecordBatch.from_pylist(rows, SCHEMA)
+        place: dict[str, Any] = {"topic": "flights", "partition": 0}
+        return pa.RecordBatch.from_pylist([place | {"offset": offset} for offset in range(first, end)], SCHEMA)
 
     def valued(self, *values: bytes | None) -> Sized:
         return pa.RecordBatch.from_pylist([{"topic": "flights", "value": value} for value in values], SCHEMA)
@@ -192,6 +193,29 @@ def test_a_landed_file_that_was_changed_is_named(tmp_path: Path) -> None:
         list(landing.records([f"file://{tmp_path}/garbled.parquet"], FAILURE))
     with pytest.raises(LostDataError, match=r"other.parquet has no key, topic"):
         list(landing.records([f"file://{tmp_path}/other.parquet"], FAILURE))
+
+
+def of_files(files: tuple[LandedFile, ...], within: Range, records: int) -> Batch:
+    return replace(manifest().batch, ranges=(within,), records={within.at: records}, files=files)
+
+
+def test_the_records_within_a_batch_are_awaited(place: Place) -> None:
+    with place.landing.writer("flights", "b1", 0) as writer:
+        writer.write(place.chunk(3, 9))
+    for within, records in (
+        (Range("flights", 0, 0, 9), 6),
+        (Range("flights", 0, 4, 7), 3),
+        (Range("flights", 0, 9, 9), 0),
+    ):
+        awaited = place.landing.awaited(of_files(writer.files(), within, records))
+        found = {at: one.now() for at, one in awaited.items()}
+        assert found[within.at].backlog(Range("flights", 0, 0, 99)) == records
+        assert found[within.at].records(within) == records
+    other = Range("flights", 1, 5, 5)
+    assert place.landing.awaited(of_files(writer.files(), other, 0))[other.at].now().backlog(other) == 0
+    for records in (2, 4):
+        with pytest.raises(BatchFailedError, match="flights-0"):
+            place.landing.awaited(of_files(writer.files(), Range("flights", 0, 4, 7), records))
 
 
 def test_an_attempt_without_records_leaves_no_file(place: Place) -> None:

@@ -30,7 +30,7 @@ from ledger_batches import (
     result,
 )
 
-from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.batch import Batch, Delivery, Landed, Reached, State
 from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Counts
@@ -311,6 +311,44 @@ def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
         late = ledger.processed(batch_id, second, result(batch_id, second, "late"), Counts(0, 0))
         assert late == moved == ledger.batch(batch_id)
         assert moved == replace(won, state=state, offsets_committed=state is State.COMMITTED)
+
+
+def test_a_batch_shrinks_to_what_the_winner_reached(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    whole = ledger.batch(batch_id)
+    second = ledger.start_delivery(batch_id, NOON)
+    short = replace(whole.ranges[0], end=whole.ranges[0].end - 4)
+    as_planned = Reached(whole.ranges[1], whole.records[T1])
+    won = ledger.processed(batch_id, first, result(batch_id, first), COUNTS, [Reached(short, 3), as_planned])
+    assert won.ranges == (short, *whole.ranges[1:])
+    assert won.records == {**whole.records, T0: 3}
+    assert (won.files, won.shares, won.rows) == (whole.files, whole.shares, COUNTS.written)
+    assert won == ledger.batch(batch_id)
+    nothing = Reached(replace(short, end=short.start), 0)
+    assert ledger.processed(batch_id, second, result(batch_id, second), COUNTS, [nothing]) == won
+
+
+def test_a_batch_that_has_shrunk_grows_no_more(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    second = ledger.start_delivery(batch_id, NOON)
+    planned = ledger.batch(batch_id).ranges[0]
+    reached = [Reached(replace(planned, end=planned.end - less), 10 - less) for less in (4, 2)]
+    ledger.processed(batch_id, first, result(batch_id, first), COUNTS, reached[:1])
+    ledger.move(batch_id, State.FAILED, "its staging is gone")
+    won = ledger.processed(batch_id, second, result(batch_id, second), COUNTS, reached[1:])
+    assert (won.state, won.ranges[0], won.records[T0]) == (State.PROCESSED, reached[0].range, 6)
+    assert ledger.move(batch_id, State.COMMITTED).ranges == won.ranges
+    assert ledger.last_ends("flights", "g")[T0] == reached[0].range.end
+
+
+@pytest.mark.parametrize(
+    "wrong", [Reached(Range("t", 0, 1, 5), 4), Reached(Range("u", 0, 0, 5), 5), Reached(Range("t", 0, 0, 5), -1)]
+)
+def test_what_no_delivery_can_have_reached_is_refused(ledger: Ledger, wrong: Reached) -> None:
+    batch_id, delivery = processing(ledger)
+    with pytest.raises(ValueError, match="no delivery of it reaches"):
+        ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS, [wrong])
+    assert ledger.batch(batch_id).state is State.PROCESSING
 
 
 def test_a_delivery_that_was_given_up_may_still_be_processed(ledger: Ledger) -> None:

@@ -20,10 +20,14 @@ from tidegate.subscription import Processing, TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
+from tidegate_local.spark_connect import SparkConnect
 
 CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
 
+JOBS = Path(__file__).parent / "jobs"
+
 OpenSubscription = Callable[..., Pipeline]
+OpenInSpark = Callable[..., Pipeline]
 MakeScene = Callable[..., Scene]
 
 
@@ -58,6 +62,35 @@ def open_subscription(broker: Broker, settings: Settings, processor: CopyingProc
             extra = {"bootstrap.servers": bootstrap or broker.bootstrap_servers}
             kafka = Connection("kafka_default", "kafka", None, None, None, None, extra)
             return stack.enter_context(open_pipeline(definition, chosen, MemoryConnections(kafka), processor))
+
+        yield begin
+
+
+@pytest.fixture
+def open_in_spark(
+    broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenInSpark]:
+    """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
+    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
+    connections = MemoryConnections(
+        Connection("kafka_default", "kafka", None, None, None, None, kafka),
+        Connection("spark_default", "spark_connect", host, int(port), None, None, {}),
+    )
+    with ExitStack() as stack:
+
+        def begin(topic: str, transform: str | None, **values: Any) -> Pipeline:
+            definition = subscription(
+                name=topic,
+                topics=TopicNames((topic,)),
+                poll_timeout_ms=5000,
+                processing=Processing(f"lake/{topic}", "spark_default", transform, ()),
+                consumer={"group_id": f"{topic}-lake", "librdkafka": properties.translate({})},
+                **{"max_retries": 0} | values,
+            )
+            settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
+            return stack.enter_context(open_pipeline(definition, settings, connections))
 
         yield begin
 

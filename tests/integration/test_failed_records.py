@@ -1,35 +1,25 @@
 """What becomes of records that a real Spark job rejects, can't decode or fails on, on a real broker."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from broker_world import committed, in_lake
 from confluent_kafka import Producer
-from definitions import subscription
 from topic_reader import Arrived, arrived
 
 from tidegate.batch import State
-from tidegate.definition import properties
 from tidegate.errors import BatchFailedError, StoppedError, WrongDefinitionError
-from tidegate.pipeline import Pipeline, open_pipeline
-from tidegate.ports import Connection
+from tidegate.pipeline import Pipeline
 from tidegate.run import Run, run_batch
-from tidegate.settings import Settings
 from tidegate.subscription import (
     DeadLetterQueue,
     DelayedRetryTopic,
     Deserialization,
     Deserializer,
-    Processing,
-    TopicNames,
 )
-from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
-from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -39,35 +29,6 @@ HEADERS = [("trace", b"1"), ("empty", b""), ("null", None), ("trace", b"2")]
 
 Open = Callable[..., Pipeline]
 Ten = Callable[[], str]
-
-
-@pytest.fixture
-def open_subscription(
-    broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Open]:
-    """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
-    monkeypatch.setenv("PYTHONPATH", str(JOBS))
-    kafka = {"bootstrap.servers": broker.bootstrap_servers}
-    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
-    connections = MemoryConnections(
-        Connection("kafka_default", "kafka", None, None, None, None, kafka),
-        Connection("spark_default", "spark_connect", host, int(port), None, None, {}),
-    )
-    with ExitStack() as stack:
-
-        def begin(topic: str, transform: str | None, **values: Any) -> Pipeline:
-            definition = subscription(
-                name=topic,
-                topics=TopicNames((topic,)),
-                poll_timeout_ms=5000,
-                processing=Processing(f"lake/{topic}", "spark_default", transform, ()),
-                consumer={"group_id": f"{topic}-lake", "librdkafka": properties.translate({})},
-                **{"max_retries": 0} | values,
-            )
-            settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
-            return stack.enter_context(open_pipeline(definition, settings, connections))
-
-        yield begin
 
 
 @pytest.fixture
@@ -99,9 +60,9 @@ def told(letter: Arrived, name: str) -> bytes | None:
     return next((value for header, value in reversed(letter.headers) if header == f"dead-letter-{name}"), None)
 
 
-def test_fail_stops_at_the_first_rejected_records_and_names_them(broker: Broker, ten: Ten, open_subscription: Open):
+def test_fail_stops_at_the_first_rejected_records_and_names_them(broker: Broker, ten: Ten, open_in_spark: Open):
     name = ten()
-    pipeline = open_subscription(name, "rejecting:threes")
+    pipeline = open_in_spark(name, "rejecting:threes")
     error = run(pipeline).error
     assert isinstance(error, StoppedError)
     assert f"rejected 3 of 10 records ({name}-0 at 3: no threes: 3; {name}-0 at 6: no threes: 6" in str(error)
@@ -109,10 +70,10 @@ def test_fail_stops_at_the_first_rejected_records_and_names_them(broker: Broker,
 
 
 def test_ignore_goes_on_with_the_others_and_keeps_the_rejected_beside_them(
-    broker: Broker, ten: Ten, open_subscription: Open
+    broker: Broker, ten: Ten, open_in_spark: Open
 ):
     name = ten()
-    pipeline = open_subscription(name, "rejecting:threes", failure_strategy="ignore")
+    pipeline = open_in_spark(name, "rejecting:threes", failure_strategy="ignore")
     batch = run(pipeline).batch
     assert batch is not None
     assert (batch.state, batch.rows, batch.rejected, stand(broker, name)) == (State.COMMITTED, 7, 3, 10)
@@ -123,13 +84,11 @@ def test_ignore_goes_on_with_the_others_and_keeps_the_rejected_beside_them(
 
 
 def test_a_dead_letter_is_the_record_as_it_came_and_says_why(
-    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open
 ):
     name, dead = ten(), topic(partitions=2)
     queue = DeadLetterQueue(topic=dead)
-    pipeline = open_subscription(
-        name, "rejecting:threes", failure_strategy="dead-letter-queue", dead_letter_queue=queue
-    )
+    pipeline = open_in_spark(name, "rejecting:threes", failure_strategy="dead-letter-queue", dead_letter_queue=queue)
     assert run(pipeline).error is None
     assert (stand(broker, name), len(in_lake(pipeline))) == (10, 7)
     letters = sorted(arrived(broker.bootstrap_servers, dead), key=lambda letter: letter.timestamp)
@@ -145,10 +104,10 @@ def test_a_dead_letter_is_the_record_as_it_came_and_says_why(
 
 
 def test_a_dead_letter_that_can_not_be_written_commits_nothing_and_the_next_run_goes_on(
-    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open
 ):
     name = ten()
-    pipeline = open_subscription(name, "rejecting:threes", failure_strategy="dead-letter-queue")
+    pipeline = open_in_spark(name, "rejecting:threes", failure_strategy="dead-letter-queue")
     dead = f"dead-letter-topic-{name}"
     error = run(pipeline).error
     assert isinstance(error, WrongDefinitionError)
@@ -161,23 +120,23 @@ def test_a_dead_letter_that_can_not_be_written_commits_nothing_and_the_next_run_
 
 
 def test_more_bad_records_than_the_limit_fail_the_batch_and_none_is_dead_lettered(
-    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open
 ):
     name, dead = ten(), topic()
     queue = DeadLetterQueue(topic=dead, limit="2")
     chosen = {"failure_strategy": "dead-letter-queue", "dead_letter_queue": queue, "max_retries": 1}
-    error = run(open_subscription(name, "rejecting:threes", **chosen)).error
+    error = run(open_in_spark(name, "rejecting:threes", **chosen)).error
     assert isinstance(error, BatchFailedError)
     assert "3 of its 10 records would become dead letters, and dead-letter-queue.limit allows 2" in str(error)
     assert (stand(broker, name), arrived(broker.bootstrap_servers, dead)) == (0, [])
 
 
 def test_a_batch_that_only_fails_becomes_dead_letters_and_nothing_of_it_is_published(
-    broker: Broker, topic: Callable[..., str], ten: Ten, open_subscription: Open
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open
 ):
     name, dead = ten(), topic()
     queue = DeadLetterQueue(topic=dead)
-    pipeline = open_subscription(name, "rejecting:none", failure_strategy="dead-letter-queue", dead_letter_queue=queue)
+    pipeline = open_in_spark(name, "rejecting:none", failure_strategy="dead-letter-queue", dead_letter_queue=queue)
     batch = run(pipeline).batch
     assert batch is not None
     assert (batch.state, stand(broker, name), in_lake(pipeline)) == (State.DEAD_LETTERED, 10, [])
@@ -187,7 +146,7 @@ def test_a_batch_that_only_fails_becomes_dead_letters_and_nothing_of_it_is_publi
 
 
 def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_good_rows_are_written(
-    broker: Broker, topic: Callable[..., str], open_subscription: Open
+    broker: Broker, topic: Callable[..., str], open_in_spark: Open
 ):
     name, dead = topic(), topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -195,7 +154,7 @@ def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_go
     for content in contents:
         producer.produce(name, content, b"k", partition=0)
     assert producer.flush(30) == 0
-    pipeline = open_subscription(
+    pipeline = open_in_spark(
         name,
         None,
         failure_strategy="dead-letter-queue",
@@ -227,7 +186,7 @@ def test_failed_records_come_again_no_earlier_than_due_and_then_are_dead(
     broker: Broker,
     topic: Callable[..., str],
     ten: Ten,
-    open_subscription: Open,
+    open_in_spark: Open,
 ):
     name, dead = ten(), topic()
     retries = tuple(topic(name=f"{name}_retry_{delay}") for delay in (1000, 3000))
@@ -236,7 +195,7 @@ def test_failed_records_come_again_no_earlier_than_due_and_then_are_dead(
         "dead_letter_queue": DeadLetterQueue(topic=dead),
         "delayed_retry_topic": DelayedRetryTopic(retries, timeout_ms=timeout_ms),
     }
-    pipeline = open_subscription(name, "rejecting:threes", **chosen)
+    pipeline = open_in_spark(name, "rejecting:threes", **chosen)
     taken, ended, due = [], [], 0.0
     while len(taken) < len(landed):
         ran = run(pipeline)
@@ -259,14 +218,14 @@ def test_failed_records_come_again_no_earlier_than_due_and_then_are_dead(
 
 
 def test_on_receipt_stays_committed_when_spark_fails_and_the_batch_is_processed_from_its_landing(
-    broker: Broker, ten: Ten, open_subscription: Open
+    broker: Broker, ten: Ten, open_in_spark: Open
 ):
     name = ten()
-    failing = open_subscription(name, "rejecting:none", commit_strategy="on-receipt", max_retries=1)
+    failing = open_in_spark(name, "rejecting:none", commit_strategy="on-receipt", max_retries=1)
     failed = run(failing)
     assert isinstance(failed.error, BatchFailedError)
     assert (stand(broker, name), in_lake(failing)) == (10, [])
-    mended = open_subscription(name, None, commit_strategy="on-receipt", max_retries=1)
+    mended = open_in_spark(name, None, commit_strategy="on-receipt", max_retries=1)
     again = run(mended)
     assert failed.batch is not None
     assert again.batch is not None

@@ -92,7 +92,7 @@ def test_against_a_set(data: st.DataObject) -> None:
     done = {offset for chunk in chunks for offset in chunk}
     inside = [offset for offset in landed if within.start <= offset < within.end]
     waiting = [offset for offset in inside if offset not in done]
-    assert found.backlog(within) == len(waiting)
+    assert (found.backlog(within), found.records(within)) == (len(waiting), len(inside))
     assert found.prefix(within) == min(waiting, default=within.end)
     highest = max((offset for offset in inside if offset in done), default=None)
     if highest is not None:

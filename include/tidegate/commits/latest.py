@@ -5,6 +5,7 @@ It may skip records, so it suits jobs that acknowledge in order. Rules: SmallRye
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from tidegate.acknowledged import Acknowledged
@@ -18,8 +19,12 @@ from tidegate.positions import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """Commits each partition behind its highest acknowledged record; receipts are those of Throttled."""
+    """Commits each partition behind its highest acknowledged record; receipts are those of Throttled.
 
+    `interval_ms` is `auto.commit.interval.ms`. A record may stay unacknowledged for ever.
+    """
+
+    interval_ms: int = 5_000
     moment: ClassVar = Moment.AFTER_PUBLISHING
     keeps_deadline: ClassVar = True
 
@@ -32,6 +37,25 @@ class Latest:
         is missing stands at the start of its range.
         """
         return {r.at: latest for r in left(batch, committed) if (latest := acknowledged[r.at].latest(r)) > r.start}
+
+    def check(
+        self,
+        batch: Batch,
+        acknowledged: Mapping[TopicPartition, Acknowledged],
+        committed: Mapping[TopicPartition, int],
+        *,
+        received: datetime,
+        now: datetime,
+    ) -> None:
+        """Nothing is ever overdue."""
+
+    def next_run(self, since: datetime) -> datetime:
+        """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
+        return since + timedelta(milliseconds=max(0, self.interval_ms))
+
+    def expires(self, received: datetime) -> datetime | None:  # noqa: ARG002 (the strategy's)
+        """Never."""
+        return None
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the group's positions mean for the batch; see `tidegate.commits.throttled.within`."""

@@ -118,6 +118,10 @@ class Throttled:
         """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
         return since + timedelta(milliseconds=max(0, self.interval_ms))
 
+    def expires(self, received: datetime) -> datetime | None:
+        """The last instant at which nothing can be overdue of what was received then; None if nothing ever is."""
+        return received + timedelta(milliseconds=self.max_age_ms) if self.max_age_ms > 0 else None
+
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the group's positions mean for the batch; see `within`."""
         return within(batch, committed)
@@ -132,7 +136,9 @@ def left(batch: Batch, committed: Mapping[TopicPartition, int]) -> tuple[Range, 
 def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
     """As AfterProcessing, but a position within the batch under a receipt of its own is our own partial commit.
 
-    Then the batch goes on from where the group stands; a partition without a position from its start.
+    Then the batch goes on from where the group stands; a partition without a position from its start. So is one
+    behind the batch's end under the receipt it was planned from: of a delivery that had more of the partition before
+    the batch shrank, or before a ledger was lost. The batch's commit takes the group back from there.
     """
     partial = {r.at for r in batch.ranges if r.at in committed and _is_partial(batch, r, committed[r.at])}
     decision = AfterProcessing().reconcile(batch, {at: p for at, p in committed.items() if at not in partial})
@@ -144,5 +150,6 @@ def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decis
 def _is_partial(batch: Batch, of: Range, position: Committed) -> bool:
     """Whether the position is ours, and neither the range's start nor the end that its last commit gives it."""
     known = {(of.start, str(batch.receipt)), (of.end, str(batch.next_receipt))}
-    is_own = position.metadata in {str(batch.receipt), str(batch.next_receipt)}
-    return is_own and of.start <= position.offset <= of.end and (position.offset, position.metadata) not in known
+    is_own = position.metadata == str(batch.receipt)
+    is_last = position.metadata == str(batch.next_receipt) and position.offset <= of.end
+    return (is_own or is_last) and of.start <= position.offset and (position.offset, position.metadata) not in known

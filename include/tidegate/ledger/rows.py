@@ -62,24 +62,14 @@ def save_landed(connection: Connection, batch_id: str, now: datetime) -> None:
 def save_report(connection: Connection, batch: Batch, member: int, landed: Landed, now: datetime) -> None:
     """Write a member's report, which comes into force with the last one."""
     connection.execute(insert(landings).values(batch_id=batch.id, member=member, reported_at=now))
-    of_range = (
-        ranges.c.batch_id == batch.id,
-        ranges.c.topic == bindparam("of_topic"),
-        ranges.c.partition == bindparam("of_partition"),
-    )
-    reached = [
-        {
-            "of_topic": r.topic,
-            "of_partition": r.partition,
-            "end_offset": r.end,
-            "end_epoch": r.end_epoch,
-            "records": landed.records.get(r.at, 0),
-        }
-        for r in landed.ranges
-    ]
-    if reached:
-        connection.execute(update(ranges).where(*of_range), reached)
+    _update_ends(connection, batch.id, landed.ranges, landed.records)
     _insert_files(connection, batch.id, member, landed.files)
+
+
+def save_reached(connection: Connection, batch: Batch) -> None:
+    """Write the ends that a batch's ranges have shrunk to; what was planned, and its files, stay."""
+    landed = [r for r in batch.ranges if r.at in batch.records]
+    _update_ends(connection, batch.id, landed, batch.records)
 
 
 def save_adopted(connection: Connection, batch: Batch, now: datetime) -> None:
@@ -259,6 +249,28 @@ def _range_rows(batch: Batch) -> list[dict[str, Any]]:
         }
         for place, r in enumerate(batch.ranges)
     ]
+
+
+def _update_ends(
+    connection: Connection, batch_id: str, reached: Iterable[Range], records: Mapping[TopicPartition, int]
+) -> None:
+    of_range = (
+        ranges.c.batch_id == batch_id,
+        ranges.c.topic == bindparam("of_topic"),
+        ranges.c.partition == bindparam("of_partition"),
+    )
+    written = [
+        {
+            "of_topic": r.topic,
+            "of_partition": r.partition,
+            "end_offset": r.end,
+            "end_epoch": r.end_epoch,
+            "records": records.get(r.at, 0),
+        }
+        for r in reached
+    ]
+    if written:
+        connection.execute(update(ranges).where(*of_range), written)
 
 
 def _insert_files(connection: Connection, batch_id: str, member: int, landed: Iterable[LandedFile]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.batch import SETTLED, Batch, Delivery, Landed, State, advance
+from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance
 from tidegate.errors import StaleError, TransitionError
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Answer
@@ -100,18 +100,38 @@ def start(batch: Batch) -> Batch:
     return move(batch, State.PROCESSING, None)
 
 
-def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts) -> Batch:
-    """The batch once a delivery was processed; unchanged if another one was processed before."""
+def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts, reached: Iterable[Reached] = ()) -> Batch:
+    """The batch once a delivery was processed, as far as that came; unchanged if another one was processed before.
+
+    Raises ValueError for a partition that no delivery of the batch can have reached.
+    """
     if batch.state in _WON:
         return batch
     return replace(
-        batch,
+        shrink(batch, reached),
         state=advance(batch.id, batch.state, State.PROCESSED),
         delivery=delivery,
         attempt=result.attempt,
         rows=counts.written,
         rejected=counts.rejected,
         reason=None,
+    )
+
+
+def shrink(batch: Batch, reached: Iterable[Reached]) -> Batch:
+    """The batch with ranges that end where they were reached; a range that is shorter already stays."""
+    known = {r.at: r for r in batch.ranges}
+    shorter: dict[TopicPartition, Reached] = {}
+    for one in reached:
+        planned = known.get(one.range.at)
+        if planned is None or one.range.start != planned.start or one.records < 0:
+            raise ValueError(f"{batch}: no delivery of it reaches {one.range} with {one.records} records")
+        if one.range.end < planned.end:
+            shorter[one.range.at] = one
+    return replace(
+        batch,
+        ranges=tuple(shorter[r.at].range if r.at in shorter else r for r in batch.ranges),
+        records={**batch.records, **{at: one.records for at, one in shorter.items()}},
     )
 
 

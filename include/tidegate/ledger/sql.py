@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.batch import Batch, Delivery, Landed, Reached, State
 from tidegate.ledger import rows, rules
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -164,14 +164,25 @@ class SqlLedger:
             self._changed(connection, started)
             return delivery
 
-    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+    def processed(
+        self,
+        batch_id: str,
+        delivery: Delivery,
+        result: Result,
+        counts: Counts,
+        reached: Collection[Reached] = (),
+    ) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._database.write() as connection:
             batch = _held(connection, batch_id).batch
             known = rows.delivery(connection, batch, delivery.token)
-            won = rules.win(batch, known, result, counts)
+            won = rules.win(batch, known, result, counts, reached)
             rows.save_end(connection, known, "late" if won == batch else "processed", None, self._now())
-            return batch if won == batch else self._changed(connection, won)
+            if won == batch:
+                return batch
+            if won.ranges != batch.ranges:
+                rows.save_reached(connection, won)
+            return self._changed(connection, won)
 
     def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""

@@ -3,7 +3,7 @@
 Both are read a part at a time, so that memory holds the landed offsets, a byte for each, and one part.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,34 +12,42 @@ from pyarrow import fs
 
 from tidegate.acknowledged import Acknowledgements, Offsets
 from tidegate.errors import BatchFailedError, UnavailableError
+from tidegate.manifest import Result
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
-from tidegate.positions import TopicPartition
+from tidegate.positions import Range, TopicPartition
 
 COLUMNS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 """The columns of an acknowledgement; others may stand beside them."""
+
+ACKS = "_acks"
+"""The folder of an attempt's acknowledgements, beside its rows, with a folder for each time that it acknowledged."""
 
 _ROWS = 524_288  # read at a time
 _SHORT = 1 << 16
 
 
 def awaited(
-    uris: Collection[str], landed: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
+    uris: Collection[str], landed: Mapping[TopicPartition, int], ranges: Collection[Range]
 ) -> dict[TopicPartition, Acknowledgements]:
-    """Nothing acknowledged yet of the records in these landed files, for each of the partitions.
+    """Nothing acknowledged yet of the records in these landed files that lie in the ranges, for each of them.
 
-    `landed` says how many records each partition has (`Batch.records`); one that isn't in it has none.
-    Raises BatchFailedError if the files hold other records than that, UnavailableError if one can't be read.
+    `landed` says how many records each range has (`Batch.records`); one that isn't in it has none.
+    Raises BatchFailedError if the files hold other records there than that, UnavailableError if one can't be read.
     """
-    offsets = {at: np.empty(landed.get(at, 0), np.int64) for at in partitions}
-    filled = dict.fromkeys(partitions, 0)
+    within = {r.at: r for r in ranges}
+    offsets = {at: np.empty(landed.get(at, 0), np.int64) for at in within}
+    filled = dict.fromkeys(within, 0)
     for uri in uris:
         for at, part in _parts(uri):
-            begin = filled.get(at, 0)
-            filled[at] = begin + len(part)
-            if at not in offsets or filled[at] > len(offsets[at]):
+            if at not in within:
+                continue
+            inside = part[(part >= within[at].start) & (part < within[at].end)]
+            begin = filled[at]
+            filled[at] = begin + len(inside)
+            if filled[at] > len(offsets[at]):
                 raise _miscounted(at, f"{filled[at]} records or more", landed)
-            offsets[at][begin : filled[at]] = part
+            offsets[at][begin : filled[at]] = inside
     for at, ones in offsets.items():
         if filled[at] != len(ones):
             raise _miscounted(at, f"{filled[at]} records", landed)
@@ -48,15 +56,38 @@ def awaited(
 
 
 def take(uri: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
-    """Enter the acknowledgements of one file, in any order, repeated or not; taking a file again changes nothing.
+    """Enter the acknowledged, or rejected, records of one file, in any order, repeated or not.
 
-    Raises BatchFailedError for one that names no landed record, or a file without the columns of COLUMNS, and
-    UnavailableError if it can't be read.
+    Taking a file again changes nothing. Raises BatchFailedError for one that names no landed record, or a file
+    without the columns of COLUMNS, and UnavailableError if it can't be read.
     """
     for at, offsets in _parts(uri):
         if at not in into:
             raise BatchFailedError(f"{uri} acknowledges records of {at}, and the batch has none of that partition")
         into[at].add(offsets)
+
+
+def staged_acks(staging: str, attempts: Iterable[str]) -> tuple[str, ...]:
+    """The files of acknowledgements of these attempts below a delivery's staging folder."""
+    return tuple(uri for attempt in attempts for uri in ack_files(f"{staging}/{attempt}/{ACKS}"))
+
+
+def settled_files(staging: str, result: Result) -> tuple[str, ...]:
+    """The files of the records that an attempt acknowledged, as its result names them, and rejected.
+
+    Raises BatchFailedError where one of those acknowledged is missing or has another size.
+    """
+    attempt = f"{staging}/{result.attempt}"
+    system, path = locate(attempt)
+    named = result.ack_files or ()
+    for file, found in zip(named, system.get_file_info([f"{path}/{file.path}" for file in named]), strict=True):
+        if found.type != fs.FileType.File or found.size != file.bytes:
+            has = f"has {found.size} bytes" if found.type == fs.FileType.File else "isn't there"
+            raise BatchFailedError(
+                f"the acknowledgements {attempt}/{file.path} of {file.bytes} bytes, as the result names them: the "
+                f"file {has}; deliver again"
+            )
+    return tuple(f"{attempt}/{file.path}" for file in (*named, *result.rejected_files))
 
 
 def ack_files(uri: str) -> tuple[str, ...]:

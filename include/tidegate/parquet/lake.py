@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from tidegate.acknowledged import Acknowledgements
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
+from tidegate.parquet.acks import settled_files, staged_acks, take
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_records
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
+from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
 
 log = logging.getLogger(__name__)
@@ -63,6 +66,19 @@ class ParquetLake:
         system, path = _place(staging)
         attempt = f"{path}/{result.attempt}"
         return rejected_by_the_job(system, [f"{attempt}/{file.path}" for file in result.rejected_files], most)
+
+    def ack_files(self, staging: str) -> tuple[str, ...]:
+        """See `tidegate.ports.Lake`; below each attempt, those that Spark doesn't hide from its own readers."""
+        system, path = _place(staging)
+        return staged_acks(staging, [folder.rpartition("/")[2] for folder in _folders(system, path)])
+
+    def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
+        """See `tidegate.ports.Lake`."""
+        return settled_files(staging, result)
+
+    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+        """See `tidegate.ports.Lake`; of a file only topic, partition and offset are read, a part at a time."""
+        take(file, into)
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""

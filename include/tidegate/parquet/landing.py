@@ -9,14 +9,18 @@ from functools import cached_property
 
 from pyarrow import fs
 
+from tidegate.acknowledged import Acknowledgements
+from tidegate.batch import Batch
 from tidegate.errors import UnavailableError
 from tidegate.manifest import Manifest
+from tidegate.parquet.acks import awaited
 from tidegate.parquet.files import put
 from tidegate.parquet.framings import framings_in
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import landed_records
 from tidegate.parquet.writer import ParquetWriter
 from tidegate.ports import Side
+from tidegate.positions import TopicPartition
 from tidegate.records import Failure, Rejected
 
 log = logging.getLogger(__name__)
@@ -68,6 +72,10 @@ class ParquetLanding:
         """See ports.Landing. Raises LostDataError for a file that isn't one of landed records."""
         for uri in uris:
             yield from landed_records(*locate(uri), failure)
+
+    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+        """See ports.Landing; of each file only topic, partition and offset are read, a part at a time."""
+        return awaited([file.uri for file in batch.files], batch.records, batch.ranges)
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See ports.Landing; it appears whole, and putting it again changes nothing."""

@@ -67,18 +67,19 @@ class Known:
     def settled(self, at: TopicPartition) -> int | None:
         """Where a partition that nobody moved goes on, None if it was never read.
 
-        The committed position, or the ledger's where that vanished; and if a batch that begins there was published
-        and not committed, the end of that batch, whose records would come twice otherwise.
+        The committed position, or the ledger's where that vanished; and if a batch that begins there, or of which part
+        is committed, was published and not committed whole, the end of that batch, whose records would come twice
+        otherwise.
         """
         position = self.committed.get(at)
-        if position is None:
-            start, candidates = self.last_ends.get(at), list(self.published.values())
-        else:
+        if position is not None:
             receipt = _receipt(position)
             batch = self.published.get(receipt) if receipt else None
-            start, candidates = position.offset, [batch] if batch else []
-        ends = (r.end for published in candidates for r in published.ranges if r.at == at and r.start == start)
-        return next(ends, start)
+            begun = (r for r in (batch.ranges if batch else ()) if r.at == at)
+            return next((r.end for r in begun if r.start <= position.offset <= r.end), position.offset)
+        start = self.last_ends.get(at)
+        ranges = (r for published in self.published.values() for r in published.ranges)
+        return next((r.end for r in ranges if r.at == at and r.start == start), start)
 
 
 @dataclass(frozen=True, slots=True)

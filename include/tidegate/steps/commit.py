@@ -15,7 +15,7 @@ from tidegate.failures.chosen import failure_strategy
 from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
-from tidegate.positions import end_epochs, ends
+from tidegate.positions import end_epochs, ends, starts
 from tidegate.records import Failure, Outgoing, Rejected
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
@@ -71,7 +71,7 @@ class Committer:
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
                 if batch.offsets_committed and batch.state.is_open:
-                    fence.commit({}, "", outgoing=self._outgoing(batch))
+                    fence.commit({}, "", outgoing=self._outgoing(batch, fence))
                     batch = self._note(batch)
         if batch.state.is_open:
             log.info("%s is %s and waits for its commit", batch, batch.state)
@@ -108,7 +108,7 @@ class Committer:
     def _committed(self, batch: Batch, fence: Fence) -> Batch:
         """Compare again, then commit."""
         if not self._is_committed(batch, fence):
-            self._commit(batch, fence, self._outgoing(batch))
+            self._commit(batch, fence, self._outgoing(batch, fence))
         return self._note(batch)
 
     def _commit(self, batch: Batch, fence: Fence, outgoing: Iterable[Outgoing]) -> None:
@@ -133,14 +133,14 @@ class Committer:
             case Abandon(reason):
                 raise StaleError(f"{batch}: {reason}; nothing is committed, the next run abandons the batch")
 
-    def _outgoing(self, batch: Batch) -> Iterable[Outgoing]:
+    def _outgoing(self, batch: Batch, fence: Fence) -> Iterable[Outgoing]:
         """What is produced because of records that weren't processed."""
         now = self.clock.now()
         match batch.state:
             case State.DEAD_LETTERING:
-                return DeadLetters.of(self.subscription).outgoing(self._landed(batch), now)
+                return DeadLetters.of(self.subscription).outgoing(self._landed(batch, fence), now)
             case State.RETRYING:
-                return DelayedRetry.of(self.subscription).outgoing(self._landed(batch), now)
+                return DelayedRetry.of(self.subscription).outgoing(self._landed(batch, fence), now)
             case State.PUBLISHED if batch.rejected:
                 rejected = self.lake.rejected(batch.output, batch.id)
                 return failure_strategy(self.subscription).outgoing(rejected, now)
@@ -172,10 +172,14 @@ class Committer:
                 limit,
             )
 
-    def _landed(self, batch: Batch) -> Iterable[Rejected]:
-        """All of a batch's records, which failed together."""
+    def _landed(self, batch: Batch, fence: Fence) -> Iterable[Rejected]:
+        """A batch's records, which failed together; those that were acknowledged, and committed, before didn't."""
         failure = Failure(_BATCH_FAILED, batch.reason or _BATCH_FAILED)
-        return self.landing.records([file.uri for file in batch.files], failure)
+        decision = self._compare(batch, fence)
+        begun = decision.positions if isinstance(decision, GoOnFrom) else starts(batch.ranges)
+        rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
+        landed = self.landing.records([file.uri for file in batch.files], failure)
+        return (record for record in landed if record.offset in rest.get(record.at, ()))
 
     def _note(self, batch: Batch) -> Batch:
         batch = self.ledger.move(batch.id, batch.once_settled, batch.reason)

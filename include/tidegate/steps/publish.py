@@ -9,7 +9,8 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, StoppedError, TidegateError
 from tidegate.failures.chosen import failure_strategy
 from tidegate.ports import Clock, Lake, Ledger
-from tidegate.steps.process import manifest_of, seconds_taken
+from tidegate.steps.deliver import manifest_of
+from tidegate.steps.process import seconds_taken
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from tidegate.commits.stores import Store, store_of
 from tidegate.errors import LostDataError, place
 from tidegate.manifest import Published
 from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition, ends
+from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, lost_positions, recreated
@@ -115,7 +115,7 @@ class Stander:
         comes_in_parts = self.subscription.commit_strategy in ("throttled", "latest")
         for r in published.ranges:
             offset = committed[r.at].offset
-            if offset != r.start and not (comes_in_parts and r.start <= offset <= r.end):
+            if offset != r.start and not (comes_in_parts and offset > r.start):
                 return f"batch {published.batch_id} is published from {r.at} at {r.start}, and the group is at {offset}"
         return None
 
@@ -136,7 +136,7 @@ class Stander:
         ranges = unfinished.published.ranges
         with self.offsets.fence() as fence:
             committed = fence.committed([r.at for r in ranges])
-            if any(committed.get(r.at) != Committed(r.start, str(unfinished.receipt)) for r in ranges):
+            if not all(_is_behind(committed.get(r.at), r, unfinished.receipt) for r in ranges):
                 log.info("%s: somebody moved the group meanwhile", self._place)
                 return
             state = unfinished.published.state if self.subscription.commit_strategy == "checkpoint" else None
@@ -194,6 +194,11 @@ class Stander:
     @property
     def _place(self) -> str:
         return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+
+
+def _is_behind(position: Committed | None, of: Range, receipt: Receipt) -> bool:
+    """Whether a partition stands where a batch of this range, planned under this receipt, or part of it left it."""
+    return position is not None and position.metadata == str(receipt) and position.offset >= of.start
 
 
 def of_partitions(published: Published, exist: Collection[TopicPartition]) -> Published:

@@ -2,13 +2,19 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from tidegate.acknowledged import Acknowledgements
 from tidegate.errors import BatchFailedError, StaleError
 from tidegate.failures.dead_letters import UNDECODABLE
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result
+from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
+from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
+
+_REJECTED = "_rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +48,28 @@ class MemoryLake:
     """The port `Lake` for one process, its threads included, and the hands of a Spark job on it.
 
     `staged` is by staging URI and attempt, `published_attempts` by output and batch id; `abandoned` are the names
-    of the staging folders that were set aside.
+    of the staging folders that were set aside; `acks` has the acknowledged offsets in each file of them.
     """
 
     def __init__(self) -> None:
         self.staged: dict[str, dict[str, StagedAttempt]] = defaultdict(dict)
         self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
         self.abandoned: list[str] = []
+        self.acks: dict[str, Mapping[TopicPartition, Collection[int]]] = {}
         self._lock = threading.RLock()
 
     def stage(self, staging: str, attempt: str, staged: StagedAttempt) -> None:
         """A driver leaves an attempt below a staging folder, which it makes if need be."""
         with self._lock:
             self.staged[staging][attempt] = staged
+
+    def acknowledge(
+        self, staging: str, attempt: str, path: str, offsets: Mapping[TopicPartition, Collection[int]]
+    ) -> StagedFile:
+        """A driver leaves a file of acknowledgements, at a path below its attempt's folder."""
+        with self._lock:
+            self.acks[f"{staging}/{attempt}/{path}"] = {at: tuple(ones) for at, ones in offsets.items()}
+        return StagedFile(path, sum(map(len, offsets.values())))
 
     def results(self, staging: str) -> tuple[Result, ...]:
         """See `tidegate.ports.Lake`."""
@@ -74,6 +89,29 @@ class MemoryLake:
         """See `tidegate.ports.Lake`."""
         found = self.staged[staging][result.attempt].rejections
         return Rejections(len(found), found[:most])
+
+    def ack_files(self, staging: str) -> tuple[str, ...]:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            return tuple(sorted(file for file in self.acks if file.startswith(f"{staging}/")))
+
+    def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
+        """See `tidegate.ports.Lake`; what an attempt rejected is one file."""
+        attempt = f"{staging}/{result.attempt}"
+        for file in result.ack_files or ():
+            if sum(map(len, self.acks.get(f"{attempt}/{file.path}", {}).values())) != file.bytes:
+                raise BatchFailedError(f"the acknowledgements {attempt}/{file.path} aren't those that were left")
+        named = (f"{attempt}/{file.path}" for file in result.ack_files or ())
+        return (*named, f"{attempt}/{_REJECTED}")
+
+    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+        """See `tidegate.ports.Lake`."""
+        with self._lock:
+            offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks[file]
+        for at, ones in offsets.items():
+            if at not in into:
+                raise BatchFailedError(f"{file} acknowledges records of {at}, and the batch has none of that partition")
+            into[at].add(np.array(sorted(ones), np.int64))
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -119,6 +157,13 @@ class MemoryLake:
             for staging in self._staging_of(output, batch_id):
                 del self.staged[staging]
             self.abandoned = [name for name in self.abandoned if not name.startswith(f"{batch_id}-")]
+
+    def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]]:
+        staging, attempt, _ = file.rsplit("/", 2)
+        offsets: dict[TopicPartition, list[int]] = defaultdict(list)
+        for record in self.staged[staging][attempt].rejected:
+            offsets[record.at].append(record.offset)
+        return offsets
 
     def _staging_of(self, output: str, batch_id: str) -> list[str]:
         return [staging for staging in self.staged if staging.startswith(f"{output}/_staging/{batch_id}-")]

@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
-from tidegate.batch import LandedFile
-from tidegate.errors import UnavailableError
+import numpy as np
+
+from tidegate.acknowledged import Acknowledgements
+from tidegate.batch import Batch, LandedFile
+from tidegate.errors import BatchFailedError, UnavailableError
 from tidegate.framing import ID_END, MAGIC, message_path
 from tidegate.manifest import Manifest
 from tidegate.ports import Side
-from tidegate.positions import TopicPartition
+from tidegate.positions import Range, TopicPartition
 from tidegate.records import Failure, Rejected
 
 if TYPE_CHECKING:
@@ -52,6 +55,15 @@ class MemoryLanding:
             if uri not in self.files:
                 raise UnavailableError(f"the landed file {uri} is gone")
             yield from (_rejected(read, failure) for read in self.files[uri])
+
+    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+        """See `tidegate.ports.Landing`."""
+        reads = [read for file in batch.files for read in self.files[file.uri]]
+        landed = {r.at: sorted(read.offset for read in reads if _is_within(read, r)) for r in batch.ranges}
+        for at, offsets in landed.items():
+            if len(offsets) != batch.records.get(at, 0):
+                raise BatchFailedError(f"{batch}: {len(offsets)} records of {at}, not {batch.records.get(at, 0)}")
+        return {at: Acknowledgements(at, np.array(offsets, np.int64)) for at, offsets in landed.items()}
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See `tidegate.ports.Landing`."""
@@ -97,6 +109,10 @@ class MemoryWriter:
             return ()
         size = sum(len(r.record.key or b"") + len(r.record.value or b"") for r in self.records)
         return (LandedFile(self.uri, len(self.records), size),)
+
+
+def _is_within(read: "ReadRecord", of: Range) -> bool:
+    return (read.topic, read.partition) == of.at and of.start <= read.offset < of.end
 
 
 def _rejected(read: "ReadRecord", failure: Failure) -> Rejected:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.batch import Batch, Delivery, Landed, State
+from tidegate.batch import Batch, Delivery, Landed, Reached, State
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Clearance, Glance, Loss, Outcome
@@ -136,11 +136,18 @@ class MemoryLedger:
             self._changed(replace(entry, started=(*entry.started, (delivery, now))), started)
             return delivery
 
-    def processed(self, batch_id: str, delivery: Delivery, result: Result, counts: Counts) -> Batch:
+    def processed(
+        self,
+        batch_id: str,
+        delivery: Delivery,
+        result: Result,
+        counts: Counts,
+        reached: Collection[Reached] = (),
+    ) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._lock:
             entry = self._entry(batch_id)
-            won = rules.win(entry.batch, _known(entry, delivery), result, counts)
+            won = rules.win(entry.batch, _known(entry, delivery), result, counts, reached)
             return entry.batch if won == entry.batch else self._changed(entry, won)
 
     def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:

@@ -1,15 +1,16 @@
 """A Spark job in memory."""
 
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
 from tidegate.errors import BatchFailedError, OverrunError
 from tidegate.failures.dead_letters import REJECTED, rejection
-from tidegate.manifest import Counts, Manifest, Result
+from tidegate.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.ports import Clock
+from tidegate.positions import TopicPartition
 from tidegate.records import Failure, Rejected
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake, StagedAttempt
@@ -29,13 +30,26 @@ class Landed(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """A job acknowledges these offsets, and goes on for some seconds, at the end of which it is watched.
+
+    Unless it is `watched` the engine sees them no sooner than with the next ones, or when the job is done.
+    """
+
+    offsets: Mapping[TopicPartition, Collection[int]]
+    seconds: float = 5
+    watched: bool = True
+
+
 class MemoryProcessor:
     """The port `Processor`: each run stages an attempt that accounts for every record, unless a test says otherwise.
 
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
-    those written, `lost` ones without saying so, and the rejected records are the first that landed; `seconds` is how
-    long a run takes by the clock: longer than its timeout, and the task gives up while the driver goes on until
-    `finish_late`. `fold` makes the new state of a manifest. `delivered` has each run's manifest.
+    those written, `lost` ones without saying so, and the rejected records are the first of those that it was handed;
+    `seconds` is how long a run takes by the clock: longer than its timeout, and the task gives up while the driver goes
+    on until `finish_late`. `acks` is what each run acknowledges first, step by step; None for a job that acknowledges
+    everything by ending well. `fold` makes the new state of a manifest. `delivered` has each run's manifest.
     """
 
     def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
@@ -45,6 +59,7 @@ class MemoryProcessor:
         self.lost = 0
         self.seconds = 0.0
         self.fold: Callable[[Manifest], str | None] = lambda _: None
+        self.acks: list[Acks] | None = None
         self.delivered: list[Manifest] = []
         self._landing = landing
         self._lake = lake
@@ -54,10 +69,12 @@ class MemoryProcessor:
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
-        """See `tidegate.ports.Processor`; the job is watched once, when it is done."""
+        """See `tidegate.ports.Processor`; the job is watched after each acknowledgement, and when it is done."""
         manifest = self._landing.manifest(manifest_uri)
         self.delivered.append(manifest)
         said(f"processing {manifest.records} records of {manifest.batch}")
+        attempt = uuid.uuid4().hex
+        acked = self._acknowledge(manifest, attempt, watch)
         self._clock.wait(self.seconds if timeout is None else min(self.seconds, timeout))
         if self.failures:
             raise BatchFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
@@ -65,16 +82,29 @@ class MemoryProcessor:
             self._late.append(manifest)
             raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")
         watch()
-        self._stage(manifest)
+        self._stage(manifest, attempt, acked)
 
     def finish_late(self) -> None:
         """The drivers that outlived their tasks finish."""
         late, self._late = self._late, []
         for manifest in late:
-            self._stage(manifest)
+            self._stage(manifest, uuid.uuid4().hex, None)
 
-    def _stage(self, manifest: Manifest) -> None:
-        attempt = uuid.uuid4().hex
+    def _acknowledge(
+        self, manifest: Manifest, attempt: str, watch: Callable[[], None]
+    ) -> tuple[StagedFile, ...] | None:
+        if self.acks is None:
+            return None
+        left = []
+        for number, acks in enumerate(self.acks):
+            path = f"_acks/{number}/part-0.parquet"
+            left.append(self._lake.acknowledge(manifest.staging, attempt, path, acks.offsets))
+            self._clock.wait(acks.seconds)
+            if acks.watched:
+                watch()
+        return tuple(left)
+
+    def _stage(self, manifest: Manifest, attempt: str, acked: tuple[StagedFile, ...] | None) -> None:
         result = Result(
             batch_id=manifest.batch.id,
             delivery=manifest.delivery.token,
@@ -84,11 +114,18 @@ class MemoryProcessor:
             files=(),
             rejected_files=(),
             state=self.fold(manifest),
+            ack_files=acked,
         )
         written = manifest.records - self.rejected - self.filtered - self.lost
-        landed = self._landing.records([file.uri for file in manifest.batch.files], _UNKNOWN)
         rejected = tuple(
-            replace(record, failure=rejection("rejected", record.headers)) for record in islice(landed, self.rejected)
+            replace(record, failure=rejection("rejected", record.headers))
+            for record in islice(self._handed(manifest), self.rejected)
         )
         staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected), rejected=rejected)
         self._lake.stage(manifest.staging, attempt, staged)
+
+    def _handed(self, manifest: Manifest) -> Iterator[Rejected]:
+        ranges = {r.at: r for r in manifest.batch.ranges}
+        for record in self._landing.records([file.uri for file in manifest.batch.files], _UNKNOWN):
+            if ranges[record.at].start <= record.offset < ranges[record.at].end:
+                yield record

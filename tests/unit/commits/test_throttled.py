@@ -169,6 +169,7 @@ DECISIONS = {
     "in part": ({P0: at(13, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
     "in part, the other position vanished": ({P0: at(13, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
     "all acknowledged, not yet ended": ({P0: at(20, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 20, P1: 5})),
+    "behind the end, of one that had more": ({P0: at(21, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 21, P1: 5})),
     "in part, under the batch's own receipt": ({P0: at(13, NEXT), P1: at(5, NEXT)}, GoOnFrom({P0: 13, P1: 5})),
 }
 
@@ -181,7 +182,7 @@ def test_positions_of_our_own_are_gone_on_from(name: str) -> None:
 
 @pytest.mark.parametrize(
     "position",
-    [Committed(10), Committed(13), at(13, FOREIGN), at(20, FOREIGN), at(9, RECEIPT), at(21, RECEIPT), at(21, NEXT)],
+    [Committed(10), Committed(13), at(13, FOREIGN), at(20, FOREIGN), at(9, RECEIPT), at(9, NEXT), at(21, NEXT)],
 )
 def test_whatever_isnt_ours_abandons_naming_it_alone(position: Committed) -> None:
     partly = batch(of(P0, 10, 20), of(P1, 0, 9))

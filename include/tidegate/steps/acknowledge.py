@@ -1,0 +1,179 @@
+"""Acknowledge: commit what the job acknowledges while it runs, and say at its end how far it came."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from tidegate.acknowledged import Acknowledged, Acknowledgements
+from tidegate.batch import Batch, Reached, State
+from tidegate.commits.acknowledging import ByAcknowledgement, reached, rest_of
+from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom
+from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, StaleError, UnavailableError
+from tidegate.manifest import Manifest, Result
+from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore
+from tidegate.positions import TopicPartition, starts
+
+log = logging.getLogger(__name__)
+
+_PASSING = (UnavailableError, GroupInUseError, CommitFailedError, CommitUnknownError)
+
+
+class Tally:
+    """What of a batch is acknowledged, as far as files were taken; each is read once.
+
+    The offsets that landed are read when they are first asked for, and kept.
+    """
+
+    def __init__(self, batch: Batch, landing: Landing, lake: Lake) -> None:
+        self._batch = batch
+        self._landing = landing
+        self._lake = lake
+        self._taken: set[str] = set()
+        self._awaited: Mapping[TopicPartition, Acknowledgements] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file was taken yet."""
+        return not self._taken
+
+    def take(self, files: Iterable[str]) -> None:
+        """Take files of acknowledged or rejected records."""
+        for file in files:
+            if file not in self._taken:
+                self._lake.take_settled(file, self._whole)
+                self._taken.add(file)
+
+    def now(self) -> dict[TopicPartition, Acknowledged]:
+        """What is acknowledged of each range's records."""
+        return {at: one.now() for at, one in self._whole.items()}
+
+    @property
+    def _whole(self) -> Mapping[TopicPartition, Acknowledgements]:
+        if self._awaited is None:
+            self._awaited = self._landing.awaited(self._batch)
+        return self._awaited
+
+
+class Acknowledging:
+    """The acknowledgements of one delivery, by a commit strategy that goes by them.
+
+    `begin` finds out what is left to deliver; a job that runs is watched by `watched`; `settled` says how far it came.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        strategy: ByAcknowledgement,
+        *,
+        offsets: OffsetStore,
+        landing: Landing,
+        lake: Lake,
+        ledger: Ledger,
+        clock: Clock,
+    ) -> None:
+        self._batch = batch
+        self._strategy = strategy
+        self._offsets = offsets
+        self._lake = lake
+        self._ledger = ledger
+        self._clock = clock
+        self._tally = Tally(batch, landing, lake)
+        self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
+        self._stands = dict(self._begun)
+        self._received = self._since = clock.now()
+
+    def begin(self) -> Batch:
+        """The batch as it is to be handed to the job: all of it, or the rest behind what was committed of it.
+
+        Raises StaleError if the group was moved by somebody else, or the batch is committed.
+        """
+        committed = self._offsets.committed([r.at for r in self._batch.ranges])
+        self._begun = self._positions(self._strategy.reconcile(self._batch, committed))
+        self._stands = dict(self._begun)
+        rest = self._batch
+        if self._begun != starts(self._batch.ranges):
+            rest = rest_of(self._batch, self._begun, self._tally.now())
+            where = ", ".join(f"{at} at {offset}" for at, offset in self._begun.items())
+            log.info("%s: part of it is committed: %d records are left: %s", self._batch, rest.landed_records, where)
+        self._received = self._since = self._clock.now()
+        return rest
+
+    def watched(self, manifest: Manifest) -> None:
+        """Commit what is acknowledged, if that is due; what stands in the way for now is tried again when it is next.
+
+        Raises BatchFailedError for a record that has waited too long or an acknowledgement of none that landed,
+        StaleError if the batch isn't this delivery's any more.
+        """
+        if not self._is_due(self._clock.now()):
+            return
+        with self._tried_again():
+            self._tally.take(self._lake.ack_files(manifest.staging))
+            with self._tried_again():
+                self._commit(manifest)
+            self._check()
+        self._since = self._clock.now()
+
+    def settled(self, manifest: Manifest, result: Result) -> tuple[Reached, ...]:
+        """What the delivery didn't bring to the end of its range; nothing where everything is acknowledged.
+
+        What an attempt rejected is done with. Raises BatchFailedError if it acknowledged nothing.
+        """
+        if result.ack_files is None:
+            return ()
+        self._tally.take(self._lake.settled_files(manifest.staging, result))
+        acknowledged = self._tally.now()
+        ends = self._stands | self._strategy.offsets(self._batch, acknowledged, self._stands)
+        return reached(self._batch, acknowledged, self._begun, ends)
+
+    def _is_due(self, now: datetime) -> bool:
+        """Whether a commit is, or the first look at records that have waited too long."""
+        expires = self._strategy.expires(self._received)
+        return now >= self._strategy.next_run(self._since) or (expires is not None and self._since <= expires < now)
+
+    @contextmanager
+    def _tried_again(self) -> Iterator[None]:
+        try:
+            yield
+        except _PASSING as error:
+            log.warning("%s: what is acknowledged isn't committed, tried again later: %s", self._batch, error)
+
+    def _commit(self, manifest: Manifest) -> None:
+        if self._tally.is_empty:
+            return
+        acknowledged = self._tally.now()
+        if not self._strategy.offsets(self._batch, acknowledged, self._stands):
+            return
+        self._refuse_others(manifest)
+        with self._offsets.fence() as fence:
+            self._refuse_others(manifest)
+            committed = fence.committed([r.at for r in self._batch.ranges])
+            self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
+            moved = self._strategy.offsets(self._batch, acknowledged, self._stands)
+            fence.commit(moved, str(self._batch.receipt))
+        self._stands |= moved
+        where = ", ".join(f"{at} at {offset}" for at, offset in moved.items())
+        log.info("%s: acknowledged and committed: %s", self._batch, where)
+
+    def _refuse_others(self, manifest: Manifest) -> None:
+        """The ledger still has this delivery; asked before the fence, which is another's, and under it."""
+        batch = self._ledger.batch(self._batch.id)
+        if batch.state is not State.PROCESSING or batch.delivery != manifest.delivery:
+            raise StaleError(f"{batch}: it is {batch.state}, and no more delivery {manifest.delivery.number}'s")
+
+    def _positions(self, decision: Decision) -> Mapping[TopicPartition, int]:
+        match decision:
+            case GoOn():
+                return starts(self._batch.ranges)
+            case GoOnFrom(positions):
+                return positions
+            case Abandon(reason):
+                raise StaleError(f"{self._batch}: {reason}; nothing more is committed, the next run abandons the batch")
+            case _:
+                raise StaleError(f"{self._batch} is committed already; the next run finds out")
+
+    def _check(self) -> None:
+        now, expires = self._clock.now(), self._strategy.expires(self._received)
+        if expires is not None and now > expires:
+            acknowledged = self._tally.now()
+            self._strategy.check(self._batch, acknowledged, self._stands, received=self._received, now=now)

@@ -1,0 +1,141 @@
+"""What every lake promises of what jobs acknowledge; the double in memory and Parquet files are held to the same."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.acknowledged import Acknowledgements
+from tidegate.errors import BatchFailedError, UnavailableError
+from tidegate.manifest import Counts, Result, StagedFile
+from tidegate.parquet.acks import COLUMNS
+from tidegate.parquet.lake import ParquetLake
+from tidegate.positions import Range, TopicPartition
+from tidegate.records import Failure, Rejected
+from tidegate.testing.lake import MemoryLake, StagedAttempt
+
+P0 = TopicPartition("orders", 0)
+
+
+class Bench(Protocol):
+    """A lake, the staging folder of a delivery in it, and a Spark job's hands."""
+
+    lake: Any
+    staging: str
+
+    def acknowledge(self, attempt: str, path: str, offsets: Sequence[int], at: TopicPartition = P0) -> StagedFile: ...
+    def reject(self, attempt: str, offsets: Sequence[int]) -> tuple[StagedFile, ...]: ...
+
+
+class MemoryBench:
+    def __init__(self) -> None:
+        self.lake = MemoryLake()
+        self.staging = "file:///lake/_staging/b1-t1"
+
+    def acknowledge(self, attempt: str, path: str, offsets: Sequence[int], at: TopicPartition = P0) -> StagedFile:
+        return self.lake.acknowledge(self.staging, attempt, path, {at: offsets})
+
+    def reject(self, attempt: str, offsets: Sequence[int]) -> tuple[StagedFile, ...]:
+        why = Failure("bad", "bad")
+        rejected = tuple(Rejected(P0, offset, None, None, None, (), why) for offset in offsets)
+        self.lake.stage(self.staging, attempt, StagedAttempt(None, Counts(0, len(rejected)), rejected=rejected))
+        return ()
+
+
+class ParquetBench:
+    def __init__(self, folder: Path) -> None:
+        self.lake = ParquetLake()
+        self.folder = folder / "_staging/b1-t1"
+        self.staging = f"file://{self.folder}"
+
+    def acknowledge(self, attempt: str, path: str, offsets: Sequence[int], at: TopicPartition = P0) -> StagedFile:
+        file = self.folder / attempt / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"topic": at.topic, "partition": at.partition, "offset": offset} for offset in offsets]
+        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), file)
+        return StagedFile(path, file.stat().st_size)
+
+    def reject(self, attempt: str, offsets: Sequence[int]) -> tuple[StagedFile, ...]:
+        return (self.acknowledge(attempt, "_rejected/part-0.parquet", offsets),)
+
+
+@pytest.fixture(params=["memory", "parquet"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    return MemoryBench() if request.param == "memory" else ParquetBench(tmp_path / "my lake 50% full")
+
+
+def result(attempt: str, acked: Sequence[StagedFile] | None = None, rejected: tuple[StagedFile, ...] = ()) -> Result:
+    named = None if acked is None else tuple(acked)
+    return Result("b1", "t1", attempt, read=9, filtered=0, files=(), rejected_files=rejected, ack_files=named)
+
+
+def waiting(size: int = 10) -> dict[TopicPartition, Acknowledgements]:
+    return {P0: Acknowledgements(P0, np.arange(size))}
+
+
+def test_files_of_all_attempts_are_found_and_taken(bench: Bench) -> None:
+    assert bench.lake.ack_files(bench.staging) == ()
+    bench.acknowledge("a2", "_acks/1/part-0.parquet", [0, 1])
+    bench.acknowledge("a1", "_acks/x/part-0.parquet", [3])
+    bench.acknowledge("a1", "_acks/x/part-1.parquet", [1])
+    found = bench.lake.ack_files(bench.staging)
+    assert [file.removeprefix(bench.staging) for file in found] == [
+        "/a1/_acks/x/part-0.parquet",
+        "/a1/_acks/x/part-1.parquet",
+        "/a2/_acks/1/part-0.parquet",
+    ]
+    into = waiting()
+    for _ in range(2):
+        for file in found:
+            bench.lake.take_settled(file, into)
+        assert into[P0].now().prefix(Range(*P0, 0, 10)) == 2
+        assert into[P0].now().backlog(Range(*P0, 0, 10)) == 7
+
+
+def test_what_an_attempt_has_done_with_is_what_its_result_names_and_what_it_rejected(bench: Bench) -> None:
+    bench.acknowledge("a1", "_acks/1/part-0.parquet", [9])
+    named = bench.acknowledge("a1", "_acks/2/part-0.parquet", [0, 2])
+    rejected = bench.reject("a1", [1])
+    into = waiting()
+    for file in bench.lake.settled_files(bench.staging, result("a1", [named], rejected)):
+        bench.lake.take_settled(file, into)
+    assert into[P0].now().prefix(Range(*P0, 0, 10)) == 3
+    assert into[P0].now().backlog(Range(*P0, 0, 10)) == 7
+
+
+def test_an_attempt_that_acknowledges_nothing_by_itself_has_done_with_what_it_rejected(bench: Bench) -> None:
+    rejected = bench.reject("a1", [1])
+    into = waiting()
+    for file in bench.lake.settled_files(bench.staging, result("a1", None, rejected)):
+        bench.lake.take_settled(file, into)
+    assert into[P0].now().backlog(Range(*P0, 0, 10)) == 9
+
+
+def test_a_file_that_isnt_as_the_result_names_it_fails_the_batch(bench: Bench) -> None:
+    named = bench.acknowledge("a1", "_acks/1/part-0.parquet", [0])
+    for wrong in (StagedFile(named.path, named.bytes + 1), StagedFile("_acks/1/part-1.parquet", named.bytes)):
+        with pytest.raises(BatchFailedError, match=wrong.path):
+            bench.lake.settled_files(bench.staging, result("a1", [named, wrong]))
+
+
+@pytest.mark.parametrize(("at", "said"), [(P0, "offset 10: "), (TopicPartition("orders", 1), "of orders-1")])
+def test_another_record_than_those_awaited_fails_the_batch(bench: Bench, at: TopicPartition, said: str) -> None:
+    bench.acknowledge("a1", "_acks/1/part-0.parquet", [10], at)
+    (file,) = bench.lake.ack_files(bench.staging)
+    with pytest.raises(BatchFailedError, match=said):
+        bench.lake.take_settled(file, waiting())
+
+
+def test_files_that_spark_is_still_writing_are_left_alone(tmp_path: Path) -> None:
+    bench = ParquetBench(tmp_path)
+    bench.acknowledge("a1", "_acks/1/_temporary/0/part-0.parquet", [0])
+    bench.acknowledge("a1", "part-0.parquet", [0])
+    bench.acknowledge("a1", "_rejected/part-0.parquet", [0])
+    (bench.folder / "a1/_acks/1/_SUCCESS").touch()
+    assert bench.lake.ack_files(bench.staging) == ()
+    with pytest.raises(UnavailableError, match="can't be read"):
+        bench.lake.take_settled(f"{bench.staging}/a1/_acks/1/gone.parquet", waiting())

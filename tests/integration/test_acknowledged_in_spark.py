@@ -1,0 +1,80 @@
+"""Jobs that acknowledge records or keep a state, on a real broker and a real Spark."""
+
+from collections.abc import Callable
+
+import pytest
+from broker_world import committed, in_lake
+
+from tidegate.batch import State
+from tidegate.errors import BatchFailedError
+from tidegate.pipeline import Pipeline
+from tidegate.run import Run, run_batch
+from tidegate_local.broker import Broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+Open = Callable[..., Pipeline]
+RECORDS = 10
+
+
+@pytest.fixture
+def filled(topic: Callable[..., str], produce: Callable[..., None]) -> str:
+    name = topic()
+    produce(name, RECORDS)
+    return name
+
+
+def run(pipeline: Pipeline) -> Run:
+    return run_batch(pipeline, lambda _: None)
+
+
+def stand(broker: Broker, topic: str) -> int:
+    return committed(broker, f"{topic}-lake", (topic, 0))[0]
+
+
+@pytest.mark.parametrize(("strategy", "stands"), [("throttled", 5), ("latest", RECORDS)])
+def test_what_is_acknowledged_decides_how_far_the_batch_goes(
+    strategy: str, stands: int, broker: Broker, filled: str, open_in_spark: Open
+):
+    pipeline = open_in_spark(filled, "acknowledging:up_to_a_gap", commit_strategy=strategy)
+    ended = run(pipeline)
+    assert ended.error is None
+    assert ended.batch is not None
+    assert (ended.batch.state, [(r.start, r.end) for r in ended.batch.ranges]) == (State.COMMITTED, [(0, stands)])
+    assert stand(broker, filled) == stands
+
+
+def test_a_job_that_dies_has_committed_what_it_acknowledged_and_is_handed_the_rest(
+    broker: Broker, filled: str, open_in_spark: Open
+):
+    chosen = {"commit_strategy": "throttled", "auto_commit_interval_ms": 100, "max_retries": 1}
+    pipeline = open_in_spark(filled, "acknowledging:then_fails", **chosen)
+    failed = run(pipeline)
+    assert "no memory" in str(failed.error)
+    assert stand(broker, filled) == 5
+    again = run(pipeline)
+    assert failed.batch is not None
+    assert again.batch is not None
+    assert (again.error, again.batch.id, again.batch.rows) == (None, failed.batch.id, 5)
+    assert (stand(broker, filled), in_lake(pipeline)) == (RECORDS, [(0, offset) for offset in range(5, RECORDS)])
+
+
+def test_a_record_that_waits_too_long_fails_the_run_and_is_named(broker: Broker, filled: str, open_in_spark: Open):
+    chosen = {"commit_strategy": "throttled", "auto_commit_interval_ms": 100, "unprocessed_record_max_age_ms": 1000}
+    error = run(open_in_spark(filled, "acknowledging:nothing", max_retries=1, **chosen)).error
+    assert isinstance(error, BatchFailedError)
+    said = f"topic {filled}, partition 0, offset 1: unacknowledged for"
+    assert said in str(error)
+    assert "9 records of the partition wait" in str(error)
+    assert stand(broker, filled) <= 1
+
+
+def test_a_state_comes_back_to_the_next_batch_and_kafka_is_left_alone(
+    broker: Broker, filled: str, produce: Callable[..., None], open_in_spark: Open
+):
+    pipeline = open_in_spark(filled, "acknowledging:counting", commit_strategy="checkpoint")
+    assert run(pipeline).error is None
+    produce(filled, 3)
+    assert run(pipeline).error is None
+    assert pipeline.offsets.state() == '{"records": 13}'
+    assert (stand(broker, filled), len(in_lake(pipeline))) == (-1001, 13)
