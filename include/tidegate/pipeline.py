@@ -32,6 +32,7 @@ from tidegate.ports import (
 from tidegate.security.client import kafka_client
 from tidegate.settings import Settings, absolute_uri
 from tidegate.spark.job import JobProcessor, job_file
+from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
 from tidegate.steps.decoding import Unregistered
@@ -107,9 +108,21 @@ class Pipeline:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
         return self._committer.publish(batch_id)
 
+    def receive(self, batch_id: str) -> Batch | None:
+        """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
+        return self._committer.receive(batch_id)
+
+    def settle(self, batch_id: str) -> Batch | None:
+        """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
+        return self._committer.settle(batch_id)
+
     def commit_open(self) -> Batch:
         """Commit the batch that waits for nothing else; see `steps.commit`."""
         return self._committer.commit_open()
+
+    def question(self) -> Question | None:
+        """What a person is to decide, if there is anything; see `steps.ask`."""
+        return question(self.subscription, self.ledger)
 
     def clear(self, by: str, note: str, answer: Answer = "redeliver") -> Batch:
         """Let the subscription go on with the batch that stopped it; see `steps.clear`."""

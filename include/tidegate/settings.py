@@ -1,7 +1,9 @@
 """The settings of an installation, read from the environment once: where definitions, ledger and landing are.
 
 `TIDEGATE_HOME` is the folder that relative paths start from, `TIDEGATE_SUBSCRIPTIONS` the folder of the
-definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI.
+definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI. `TIDEGATE_OPERATORS` are the names of
+the Airflow users who may clear, commit and answer, `TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it;
+both are separated by commas.
 """
 
 import re
@@ -21,12 +23,17 @@ _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold an
 
 @dataclass(frozen=True)
 class Settings:
-    """Absolute folders, the ledger's SQLAlchemy URL and the landing's URI."""
+    """Absolute folders, the ledger's SQLAlchemy URL and the landing's URI; who may decide about batches in Airflow.
+
+    Without `operators` that is whoever Airflow lets. `operator_roles` are for auth managers that know roles for a DAG.
+    """
 
     home: Path
     subscriptions: Path
     ledger: str = field(repr=False)  # its password
     landing: str = field(repr=False)
+    operators: tuple[str, ...] = ()
+    operator_roles: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -40,6 +47,8 @@ class Settings:
             subscriptions=Path(normpath(home / _expanded(folder))),
             ledger=_ledger_url(home, environ.get("TIDEGATE_LEDGER") or "sqlite:///data/ledger.db"),
             landing=_landing_uri(home, environ.get("TIDEGATE_LANDING") or "data/landing"),
+            operators=_names(environ.get("TIDEGATE_OPERATORS")),
+            operator_roles=_names(environ.get("TIDEGATE_OPERATOR_ROLES")),
         )
 
     def redacted(self) -> dict[str, str]:
@@ -49,6 +58,8 @@ class Settings:
             "TIDEGATE_SUBSCRIPTIONS": str(self.subscriptions),
             "TIDEGATE_LEDGER": redact(self.ledger),
             "TIDEGATE_LANDING": redact(self.landing),
+            "TIDEGATE_OPERATORS": ", ".join(self.operators),
+            "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
         }
 
 
@@ -82,6 +93,11 @@ def absolute_uri(home: Path, path_or_uri: str) -> str:
 def redact(url: str) -> str:
     """A URL for display: passwords in its address and in its query become ***."""
     return _SECRET_IN_QUERY.sub(r"\1***", _SECRET_IN_ADDRESS.sub(r"\1***@", url))
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    """The names between commas, each once, in their order."""
+    return tuple(dict.fromkeys(name for each in (listed or "").split(",") if (name := each.strip())))
 
 
 def _expanded(path: str) -> Path:

@@ -1,13 +1,15 @@
 """One DAG for each definition: plan, then land once per member, then process and commit as the strategy orders them.
 
-Nothing here imports the engine's clients: parsing a DAG file costs a few milliseconds per definition.
+With `failure-strategy: ask` the task ask stands behind process. Nothing here imports the engine's clients: parsing a
+DAG file costs a few milliseconds per definition.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 
 from tidegate.check import examine
 from tidegate.definition.reading import SUFFIX, DefinitionError, load_named
@@ -15,9 +17,19 @@ from tidegate.settings import Settings
 from tidegate.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
-from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator, PublishOperator
+from tidegate_airflow.operators import (
+    ASK,
+    CLEAR,
+    COMMIT,
+    LandOperator,
+    PlanOperator,
+    ProcessOperator,
+    ReceiveOperator,
+    SettleOperator,
+)
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
+_TAKEN = frozenset({CLEAR, COMMIT})
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,9 @@ def definition(name: str, settings: Settings) -> DAG:
 def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
     """The DAG of a subscription. Raises DefinitionError where Airflow refuses it."""
     path = settings.subscriptions / f"{subscription.name}{SUFFIX}"
+    if subscription.name in _TAKEN:
+        problem = Problem(f"{subscription.name} is the name of another DAG of Tidegate", "name", file=str(path))
+        raise DefinitionError([problem])
     try:
         dag = _dag(subscription, path, settings)
         dag.validate()  # Airflow does it again, but then an error would take the other DAGs along
@@ -86,12 +101,27 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     last = {"output": outlet(subscription, settings), "trigger_rule": "all_done", **where}
     match subscription.commit_strategy:
         case "on-receipt":
-            land >> CommitOperator(task_id="commit", **where) >> process >> PublishOperator(task_id="publish", **last)
+            land >> ReceiveOperator(task_id="commit", **where) >> process
+            settle = SettleOperator(task_id="publish", **last)
         case "on-next-poll" | "manual":
-            land >> process >> PublishOperator(task_id="publish", **last)
+            land >> process
+            settle = SettleOperator(task_id="publish", **last)
         case _:
-            land >> process >> CommitOperator(task_id="commit", **last)
+            land >> process
+            settle = SettleOperator(task_id="commit", **last)
+    _decided(process, subscription, where) >> settle
     return dag
+
+
+def _decided(process: BaseOperator, subscription: Subscription, where: dict[str, Any]) -> BaseOperator:
+    """What the last task stands behind: process, or the task that asks a person when anything before has failed."""
+    if subscription.failure_strategy != "ask":
+        return process
+    from tidegate_airflow.asking import AskOperator  # noqa: PLC0415 (parsing other definitions doesn't pay for it)
+
+    ask = AskOperator(task_id=ASK, trigger_rule="one_failed", **where)
+    process >> ask
+    return ask
 
 
 def _duration(milliseconds: int | None) -> timedelta | None:

@@ -1,11 +1,42 @@
 """What Airflow's pages say of a subscription: the DAG's text and its tags."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.settings import Settings, redact
 from tidegate.subscription import Subscription, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 
 _LONGEST_TAG = 100  # Airflow's limit; a topic's name may have 249 characters
+
+_BEGIN = "**plan** freezes its offsets, **land** stores the records as received, "
+_PUBLISH = "**process** runs the Spark job, **publish** publishes the output"
+_COMMIT = "**process** runs the Spark job, **commit** publishes the output and then "
+_MOVES_NOTHING = "A run that fails moves no offset; the next one takes the same batch again."
+_STEPS: Mapping[str, str] = {
+    "on-receipt": f"{_BEGIN}**commit** commits its offsets at once, {_PUBLISH}. A run that fails before commit moves "
+    "no offset; whatever fails, the next one takes the same batch again, from its landing.",
+    "on-next-poll": f"{_BEGIN}{_PUBLISH}. Its offsets are committed by the next run, before that one plans. "
+    f"{_MOVES_NOTHING}",
+    "manual": f"{_BEGIN}{_PUBLISH}. Its offsets are committed by `tidegate commit {{name}}` or the DAG "
+    f"`tidegate_commit`, and until then no run takes another batch. {_MOVES_NOTHING}",
+    "ignore": f"{_BEGIN}{_COMMIT}is done with it: no offset is ever committed.",
+    "throttled": f"{_BEGIN}{_COMMIT}commits the offsets of what the job has acknowledged without a gap. "
+    "A run that fails is followed by one that takes the same batch again.",
+    "latest": f"{_BEGIN}{_COMMIT}commits the offsets behind the last record that the job has acknowledged. "
+    "A run that fails is followed by one that takes the same batch again.",
+}
+_COMMITS = f"{_BEGIN}{_COMMIT}commits the offsets. {_MOVES_NOTHING}"
+_STANDS_STILL = "every run fails until `tidegate clear {name}` or the DAG `tidegate_clear` says how to go on"
+_FAILURES: Mapping[str, str] = {
+    "fail": f"the subscription stops: {_STANDS_STILL}.",
+    "ignore": "nothing of it is published, and the subscription goes on behind it.",
+    "dead-letter-queue": "its records go to the dead-letter topic, and the subscription goes on behind it; past "
+    f"`dead-letter-queue.limit` it stops: {_STANDS_STILL}.",
+    "delayed-retry-topic": "its records go to a retry topic, from which they are read again later, and the "
+    "subscription goes on behind it.",
+    "ask": "the task **ask** asks a person (*Required Actions*): deliver it again, dead-letter, skip or stop. The run "
+    "waits until somebody answers there, by `tidegate clear {name} --answer ...` or by the DAG `tidegate_clear`.",
+}
 
 
 def tags(subscription: Subscription) -> list[str]:
@@ -42,12 +73,18 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
     table = "\n".join(f"| {name} | {_code(value)} |" for name, value in rows.items())
     return (
         f"{subscription.description}\n\n"
-        "A run takes one batch: **plan** freezes its offsets, **land** stores the records as received, **process** "
-        "runs the Spark job, **commit** publishes the output and then commits the offsets. A run that fails moves "
-        "no offset; the next one takes the same batch again. A run that finds nothing to read is skipped.\n\n"
+        f"A run takes one batch: {_story(subscription)} A run that finds nothing to read is skipped.\n\n"
         f"| property | value |\n|---|---|\n{table}\n\n"
         f"Defined in {_code(shown)}.\n"
     )
+
+
+def _story(subscription: Subscription) -> str:
+    """The tasks of a run as the commit strategy orders them, and what the failure strategy does at the limit."""
+    steps = _STEPS.get(subscription.commit_strategy, _COMMITS)
+    failed = _FAILURES[subscription.failure_strategy]
+    limit = f"A batch that failed in {subscription.max_retries + 1} deliveries: {failed}"
+    return f"{steps}\n\n{limit}".replace("{name}", subscription.name)
 
 
 def _topics(topics: TopicSelection) -> str:

@@ -1,8 +1,9 @@
 """The tasks of a subscription's DAG: plan, land, process, commit and publish, each one call of the engine.
 
-Every operator holds the path of its definition and nothing else of it. The engine and its clients are imported
-when a task executes, never when a DAG file is parsed. Between tasks go the batch id and small facts only; what
-decides about a batch is the ledger's, so each task may be cleared and run again at any time.
+The task ask, which not every DAG has, is in `asking`. Every operator holds the path of its definition and nothing else
+of it. The engine and its clients are imported when a task executes, never when a DAG file is parsed. Between tasks go
+the batch id and small facts only; what decides about a batch is the ledger's, so each task may be cleared and run again
+at any time.
 """
 
 import os
@@ -29,35 +30,40 @@ if TYPE_CHECKING:
     from tidegate.batch import Batch
     from tidegate.pipeline import Pipeline
     from tidegate.settings import Settings
-    from tidegate.subscription import Processing
+    from tidegate.subscription import Processing, Subscription
     from tidegate_airflow.processors import Stoppable
 
 BATCH_ID = "batch_id"
 """XCom key of plan: the id of the batch that this run takes."""
 NOTHING = "nothing"
 """XCom key of plan: why there is no batch. Neither key is there when plan failed."""
+CLEAR = "tidegate_clear"
+COMMIT = "tidegate_commit"
+"""The ids of the DAGs by which a person clears and commits: no subscription can have them."""
+ASK = "ask"
+"""The id of the task that asks a person."""
+ASKED = "asked"
+"""XCom key of ask: `{"batch_id": str, "deliveries": int}`, what it asked about."""
+ANSWERED = "answered"
+"""XCom key of ask: `{"answer": str, "by": str}`, once somebody has answered, here or elsewhere."""
+REDELIVERED_BY = "trigger_run_id"
+"""XCom key of ask, under Airflow's own name: the id of the run that it triggered to deliver the batch again."""
 
 _NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
 
-class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed
-    """One step of the subscription that `definition`, the path of its file, describes."""
-
-    def __init__(self, *, definition: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.definition = definition
+class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed
+    """A task that calls the engine for one subscription."""
 
     @contextmanager
     def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
         """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own."""
-        from tidegate.definition.reading import load  # noqa: PLC0415 (nothing of this at parse time)
-        from tidegate.pipeline import open_pipeline  # noqa: PLC0415
-        from tidegate.settings import Settings  # noqa: PLC0415
+        from tidegate.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
 
         with self._told():
-            subscription = load(Path(self.definition))
-            settings = Settings.from_environment(os.environ)
+            settings = self._settings()
+            subscription = self._subscription(settings)
             processor = self._processor(subscription.processing, settings) if processing else None
             with open_pipeline(subscription, settings, AirflowConnections(), processor) as pipeline:
                 yield pipeline
@@ -76,11 +82,32 @@ class _StepOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren
         """The errors that a retry of this task can't mend."""
         return _NO_RETRY_HELPS
 
+    def _settings(self) -> "Settings":
+        from tidegate.settings import Settings  # noqa: PLC0415 (see above)
+
+        return Settings.from_environment(os.environ)
+
+    def _subscription(self, settings: "Settings") -> "Subscription":
+        raise NotImplementedError(settings)
+
     def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable | None":
         raise NotImplementedError(processing, settings)
 
 
-class PlanOperator(_StepOperator):
+class StepOperator(EngineOperator):
+    """One step of the subscription that `definition`, the path of its file, describes."""
+
+    def __init__(self, *, definition: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.definition = definition
+
+    def _subscription(self, settings: "Settings") -> "Subscription":  # noqa: ARG002 (the path says it all)
+        from tidegate.definition.reading import load  # noqa: PLC0415 (see above)
+
+        return load(Path(self.definition))
+
+
+class PlanOperator(StepOperator):
     """Decides which batch this run takes, and returns one landing assignment for each member with work.
 
     An assignment is `{"batch_id": str, "member": int}`. Nothing to read skips the task, and with it the run.
@@ -89,7 +116,10 @@ class PlanOperator(_StepOperator):
     def execute(self, context: "Context") -> list[dict[str, Any]]:
         """Plan, or find out that there is nothing to read."""
         with self._pipeline() as pipeline:
-            plan = pipeline.plan()
+            try:
+                plan = pipeline.plan()
+            except StoppedError as error:
+                raise StoppedError(f"{error}. {_since(pipeline)}") from error
         if plan.batch is None:
             context["ti"].xcom_push(key=NOTHING, value=plan.why)
             raise AirflowSkipException(f"nothing to read: {plan.why}")
@@ -97,7 +127,7 @@ class PlanOperator(_StepOperator):
         return [{"batch_id": plan.batch.id, "member": member} for member in plan.members]
 
 
-class LandOperator(_StepOperator):
+class LandOperator(StepOperator):
     """Lands one member's share of a batch; mapped over what plan returned."""
 
     def __init__(self, *, batch_id: str, member: int, **kwargs: Any) -> None:
@@ -111,7 +141,7 @@ class LandOperator(_StepOperator):
             pipeline.land(self.batch_id, self.member)
 
 
-class ProcessOperator(_StepOperator):
+class ProcessOperator(StepOperator):
     """Has the Spark job process the batch, by whichever way the type of its Spark connection says."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -122,6 +152,7 @@ class ProcessOperator(_StepOperator):
         """Process, unless it is done already; a batch without records skips the task."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
         with self._pipeline(processing=True) as pipeline:
+            pipeline.receive(batch_id)  # planned on receipt, and the definition has another strategy now
             batch = pipeline.process(batch_id)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} has no records: nothing to process")
@@ -140,7 +171,7 @@ class ProcessOperator(_StepOperator):
         return self._running
 
 
-class _SettlingOperator(_StepOperator):
+class _SettlingOperator(StepOperator):
     """What settles a batch, or part of it.
 
     `output` is the asset that a published batch has changed; None where nothing is published here.
@@ -152,7 +183,7 @@ class _SettlingOperator(_StepOperator):
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Settle; returns the batch's small facts. Nothing to settle skips the task."""
-        batch_id = self._planned(context)
+        batch_id = self._batch_id(context)
         with self._pipeline() as pipeline:
             batch = self._settle(pipeline, batch_id)
         if batch is None:
@@ -171,6 +202,19 @@ class _SettlingOperator(_StepOperator):
     def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
         raise NotImplementedError(pipeline, batch_id)
 
+    def _batch_id(self, context: "Context") -> str:
+        """The id of the batch to settle: of the one that was asked about, else of the planned one."""
+        if ASK not in self.upstream_task_ids:
+            return self._planned(context)
+        asked, answered, run_id = (
+            context["ti"].xcom_pull(task_ids=ASK, key=key) for key in (ASKED, ANSWERED, REDELIVERED_BY)
+        )
+        if run_id is not None and answered is not None:
+            text = f"batch {asked['batch_id']} is delivered again by run {run_id}, as {answered['by']} answered"
+            self.log.error(text)
+            raise AirflowFailException(text)
+        return self._planned(context) if asked is None else str(asked["batch_id"])
+
     def _planned(self, context: "Context") -> str:
         """The id of this run's batch; without one the run is skipped, or failed where plan failed."""
         batch_id: str | None = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
@@ -187,15 +231,25 @@ class _SettlingOperator(_StepOperator):
         return (*_NO_RETRY_HELPS, BatchFailedError)  # settling again doesn't process the batch
 
 
-class CommitOperator(_SettlingOperator):
-    """Commits the batch's offsets: after publishing it, whatever became of the tasks before, or on receipt."""
+class ReceiveOperator(_SettlingOperator):
+    """Commits the offsets of a batch that has landed, before anybody processes it.
+
+    A batch that was planned under another strategy is committed later.
+    """
 
     def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
-        return pipeline.commit(batch_id)
+        return pipeline.receive(batch_id)
 
 
-class PublishOperator(_SettlingOperator):
-    """Publishes the batch, whatever became of the tasks before; its offsets are committed at another time."""
+class SettleOperator(_SettlingOperator):
+    """Publishes the batch, whatever became of the tasks before, and commits its offsets if that is its last word."""
 
     def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
-        return pipeline.publish(batch_id)
+        return pipeline.settle(batch_id)
+
+
+def _since(pipeline: "Pipeline") -> str:
+    """Since when a subscription stands still."""
+    newest = pipeline.ledger.history(pipeline.subscription.name, 1)
+    since = newest[0].since if newest else None
+    return f"It stands still since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "It stands still"

@@ -57,8 +57,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "include/subscriptions").mkdir(parents=True)
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
-    for name in ("TIDEGATE_SUBSCRIPTIONS", "TIDEGATE_LEDGER", "TIDEGATE_LANDING"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("SUBSCRIPTIONS", "LEDGER", "LANDING", "OPERATORS", "OPERATOR_ROLES"):
+        monkeypatch.delenv(f"TIDEGATE_{name}", raising=False)
     return tmp_path
 
 

@@ -25,8 +25,17 @@ HEAVY = ("confluent_kafka", "pyarrow", "pyspark", "numpy", "pandas", "alembic", 
 Define = Callable[..., Path]
 
 
+OPERATIONS = {"tidegate_clear", "tidegate_commit"}
+
+
 def bag() -> DagBag:
     return DagBag(DAGS, bundle_path=DAGS, bundle_name="dags-folder")
+
+
+def subscriptions(found: DagBag) -> set[str]:
+    """The DAGs of definitions, beside which those of operations always are."""
+    assert set(found.dags) >= OPERATIONS
+    return set(found.dags) - OPERATIONS
 
 
 def test_the_projects_own_definitions_all_become_dags(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +43,7 @@ def test_the_projects_own_definitions_all_become_dags(monkeypatch: pytest.Monkey
     monkeypatch.delenv("TIDEGATE_SUBSCRIPTIONS", raising=False)
     found = bag()
     assert found.import_errors == {}
-    assert set(found.dags) == {path.stem for path in (PROJECT / "include/subscriptions").glob("*.yaml")}
+    assert subscriptions(found) == {path.stem for path in (PROJECT / "include/subscriptions").glob("*.yaml")}
 
 
 def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
@@ -45,6 +54,8 @@ def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
     assert {name: dag.relative_fileloc for name, dag in found.dags.items()} == {
         "flights": "subscriptions.py",
         "weather": "subscriptions.py",
+        "tidegate_clear": "operations.py",
+        "tidegate_commit": "operations.py",
     }
 
 
@@ -53,7 +64,7 @@ def test_a_wrong_definition_is_an_import_error_of_its_own_and_the_others_stay(de
     define("weather", retries=-1)
     define("broken", "description: [")
     found = bag()
-    assert set(found.dags) == {"flights"}
+    assert subscriptions(found) == {"flights"}
     assert set(found.import_errors) == {"broken_subscriptions.py"}
     message = found.import_errors["broken_subscriptions.py"]
     assert "include/subscriptions/weather.yaml:8: error:" in message
@@ -67,7 +78,7 @@ def test_a_wrong_transform_is_found_at_parse_and_nothing_is_imported_for_it(defi
     define("flights", spark="spark_default\n  transform: mine:rows")
     define("weather", spark="spark_default\n  transform: mine:rosw")
     found = bag()
-    assert set(found.dags) == {"flights"}
+    assert subscriptions(found) == {"flights"}
     message = found.import_errors["broken_subscriptions.py"]
     assert "weather.yaml:11: error: processing.transform" in message
     assert "did you mean rows?" in message
@@ -92,7 +103,7 @@ def test_nothing_that_a_file_holds_takes_the_others_down(define: Define, text: s
     define("flights")
     define("broken", text)
     found = bag()
-    assert set(found.dags) == {"flights"}
+    assert subscriptions(found) == {"flights"}
     assert "broken.yaml" in found.import_errors["broken_subscriptions.py"]
 
 
@@ -123,7 +134,7 @@ def test_a_change_is_found_by_the_next_parse(define: Define) -> None:
     define("weather")
     assert bag().dags["flights"].task_dict["process"].retries == 4
     path.unlink()
-    assert set(bag().dags) == {"weather"}
+    assert subscriptions(bag()) == {"weather"}
 
 
 def test_a_tasks_parse_makes_its_own_dag_alone(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +164,12 @@ found = runpy.run_path({str(DAGS / "subscriptions.py")!r})
 assert "flights" in found
 heavy = [name for name in {HEAVY!r} if name in sys.modules and name not in before]
 ours = [name for name in sys.modules if name.startswith("tidegate.")]
-print(json.dumps({{"heavy": heavy, "ours": ours}}))
+asking = [name for name in sys.modules if name.endswith(".hitl") or name == "tidegate_airflow.asking"]
+print(json.dumps({{"heavy": heavy, "ours": ours, "asking": asking}}))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["heavy"] == []
+    assert said["asking"] == [], "only who asks pays for it"
     assert "tidegate.pipeline" not in said["ours"]
     assert "tidegate.definition.reading" in said["ours"]

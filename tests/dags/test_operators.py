@@ -73,9 +73,10 @@ class Script:
 
 class ScriptedPipeline:
     def __init__(self, script: Script) -> None:
-        self.plan, self.land, self.process, self.commit = (
+        self.plan, self.land, self.process, self.settle = (
             script[step] for step in ("plan", "land", "process", "commit")
         )
+        self.receive = lambda batch_id: batch_id
 
 
 @dataclass(frozen=True)

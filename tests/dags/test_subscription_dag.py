@@ -1,8 +1,10 @@
 """The DAG of a subscription: its tasks, their order, and what Airflow shows of it."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from airflow.sdk import DAG
@@ -10,8 +12,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from tidegate.definition.reading import DefinitionError, load
 from tidegate.settings import Settings
+from tidegate.subscription import CommitStrategy
 from tidegate_airflow.dag_factory import subscription_dag
-from tidegate_airflow.operators import CommitOperator, LandOperator, PlanOperator, ProcessOperator
+from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator, SettleOperator
 
 pytestmark = pytest.mark.airflow
 
@@ -35,7 +38,7 @@ def test_four_tasks_in_a_row_and_landing_is_mapped(define: Define, dag_of: Calla
     assert [type(dag.task_dict[task_id]) for task_id in ("plan", "process", "commit")] == [
         PlanOperator,
         ProcessOperator,
-        CommitOperator,
+        SettleOperator,
     ]
     land = dag.task_dict["land"]
     assert land.is_mapped
@@ -52,6 +55,82 @@ def test_commit_runs_whatever_happened_and_the_others_only_after_success(
         "process": "all_success",
         "commit": "all_done",
     }
+
+
+ORDERS = {
+    "after-processing": ["plan", "land", "process", "commit"],
+    "throttled": ["plan", "land", "process", "commit"],
+    "latest": ["plan", "land", "process", "commit"],
+    "checkpoint": ["plan", "land", "process", "commit"],
+    "ignore": ["plan", "land", "process", "commit"],
+    "on-receipt": ["plan", "land", "commit", "process", "publish"],
+    "on-next-poll": ["plan", "land", "process", "publish"],
+    "manual": ["plan", "land", "process", "publish"],
+}
+
+
+def test_every_commit_strategy_is_tried() -> None:
+    assert set(ORDERS) == set(get_args(CommitStrategy))
+
+
+@pytest.mark.parametrize("failure", ["fail", "ask"])
+@pytest.mark.parametrize("commit", ORDERS)
+def test_the_tasks_stand_in_the_order_of_the_commit_strategy_and_ask_before_the_last(
+    define: Define, dag_of: Callable[[Path], DAG], commit: str, failure: str
+) -> None:
+    dag = dag_of(define("flights", retries=f"2\ncommit-strategy: {commit}\nfailure-strategy: {failure}"))
+    expected = list(ORDERS[commit])
+    if failure == "ask":
+        expected.insert(-1, "ask")
+    assert [task.task_id for task in dag.topological_sort()] == expected
+    assert {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks} == {
+        task: [following] if following else [] for task, following in zip(expected, [*expected[1:], None], strict=True)
+    }
+    rules = {"ask": "one_failed", expected[-1]: "all_done"}
+    assert {task.task_id: task.trigger_rule.value for task in dag.tasks} == {
+        task: rules.get(task, "all_success") for task in expected
+    }
+    assert [task.task_id for task in dag.tasks if task.outlets] == [expected[-1]]
+    again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert set(again.task_dict) == set(expected)
+
+
+def test_asking_waits_as_long_as_it_takes_and_tries_twice_more(
+    define: Define, dag_of: Callable[[Path], DAG], recwarn: pytest.WarningsRecorder
+) -> None:
+    text = "0\nfailure-strategy: ask\nexecution-timeout.ms: 3600000"
+    ask = dag_of(define("flights", retries=text)).task_dict["ask"]
+    assert ask.execution_timeout == timedelta(hours=1), "of asking and of carrying out, without the waiting between"
+    assert ask.response_timeout == timedelta(minutes=5), "then it looks again, and waits on"
+    assert ask.defaults is None, "nobody's silence is an answer"
+    assert ask.retries == 2
+    assert ask.options == ["redeliver", "dead-letter", "skip", "stop"]
+    assert not [each for each in recwarn if "execution_timeout" in str(each.message)]
+
+
+STORIES = {
+    ("after-processing", "fail"): ["**commit** publishes the output and then commits the offsets", "`tidegate_clear`"],
+    ("on-receipt", "ignore"): ["**commit** commits its offsets at once", "**publish** publishes the output"],
+    ("on-next-poll", "dead-letter-queue"): ["committed by the next run", "its records go to the dead-letter topic"],
+    ("manual", "ask"): ["`tidegate commit flights`", "`tidegate_commit`", "**ask** asks a person"],
+    ("ignore", "delayed-retry-topic"): ["no offset is ever committed", "go to a retry topic"],
+    ("throttled", "ask"): ["acknowledged without a gap", "`tidegate clear flights --answer ...`"],
+    ("latest", "fail"): ["the last record that the job has acknowledged", "in 3 deliveries: the subscription stops"],
+    ("checkpoint", "fail"): ["commits the offsets", "tidegate clear flights"],
+}
+
+
+@pytest.mark.parametrize(("strategies", "said"), STORIES.items())
+def test_the_text_tells_the_tasks_of_this_graph(
+    define: Define, dag_of: Callable[[Path], DAG], strategies: tuple[str, str], said: list[str]
+) -> None:
+    commit, failure = strategies
+    dag = dag_of(define("flights", retries=f"2\ncommit-strategy: {commit}\nfailure-strategy: {failure}"))
+    for each in said:
+        assert each in (dag.doc_md or "")
+    told = re.findall(r"\*\*(\w+)\*\*", dag.doc_md or "")
+    assert sorted(told) == sorted(dag.task_dict)
+    assert "{" not in (dag.doc_md or "")
 
 
 def test_one_run_at_a_time_and_none_is_caught_up(define: Define, dag_of: Callable[[Path], DAG]) -> None:

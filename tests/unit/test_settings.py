@@ -15,6 +15,7 @@ def test_without_variables_everything_lies_in_the_project():
     assert settings.subscriptions == PROJECT / "include/subscriptions"
     assert settings.ledger == f"sqlite:///{PROJECT}/data/ledger.db"
     assert settings.landing == f"file://{PROJECT}/data/landing"
+    assert (settings.operators, settings.operator_roles) == ((), ())
 
 
 def test_relative_paths_start_from_home(tmp_path):
@@ -47,8 +48,24 @@ def test_absolute_places_stay(tmp_path):
 
 
 def test_an_empty_variable_is_an_unset_one():
-    names = ("HOME", "SUBSCRIPTIONS", "LEDGER", "LANDING")
+    names = ("HOME", "SUBSCRIPTIONS", "LEDGER", "LANDING", "OPERATORS", "OPERATOR_ROLES")
     assert Settings.from_environment({f"TIDEGATE_{each}": "" for each in names}) == Settings.from_environment({})
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("ada", ("ada",)),
+        (" ada , grace@x.example,ada,", ("ada", "grace@x.example")),
+        (" , ", ()),
+        ("Ada L", ("Ada L",)),
+    ],
+)
+def test_operators_are_names_between_commas(listed, names):
+    settings = Settings.from_environment({"TIDEGATE_OPERATORS": listed, "TIDEGATE_OPERATOR_ROLES": listed})
+    assert (settings.operators, settings.operator_roles) == (names, names)
+    shown = settings.redacted()
+    assert shown["TIDEGATE_OPERATORS"] == shown["TIDEGATE_OPERATOR_ROLES"] == ", ".join(names)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Committer:
         """
         batch = self.ledger.batch(batch_id)
         refuse_other_store(batch, self.subscription)
-        if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT:
+        if _moment(batch) is Moment.ON_RECEIPT:
             return self._receive(batch)
         batch = self._publisher.ready(batch)
         if batch.state.is_open:
@@ -77,6 +77,16 @@ class Committer:
             log.info("%s is %s and waits for its commit", batch, batch.state)
             return batch
         return self._said(batch)
+
+    def receive(self, batch_id: str) -> Batch | None:
+        """Commit a batch that has landed, if its strategy is on-receipt: another commits later, and nothing happens."""
+        batch = self.ledger.batch(batch_id)
+        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else batch
+
+    def settle(self, batch_id: str) -> Batch | None:
+        """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it."""
+        batch = self.ledger.batch(batch_id)
+        return self.commit(batch_id) if _moment(batch) is Moment.AFTER_PUBLISHING else self.publish(batch_id)
 
     def commit_open(self) -> Batch:
         """Commit the batch that waits for nothing else. Raises StaleError if there is none."""
@@ -206,3 +216,7 @@ class Committer:
     @property
     def _publisher(self) -> Publisher:
         return Publisher(self.subscription, self.lake, self.ledger, self.clock)
+
+
+def _moment(batch: Batch) -> Moment:
+    return COMMIT_STRATEGIES[batch.commit_strategy].moment

@@ -1,0 +1,8 @@
+"""The DAGs by which a person clears or commits a batch; `tidegate_airflow.operations` makes them."""
+
+import os
+
+from tidegate.settings import Settings
+from tidegate_airflow.operations import operations
+
+globals().update(operations(Settings.from_environment(os.environ)))

@@ -1,0 +1,62 @@
+"""Ask: find out whether a person is to decide about the open batch, and what there is to decide."""
+
+import logging
+from dataclasses import dataclass
+
+from tidegate.batch import Batch, State
+from tidegate.failures.chosen import failure_strategy
+from tidegate.ports import Ledger
+from tidegate.positions import Range
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A batch that failed as often as it may, and what whoever decides about it needs to know.
+
+    `ranges` leaves empty ones out; `deliveries` is how often it was delivered so far, `records` how many landed.
+    """
+
+    batch: Batch
+    ranges: tuple[Range, ...]
+    deliveries: int
+    records: int
+    reason: str
+
+    def is_still(self, batch_id: str, deliveries: int) -> bool:
+        """Whether this is the question that was asked about the batch after so many deliveries."""
+        return (self.batch.id, self.deliveries) == (batch_id, deliveries)
+
+
+def question(subscription: Subscription, ledger: Ledger) -> Question | None:
+    """What is to be decided about the open batch, which is asking from now on; None if nobody is to be asked.
+
+    That is so while it can be delivered again, when it is stopped, when it is on its way to its end, and under another
+    failure strategy.
+    """
+    batch = ledger.look(subscription.name).open
+    if batch is None:
+        return None
+    if _is_at_limit(batch, subscription, ledger):
+        verdict = failure_strategy(subscription).at_limit(batch)
+        batch = ledger.move(batch.id, verdict.state, verdict.reason)
+        log.warning("%s asks how to go on: %s", batch, batch.reason)
+    if batch.state is not State.ASKING:
+        return None
+    return Question(
+        batch=batch,
+        ranges=tuple(r for r in batch.ranges if not r.is_empty),
+        deliveries=ledger.deliveries(batch.id),
+        records=batch.landed_records,
+        reason=batch.reason or "",
+    )
+
+
+def _is_at_limit(batch: Batch, subscription: Subscription, ledger: Ledger) -> bool:
+    return (
+        subscription.failure_strategy == "ask"
+        and batch.state is State.FAILED
+        and ledger.tries(batch.id) > subscription.max_retries
+    )

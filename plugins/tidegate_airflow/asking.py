@@ -1,0 +1,153 @@
+"""The task ask: a person decides about a batch that failed as often as it may, in Airflow's own form for it.
+
+Imported only for definitions with `failure-strategy: ask`.
+"""
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Param
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException, TaskAwaitingInput
+from airflow.sdk.log import redact
+
+from tidegate.batch import State
+from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate_airflow.connections import AirflowConnections
+from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
+from tidegate_airflow.permission import named, refusal
+from tidegate_airflow.question import ANSWERS, body, subject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from tidegate.pipeline import Pipeline
+    from tidegate.ports import Clearance
+
+_LOOKED_AGAIN = timedelta(minutes=5)  # while it waits: has somebody answered elsewhere?
+_RETRIES = 2  # of a ledger that is away; refusals and late answers aren't tried again
+_SIMPLE = "SimpleAuthManager"  # its users' ids are their names; those of others may be anything
+
+
+class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow's types aren't followed
+    """Asks what becomes of the batch, waits without a slot, and has done with it as was answered.
+
+    Skipped when there is nothing to decide. What it asked and what was answered is in its XComs.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            subject="What becomes of a batch that failed as often as it may?",
+            options=list(ANSWERS),
+            params={
+                "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it.")
+            },
+            response_timeout=_LOOKED_AGAIN,  # not the end of the waiting: execute_complete goes on with it
+            retries=_RETRIES,
+            **kwargs,
+        )
+
+    def execute(self, context: "Context") -> Any:
+        """Ask, if there is anything to ask."""
+        with self._pipeline() as pipeline:
+            asked = pipeline.question()
+            if asked is None:
+                raise AirflowSkipException("there is nothing to decide: see the logs of the tasks before")
+            subscription = pipeline.subscription
+            with suppress(WrongDefinitionError):  # its secrets, which a reason might repeat, are hidden from here on
+                AirflowConnections().get(subscription.processing.connection)
+            self.subject, self.body = str(redact(subject(asked))), str(redact(body(asked, subscription)))
+            self.assigned_users = _assigned(self._settings().operators)
+        context["ti"].xcom_push(key=ASKED, value={"batch_id": asked.batch.id, "deliveries": asked.deliveries})
+        self.log.info("%s\n%s", self.subject, self.body)
+        return super().execute(context)
+
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> Any:
+        """Carry the answer out, once it is one; till then, wait."""
+        asked = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        if event.get("error_type") == "timeout":
+            return self._look_again(context, asked)
+        user = (event.get("responded_by_user") or {}).get("name")
+        operators = self._settings().operators
+        if (why := refusal(user, operators)) is not None:
+            self.log.error("%s, and the question stands", why)
+            return self.execute(context)
+        answer = super().execute_complete(context, event)
+        note = str(answer["params_input"].get("note") or "")
+        with self._pipeline() as pipeline:
+            _check_in_time(pipeline, asked)
+            pipeline.clear(named(user), note, answer["chosen_options"][0])
+            return self._go_on(context, pipeline, asked)
+
+    def _look_again(self, context: "Context", asked: "Mapping[str, Any]") -> Any:
+        """Wait on, unless somebody has answered elsewhere."""
+        with self._pipeline() as pipeline:
+            now = pipeline.question()
+            if now is None:
+                return self._go_on(context, pipeline, asked)
+        if now.is_still(asked["batch_id"], asked["deliveries"]):
+            self._wait_on()
+        return self.execute(context)
+
+    def _wait_on(self) -> NoReturn:
+        raise TaskAwaitingInput(method_name="execute_complete", timeout=self.response_timeout)
+
+    def _go_on(self, context: "Context", pipeline: "Pipeline", asked: "Mapping[str, Any]") -> dict[str, str] | None:
+        """Tell the task behind what was answered; a batch to be delivered again has a run of its own triggered."""
+        cleared = _clearance(pipeline, asked["batch_id"])
+        if cleared is None:
+            self.log.warning("batch %s went on without an answer", asked["batch_id"])
+            return None
+        answered = {"answer": cleared.answer, "by": cleared.by}
+        context["ti"].xcom_push(key=ANSWERED, value=answered)
+        self.log.info("batch %s: %s answered %s (%s)", asked["batch_id"], cleared.by, cleared.answer, cleared.note)
+        if cleared.answer == "redeliver" and pipeline.ledger.batch(asked["batch_id"]).state is State.FAILED:
+            raise _redelivery(self.dag_id, asked, cleared)
+        return answered
+
+
+def _assigned(operators: tuple[str, ...]) -> list[dict[str, str]] | None:
+    """Whom Airflow's form is for, where it can be said by name; others it refuses at once."""
+    if not operators or _SIMPLE not in conf.get("core", "auth_manager", fallback=""):
+        return None
+    return [{"id": name, "name": name} for name in operators]
+
+
+def _check_in_time(pipeline: "Pipeline", asked: "Mapping[str, Any]") -> None:
+    """Raises StaleError if what was asked is decided already."""
+    now = pipeline.question()
+    if now is not None and now.is_still(asked["batch_id"], asked["deliveries"]):
+        return
+    cleared = _clearance(pipeline, asked["batch_id"])
+    how = f"{cleared.by} answered {cleared.answer} at {cleared.at:%Y-%m-%d %H:%M:%S} UTC" if cleared else "it went on"
+    raise StaleError(
+        f"subscription {pipeline.subscription.name}, batch {asked['batch_id']}: this answer comes too late: {how}; "
+        "nothing was changed"
+    )
+
+
+def _clearance(pipeline: "Pipeline", batch_id: str) -> "Clearance | None":
+    """The newest answer, if it is about this batch."""
+    newest = pipeline.ledger.clearances(pipeline.subscription.name, 1)
+    return next((clearance for of, clearance in newest if of == batch_id), None)
+
+
+def _redelivery(dag_id: str, asked: "Mapping[str, Any]", cleared: "Clearance") -> DagRunTriggerException:
+    """What triggers one more run of this DAG; it waits until this run has ended, since one runs at a time."""
+    return DagRunTriggerException(
+        trigger_dag_id=dag_id,
+        dag_run_id=f"redelivery__{asked['batch_id']}__{asked['deliveries']}",
+        conf={},
+        reset_dag_run=False,
+        skip_when_already_exists=True,
+        wait_for_completion=False,
+        allowed_states=[],
+        failed_states=[],
+        poke_interval=60,
+        deferrable=False,
+        note=f"Delivers batch {asked['batch_id']} again, as {cleared.by} answered.",
+    )

@@ -1,0 +1,143 @@
+"""The DAGs by which a person has done with a batch: tidegate_clear and tidegate_commit, for every subscription."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException
+
+from tidegate.definition.reading import NAME, SUFFIX, load_named
+from tidegate.settings import Settings
+from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
+from tidegate_airflow.permission import named, refusal
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tidegate.batch import Batch
+    from tidegate.pipeline import Pipeline
+    from tidegate.subscription import Subscription
+
+_AT_ONCE = 4  # runs, of different subscriptions as a rule; the ledger refuses a second one of the same
+_FAB = "FabAuthManager"  # the auth manager that knows roles for a DAG
+_MAY = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
+_ANSWERS: Mapping[str, str] = {
+    "redeliver": "deliver it again, as often as at first",
+    "dead-letter": "send all of its records to the dead-letter topic, and go on behind it",
+    "skip": "publish nothing of it, and go on behind it",
+    "stop": "leave it stopped",
+}
+_CLEAR_TEXT = """\
+Has done with the batch of a subscription that is **stopped**, or that **asks**, as `tidegate clear` does; mend what is
+wrong first. The run fails, and changes nothing, if no batch is stopped or asks.
+
+| answer | what becomes of the batch |
+|---|---|
+| `redeliver` | the next run of the subscription delivers it again, as often as at first |
+| `dead-letter` | the next run sends all of its records to the dead-letter topic, and goes on behind it |
+| `skip` | the next run goes on behind it, and publishes nothing of it |
+| `stop` | it is stopped, or stays so |
+
+The ledger keeps the answer, the note and who triggered this run; `tidegate status NAME --json` shows them.
+"""
+_COMMIT_TEXT = """\
+Commits the offsets of the batch that waits for its commit, as `tidegate commit` does: under `commit-strategy: manual`,
+or ahead of the next run under `on-next-poll`. The run fails, and changes nothing, if no batch waits.
+"""
+
+
+class _OperationOperator(EngineOperator):
+    """Does something about the subscription that the run's params name, if whoever triggered the run may."""
+
+    def execute(self, context: "Context") -> dict[str, Any]:
+        """Do it; returns what was done, and who had it done."""
+        user = context["dag_run"].triggering_user_name
+        if (why := refusal(user, self._settings().operators)) is not None:
+            self.log.error(why)
+            raise AirflowFailException(why)
+        by = named(user)
+        self._name = context["params"]["subscription"]
+        with self._pipeline() as pipeline:
+            batch, facts = self._operate(pipeline, context["params"], by)
+        done = {"subscription": self._name, "batch_id": batch.id, "state": str(batch.state), **facts, "by": by}
+        self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in done.items()))
+        return done
+
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
+        """The batch as it is then, and what else is worth telling."""
+        raise NotImplementedError(pipeline, params, by)
+
+    def _subscription(self, settings: "Settings") -> "Subscription":
+        return load_named(self._name, settings.subscriptions)
+
+
+class ClearOperator(_OperationOperator):
+    """Clears the batch that is stopped, or asks."""
+
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
+        answer, note = params["answer"], params["note"] or ""
+        return pipeline.clear(by, note, answer), {"answer": answer, "note": note}
+
+
+class CommitOpenOperator(_OperationOperator):
+    """Commits the batch that waits for its commit."""
+
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:  # noqa: ARG002 (as others)
+        batch = pipeline.commit_open()
+        return batch, {"committed": {str(r.at): r.end for r in batch.ranges}}
+
+
+def operations(settings: Settings) -> dict[str, DAG]:
+    """Both DAGs by id, as long as there are subscriptions.
+
+    No definition is read for them, so one that is broken changes nothing here: the run for it says what is wrong.
+    """
+    names = sorted(path.stem for path in settings.subscriptions.glob(f"*{SUFFIX}") if NAME.fullmatch(path.stem))
+    if not names:
+        return {}
+    subscription = Param(type="string", enum=names, title="Subscription", description="The one that stands still.")
+    clear = _dag(
+        CLEAR,
+        "Go on with a batch that stopped its subscription",
+        _CLEAR_TEXT,
+        {
+            "subscription": subscription,
+            "answer": Param(
+                "redeliver", type="string", enum=list(_ANSWERS), values_display=dict(_ANSWERS), title="Answer"
+            ),
+            "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),
+        },
+        settings.operator_roles,
+    )
+    ClearOperator(task_id="clear", dag=clear)
+    commit = _dag(
+        COMMIT,
+        "Commit the batch that waits for its commit",
+        _COMMIT_TEXT,
+        {"subscription": subscription},
+        settings.operator_roles,
+    )
+    CommitOpenOperator(task_id="commit", dag=commit)
+    return {CLEAR: clear, COMMIT: commit}
+
+
+def _dag(dag_id: str, description: str, text: str, params: Mapping[str, Param], roles: Sequence[str]) -> DAG:
+    return DAG(
+        dag_id,
+        description=description,
+        schedule=None,
+        catchup=False,
+        max_active_runs=_AT_ONCE,
+        tags=["tidegate"],
+        doc_md=text,
+        params=dict(params),
+        access_control=_access(roles),
+        default_args={"owner": "tidegate", "retries": 0},
+        auto_register=False,
+    )
+
+
+def _access(roles: Sequence[str]) -> dict[str, dict[str, set[str]]] | None:
+    """Who may trigger, for the auth manager that asks the DAG; others have rules of their own."""
+    return dict.fromkeys(roles, _MAY) if roles and _FAB in conf.get("core", "auth_manager", fallback="") else None

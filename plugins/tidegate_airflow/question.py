@@ -1,0 +1,69 @@
+"""What a person reads whom the task ask asks: one line, and a page in Markdown."""
+
+import re
+from collections.abc import Mapping
+
+from tidegate.failures.dead_letters import DeadLetters
+from tidegate.failures.fail import where
+from tidegate.ports import Answer
+from tidegate.steps.ask import Question
+from tidegate.subscription import Subscription
+
+ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip", "stop")
+
+_LONGEST = 4000  # characters of a reason, which may hold the last lines of a Spark job
+_BACKTICKS = re.compile(r"`+")
+
+
+def subject(asked: Question) -> str:
+    """One line."""
+    batch = asked.batch
+    return f"{batch.subscription}: batch {batch.id} failed {asked.deliveries} times. How is it to go on?"
+
+
+def body(asked: Question, subscription: Subscription) -> str:
+    """What failed, why, and what each answer does."""
+    batch = asked.batch
+    answers = "\n".join(f"- **{answer}**: {does}" for answer, does in _answers(asked, subscription).items())
+    return (
+        f"Batch {code(batch.id)} of subscription {code(batch.subscription)}, group {code(batch.group)}, failed "
+        f"as often as it may: {asked.deliveries} deliveries so far. The subscription stands still until somebody "
+        "answers.\n\n"
+        f"Its {asked.records:,} records: {code(where(batch))}\n\n"
+        f"Why:\n\n{fenced(asked.reason)}\n\n"
+        f"Answers:\n\n{answers}\n\n"
+        "The ledger keeps the answer, the note and who gave them. `tidegate clear` and the DAG `tidegate_clear` answer "
+        "too; this task finds that out within a few minutes.\n"
+    )
+
+
+def code(text: object) -> str:
+    """Text as code within a line: nothing in it is Markdown."""
+    return f"`{' '.join(str(text).split()).replace('`', chr(39))}`"
+
+
+def fenced(text: str) -> str:
+    """Text as a block of code, however many backticks it holds; its middle is left out if it is too long."""
+    if len(text) > _LONGEST:
+        half = _LONGEST // 2
+        text = f"{text[:half]}\n[... {len(text) - _LONGEST} characters left out ...]\n{text[-half:]}"
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _answers(asked: Question, subscription: Subscription) -> Mapping[Answer, str]:
+    """What each answer does."""
+    name = subscription.name
+    tries = subscription.max_retries + 1
+    often = "once" if tries == 1 else f"up to {tries} times"
+    by_hand = asked.batch.commit_strategy == "manual"
+    on = f"once {code(f'tidegate commit {name}')} has committed it" if by_hand else "behind it"
+    return {
+        "redeliver": f"the same batch is delivered again, {often}, by a run that starts when this one has "
+        "ended. Mend the job first.",
+        "dead-letter": f"all of its records go to the topic {code(DeadLetters.of(subscription).topic)}, which must "
+        f"exist, each with the reason above. Nothing of the batch is published, and the subscription goes on {on}.",
+        "skip": f"nothing of the batch is published or kept elsewhere, and the subscription goes on {on}.",
+        "stop": f"it stays as it is, and every run fails, until {code(f'tidegate clear {name}')} or the DAG "
+        "`tidegate_clear`.",
+    }

@@ -1,0 +1,272 @@
+"""The DAGs tidegate_clear and tidegate_commit: their forms, who may, and what a run of them does."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.xcom import XComModel
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.session import create_session
+from sqlalchemy import select
+from structlog.testing import capture_logs
+from world import World, planned
+
+from tidegate.batch import State
+from tidegate.errors import BatchFailedError, StoppedError
+from tidegate.settings import PROJECT, Settings
+from tidegate_airflow.operations import operations
+from tidegate_airflow.permission import refusal
+
+pytestmark = pytest.mark.airflow
+
+BY = "dag_test"
+"""Whom Airflow names where DAG.test() triggers the run."""
+
+Define = Callable[..., Path]
+Operate = Callable[..., tuple[str, Any, str]]
+
+
+@pytest.fixture
+def dags(home: Path) -> Callable[..., dict[str, DAG]]:
+    return lambda **settings: operations(
+        Settings.from_environment({"TIDEGATE_HOME": str(home), **{f"TIDEGATE_{k}": v for k, v in settings.items()}})
+    )
+
+
+@pytest.fixture
+def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world, in which the runs find the subscription `orders`."""
+    define("orders", topic="orders")
+    made = World()
+
+    @contextmanager
+    def open_pipeline(subscription: Any, *_: Any) -> Iterator[Any]:
+        assert subscription.name == "orders"
+        yield made.pipeline(commit_strategy="manual", max_retries=0)
+
+    monkeypatch.setattr("tidegate.pipeline.open_pipeline", open_pipeline)
+    return made
+
+
+@pytest.fixture
+def operate(airflow_database: None) -> Operate:  # noqa: ARG001 (it is needed, and gives nothing)
+    """Runs `tidegate_<what>` with these params: the run's state, what its task returned, and its errors."""
+
+    def run(what: str, **params: Any) -> tuple[str, Any, str]:
+        folder = PROJECT / "dags"
+        dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags[f"tidegate_{what}"]
+        with capture_logs() as logged:
+            done = dag.test(run_conf={"subscription": "orders", **params})
+        with create_session() as session:
+            of_run = select(XComModel.value).where(
+                XComModel.run_id == done.run_id, XComModel.dag_id == dag.dag_id, XComModel.key == "return_value"
+            )
+            returned = session.scalar(of_run)
+        said = "\n".join(str(line["event"]) for line in logged if line["log_level"] == "error")
+        return str(done.state), returned, said
+
+    return run
+
+
+def stop(world: World) -> None:
+    """Have the only delivery of a batch fail."""
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy="manual", max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.failures.append("no memory")
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    with pytest.raises(StoppedError):
+        pipeline.publish(batch.id)
+
+
+def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dags: Callable[..., Any]) -> None:
+    define("weather")
+    define("orders")
+    made = dags()
+    schemas = {name: dict(dag.params.items()) and dag.params for name, dag in made.items()}
+    assert {name: list(params) for name, params in schemas.items()} == {
+        "tidegate_clear": ["subscription", "answer", "note"],
+        "tidegate_commit": ["subscription"],
+    }
+    for params in schemas.values():
+        assert params.get_param("subscription").schema["enum"] == ["orders", "weather"]
+    answer = made["tidegate_clear"].params.get_param("answer")
+    assert answer.schema["enum"] == ["redeliver", "dead-letter", "skip", "stop"]
+    assert answer.value == "redeliver"
+    for dag in made.values():
+        assert (dag.schedule, dag.tags, dag.access_control) == (None, {"tidegate"}, None)
+        assert [task.retries for task in dag.tasks] == [0]
+
+
+def test_the_scheduler_can_hold_them(define: Define, dags: Callable[..., Any]) -> None:
+    define("orders")
+    for name, dag in dags().items():
+        again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        assert (again.dag_id, len(again.task_dict)) == (name, 1)
+
+
+def test_without_subscriptions_there_is_nothing_to_operate(dags: Callable[..., Any]) -> None:
+    assert dags() == {}
+
+
+def test_definitions_that_are_wrong_take_them_not_down(define: Define, home: Path) -> None:
+    define("orders", "description: [")
+    define("weather", retries=-1)
+    (home / "include/subscriptions/No Name.yaml").write_text("x")
+    folder = PROJECT / "dags"
+    found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
+    assert set(found.import_errors) == {"broken_subscriptions.py"}
+    assert set(found.dags) == {"tidegate_clear", "tidegate_commit"}
+    assert found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"] == ["orders", "weather"]
+
+
+@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit"])
+def test_a_definition_of_the_same_name_is_refused_and_takes_no_other_down(define: Define, name: str) -> None:
+    define("orders")
+    define(name)
+    folder = PROJECT / "dags"
+    found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
+    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit"}
+    assert set(found.import_errors) == {"broken_subscriptions.py"}
+    assert f"{name} is the name of another DAG" in found.import_errors["broken_subscriptions.py"]
+
+
+@pytest.mark.filterwarnings("ignore:The airflow.security.permissions module is deprecated")
+def test_roles_are_asked_for_where_the_auth_manager_knows_them(
+    define: Define, dags: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define("orders")
+    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None, None]
+    monkeypatch.setenv(
+        "AIRFLOW__CORE__AUTH_MANAGER", "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
+    )
+    for dag in dags(OPERATOR_ROLES="Ops, Night").values():
+        assert set(dag.access_control) == {"Ops", "Night"}
+        assert "can_create" in dag.access_control["Ops"]["DAG Runs"]
+        again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        assert set(again.access_control) == {"Ops", "Night"}
+    assert [dag.access_control for dag in dags().values()] == [None, None]
+
+
+def test_parsing_them_imports_nothing_heavy(define: Define) -> None:
+    define("orders")
+    program = f"""
+import json, runpy, sys
+import airflow.sdk
+before = set(sys.modules)
+assert "tidegate_clear" in runpy.run_path({str(PROJECT / "dags/operations.py")!r})
+new = set(sys.modules) - before
+heavy = {{"confluent_kafka", "pyarrow", "sqlalchemy", "tidegate.pipeline", "airflow.providers.standard"}}
+print(json.dumps(sorted(new & heavy)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_clearing_does_as_answered_and_keeps_who_and_why(world: World, operate: Operate) -> None:
+    stop(world)
+    state, returned, _ = operate("clear", answer="skip", note="test data")
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert state == "success"
+    assert returned == {
+        "subscription": "orders",
+        "batch_id": batch.id,
+        "state": "ignoring",
+        "answer": "skip",
+        "note": "test data",
+        "by": BY,
+    }
+    ((_, cleared),) = world.ledger.clearances("orders", 5)
+    assert (cleared.by, cleared.answer, cleared.note) == (BY, "skip", "test data")
+
+
+def test_clearing_without_more_has_it_delivered_again(world: World, operate: Operate) -> None:
+    stop(world)
+    state, returned, _ = operate("clear")
+    assert (state, returned["answer"], returned["note"], returned["state"]) == ("success", "redeliver", "", "failed")
+
+
+def test_clearing_what_is_not_stopped_fails_and_says_so(world: World, operate: Operate) -> None:
+    state, returned, said = operate("clear", answer="skip")
+    assert (state, returned) == ("failed", None)
+    assert "subscription orders, group orders-lake isn't stopped: no batch is open; nothing was cleared" in said
+    assert world.ledger.clearances("orders", 5) == ()
+
+
+def test_committing_commits_the_batch_that_waits(world: World, operate: Operate) -> None:
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy="manual")
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    pipeline.publish(batch.id)
+    assert world.committed() == 0
+    state, returned, _ = operate("commit")
+    assert (state, world.committed()) == ("success", 5)
+    assert returned == {
+        "subscription": "orders",
+        "batch_id": batch.id,
+        "state": "committed",
+        "committed": {"orders-0": 5},
+        "by": BY,
+    }
+    state, _, said = operate("commit")
+    assert state == "failed"
+    assert "nothing waits for a commit: no batch is open; nothing was committed" in said
+
+
+@pytest.mark.parametrize("what", ["clear", "commit"])
+def test_others_than_the_operators_are_refused_by_name(
+    world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    stop(world)
+    monkeypatch.setenv("TIDEGATE_OPERATORS", "ada,grace")
+    state, _, said = operate(what)
+    assert state == "failed"
+    assert f"{BY} may not decide about batches: only those whom TIDEGATE_OPERATORS names may: ada, grace" in said
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert batch.state is State.STOPPED
+
+
+def test_an_operator_may(world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop(world)
+    monkeypatch.setenv("TIDEGATE_OPERATORS", f"ada, {BY}")
+    assert operate("clear")[0] == "success"
+
+
+def test_a_subscription_whose_definition_is_wrong_says_what_is_wrong(
+    world: World, operate: Operate, define: Define
+) -> None:
+    stop(world)
+    define("orders", "description: [")
+    state, _, said = operate("clear")
+    assert state == "failed"
+    assert "orders.yaml:1: error:" in said
+
+
+@pytest.mark.parametrize(
+    ("user", "operators", "may"),
+    [
+        ("ada", (), True),
+        (None, (), True),
+        ("ada", ("grace", "ada"), True),
+        ("Ada", ("ada",), False),
+        ("ad", ("ada",), False),
+        ("", ("ada",), False),
+        (None, ("ada",), False),
+    ],
+)
+def test_who_may(user: str | None, operators: tuple[str, ...], may: bool) -> None:
+    assert (refusal(user, operators) is None) is may

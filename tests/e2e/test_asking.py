@@ -1,0 +1,179 @@
+"""A batch that fails asks a person, in a real Airflow over its REST API: who may answer, and what follows."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tidegate.batch import State
+from tidegate.ledger.sql import SqlLedger
+from tidegate.settings import Settings
+from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
+from tidegate_local.airflow_home import USER, AirflowHome
+from tidegate_local.airflow_server import AirflowServer
+from tidegate_local.broker import Broker
+from tidegate_local.loopback import free_port
+
+pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.timeout(600)]
+
+PROJECT = Path(__file__).parents[2]
+RECORDS = 5
+PASSWORDS = {USER: "of-the-admin", "eve": "of-eve"}
+WAIT = 120
+DEFINITION = """\
+topics: [orders]
+consumer: {group.id: orders-lake, max.poll.records: 100, auto.offset.reset: earliest}
+max-retries: 0
+failure-strategy: ask
+processing: {connection: spark_default, output: data/lake/orders}
+"""
+
+
+class TwoUsers(AirflowHome):
+    """Eve may do in Airflow what operators may, and isn't one of Tidegate's."""
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,eve:op"}
+
+
+@dataclass
+class Airflow:
+    client: AirflowClient
+    url: str
+    environment: dict[str, str]
+
+    def ask(self, method: str, path: str, user: str = USER, body: Any = None) -> httpx.Response:
+        with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as http:
+            login = {"username": user, "password": PASSWORDS[user]}
+            token = http.post("/auth/token", json=login).json()["access_token"]
+            return http.request(method, f"/api/v2{path}", json=body, headers={"Authorization": f"Bearer {token}"})
+
+    def questions(self) -> list[dict[str, Any]]:
+        """Those that wait for an answer."""
+        found = self.ask("GET", "/dags/~/dagRuns/~/hitlDetails?response_received=false").json()["hitl_details"]
+        return [each for each in found if each["task_instance"]["state"] == "awaiting_input"]
+
+    def question(self) -> dict[str, Any]:
+        """The one question that nobody has answered, once there is one."""
+        deadline = time.monotonic() + WAIT
+        while not (waiting := self.questions()):
+            assert time.monotonic() < deadline, "nobody asks"
+            time.sleep(POLL_SECONDS)
+        (one,) = waiting
+        return one
+
+    def settle(self, question: dict[str, Any], option: str, note: str) -> str:
+        """The state of the run once it is over, its question answered so by the operator.
+
+        An answer within the instant in which Airflow parks the task has that fail, and asked again: answered again.
+        """
+        run_id = question["task_instance"]["dag_run_id"]
+        deadline = time.monotonic() + WAIT
+        while (state := self.client.run("orders", run_id).state) not in OVER:
+            for each in self.questions():
+                if each["task_instance"]["dag_run_id"] == run_id:
+                    assert self.answer(each, USER, option, note).is_success
+            assert time.monotonic() < deadline, state
+            time.sleep(POLL_SECONDS)
+        return state
+
+    def answer(self, question: dict[str, Any], user: str, option: str, note: str) -> httpx.Response:
+        run_id = question["task_instance"]["dag_run_id"]
+        path = f"/dags/orders/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails"
+        return self.ask("PATCH", path, user, {"chosen_options": [option], "params_input": {"note": note}})
+
+    def operate(self, dag_id: str, user: str, **conf: str) -> tuple[str, str]:
+        """The state of a run that this user triggers, and the log of its task."""
+        body = {"logical_date": None, "conf": {"subscription": "orders", **conf}}
+        triggered = self.ask("POST", f"/dags/{dag_id}/dagRuns", user, body).json()
+        run = self.client.wait_for_run(dag_id, triggered["dag_run_id"], seconds=WAIT)
+        (task,) = self.client.task_instances(dag_id, run.run_id)
+        return run.state, self.client.log(dag_id, run.run_id, task)
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
+    """A real Airflow, whose Spark jobs all fail at once."""
+    project = tmp_path / "project"
+    (project / "include/subscriptions").mkdir(parents=True)
+    (project / "include/subscriptions/orders.yaml").write_text(DEFINITION)
+    submit = tmp_path / "bin/spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\necho 'no such column: amount'\nexit 1\n")
+    submit.chmod(0o755)
+    home = TwoUsers(tmp_path / "airflow", PROJECT / "dags", PROJECT / "plugins", free_port())
+    home.folder.mkdir()
+    (home.folder / "passwords.json").write_text(json.dumps(PASSWORDS))
+    around = os.environ | {
+        "TIDEGATE_HOME": str(project),
+        "TIDEGATE_OPERATORS": USER,
+        "PATH": f"{submit.parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    connections = {
+        "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}},
+        "spark_default": {"conn_type": "spark", "host": "local[1]"},
+    }
+    server = AirflowServer(home, connections=connections, folder=project, around=around)
+    try:
+        server.wait()
+        with server.client() as client:
+            for dag_id in ("orders", "tidegate_clear", "tidegate_commit"):
+                client.wait_for_dag(dag_id)
+                client.unpause(dag_id)
+            yield Airflow(client, server.url, server.environment)
+    finally:
+        server.stop()
+
+
+def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
+    airflow: Airflow, broker: Broker, topic: Callable[..., str]
+) -> None:
+    dead, orders = topic(name="dead-letter-topic-orders"), topic(name="orders")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(orders, value=str(number).encode())
+    assert producer.flush(30) == 0
+
+    first = airflow.client.trigger("orders")
+    question = airflow.question()
+    assert question["options"] == ["redeliver", "dead-letter", "skip", "stop"]
+    assert "no such column: amount" in question["body"]
+
+    refused = airflow.answer(question, "eve", "skip", "")
+    assert refused.status_code == httpx.codes.FORBIDDEN, refused.text
+    state, log = airflow.operate("tidegate_clear", "eve", answer="skip")
+    assert (state, "eve may not decide about batches" in log) == ("failed", True), log
+    state, log = airflow.operate("tidegate_commit", USER)
+    assert (state, "nothing waits for a commit" in log) == ("failed", True), log
+
+    assert question["task_instance"]["dag_run_id"] == first
+    assert airflow.settle(question, "redeliver", "mended") == "failed"
+    question = airflow.question()
+    second = question["task_instance"]["dag_run_id"]
+    assert second.startswith("redelivery__"), "nobody triggered it"
+
+    state = airflow.settle(question, "dead-letter", "hopeless")
+    tasks = {task.task_id: task.state for task in airflow.client.task_instances("orders", second)}
+    assert (state, tasks["process"], tasks["ask"], tasks["commit"]) == ("success", "failed", "success", "success")
+
+    ledger = SqlLedger(Settings.from_environment(airflow.environment).ledger)
+    assert [(one.answer, one.by, one.note) for _, one in ledger.clearances("orders", 5)] == [
+        ("dead-letter", USER, "hopeless"),
+        ("redeliver", USER, "mended"),
+    ]
+    assert ledger.history("orders", 1)[0].batch.state is State.DEAD_LETTERED
+    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake"})
+    try:
+        (at,) = reader.committed([TopicPartition(orders, 0)])
+        _, end = reader.get_watermark_offsets(TopicPartition(dead, 0), timeout=30)
+    finally:
+        reader.close()
+    assert at.offset == RECORDS
+    assert end >= RECORDS
