@@ -278,6 +278,9 @@ def _print_status(status: dict[str, Any]) -> None:
         since = f" since {status['open']['since']}" if status["open"]["since"] else ""
         said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}{since}"
         out.print(said + (f": {reason}" if reason else ""), style="yellow", markup=False)
+        if status["open"]["overdue"]:
+            said = "  what it made has waited longer than checkpoint.unsynced-state-max-age.ms to be stored"
+            out.print(said, style="red", markup=False)
         if what := _to_do(status["open"]["state"], status["commit_strategy"]):
             out.print(f"  `tidegate {what.format(status['subscription'])}", markup=False)
     if status["batches"]:

@@ -225,6 +225,14 @@ UNDECODABLE = [{"key": "source", "value": None}, {"key": "deserialization-failur
 # Staged deliveries
 
 
+def test_rejected_records_of_an_attempt_that_was_swept_away_fail_the_batch(bench: Bench) -> None:
+    manifest = manifest_of(bench.output)
+    result = bench.stage(manifest, "a1", rejected=1)
+    bench.lake.clear_staging(manifest.batch.output, manifest.batch.id)
+    with pytest.raises(BatchFailedError, match="a1"):
+        bench.lake.rejections(manifest.staging, result, 3)
+
+
 def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     rows = [rejected_row(n) | {"headers": found} for n, found in enumerate([UNDECODABLE, None, UNDECODABLE, []])]

@@ -27,7 +27,8 @@ from tidegate.kafka.group import Group
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.parquet import files, lake, landing, rename, writer
 from tidegate.pipeline import Pipeline, open_pipeline
-from tidegate.ports import Connection
+from tidegate.ports import Connection, Processor
+from tidegate.run import run_batch
 from tidegate.settings import Settings
 from tidegate.subscription import Subscription
 from tidegate.testing import copying
@@ -63,7 +64,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words."""
+    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words.
+
+    With a `job` it is the run of its commit strategy, whatever that job does; else the four steps over a copy.
+    """
 
     subscription: Subscription
     settings: Settings
@@ -71,6 +75,7 @@ class Task:
     point: Point
     strike: signal.Signals
     folder: Path
+    job: Processor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +216,9 @@ def run(task: Task) -> None:
     if task.point.within is not None:
         WITHIN[task.point.within](striker.strike_within)
     try:
-        with opened(task.subscription, task.settings, task.bootstrap_servers) as pipeline:
-            run_steps(watched(pipeline, striker), striker.enter)
+        with opened(task.subscription, task.settings, task.bootstrap_servers, task.job) as pipeline:
+            go_through = run_steps if task.job is None else run_strategy
+            go_through(watched(pipeline, striker), striker.enter)
         ended = Ended(None, "")
     except TidegateError as error:
         ended = Ended(type(error).__name__, str(error))
@@ -238,11 +244,19 @@ def run_steps(pipeline: Pipeline, enter: Callable[[str], None]) -> None:
     pipeline.commit(plan.batch.id)
 
 
+def run_strategy(pipeline: Pipeline, enter: Callable[[str], None]) -> None:
+    """One run in the order of the commit strategy, each step announced."""
+    if (error := run_batch(pipeline, enter).error) is not None:
+        raise error
+
+
 @contextmanager
-def opened(subscription: Subscription, settings: Settings, bootstrap_servers: str) -> Iterator[Pipeline]:
-    """The pipeline of a subscription on this broker; a copy stands in for Spark."""
+def opened(
+    subscription: Subscription, settings: Settings, bootstrap_servers: str, job: Processor | None = None
+) -> Iterator[Pipeline]:
+    """The pipeline of a subscription on this broker; a copy stands in for Spark, unless there is another job."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": bootstrap_servers})
-    with open_pipeline(subscription, settings, MemoryConnections(kafka), CopyingProcessor()) as pipeline:
+    with open_pipeline(subscription, settings, MemoryConnections(kafka), job or CopyingProcessor()) as pipeline:
         yield pipeline
 
 

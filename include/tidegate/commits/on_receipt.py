@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tidegate.batch import Batch
 from tidegate.commits.after_processing import AfterProcessing
-from tidegate.commits.decision import Decision, GoOn, Note, Received
+from tidegate.commits.decision import Abandon, Decision, GoOn, Note, Received
 from tidegate.commits.strategy import Moment
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
@@ -21,8 +21,20 @@ class OnReceipt:
     keeps_deadline = False
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
-        """Once the offsets are committed, the group's positions say nothing about the batch any more."""
+        """Once the offsets are committed, the group's positions say nothing about the batch any more.
+
+        They are if any partition stands where only that commit leaves it and none where it began: whoever moved the
+        others came later, and what landed of all of them is still to be processed.
+        """
         if batch.offsets_committed:
             return GoOn()
         decision = AfterProcessing().reconcile(batch, committed)
+        if isinstance(decision, Abandon) and _was_committed(batch, committed):
+            return Received()
         return Received() if isinstance(decision, Note) else decision
+
+
+def _was_committed(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> bool:
+    begun = [committed.get(r.at) == Committed(r.start, str(batch.receipt)) for r in batch.ranges]
+    ended = [committed.get(r.at) == Committed(r.end, str(batch.next_receipt)) for r in batch.ranges]
+    return any(ended) and not any(begun)

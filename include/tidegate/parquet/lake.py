@@ -62,10 +62,13 @@ class ParquetLake:
         return Counts(_rows(system, attempt, written), _rows(system, attempt, rejected))
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
-        """See `tidegate.ports.Lake`; keys and values aren't read."""
+        """See `tidegate.ports.Lake`; keys and values aren't read. Raises BatchFailedError where the attempt is gone."""
         system, path = _place(staging)
         attempt = f"{path}/{result.attempt}"
-        return rejected_by_the_job(system, [f"{attempt}/{file.path}" for file in result.rejected_files], most)
+        try:
+            return rejected_by_the_job(system, [f"{attempt}/{file.path}" for file in result.rejected_files], most)
+        except FileNotFoundError as error:
+            raise BatchFailedError(f"the records that {attempt} rejected are gone: {error}; deliver again") from error
 
     def ack_files(self, staging: str) -> tuple[str, ...]:
         """See `tidegate.ports.Lake`; below each attempt, those that Spark doesn't hide from its own readers."""

@@ -11,12 +11,10 @@ from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, R
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, place
-from tidegate.failures.chosen import failure_strategy
-from tidegate.failures.dead_letters import DeadLetters
-from tidegate.failures.delayed_retry import DelayedRetry
 from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
-from tidegate.positions import end_epochs, ends, starts
-from tidegate.records import Failure, Outgoing, Rejected
+from tidegate.positions import end_epochs, ends
+from tidegate.records import Outgoing
+from tidegate.steps.leaving import Leaving
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
@@ -71,7 +69,7 @@ class Committer:
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
                 if batch.offsets_committed and batch.state.is_open:
-                    fence.commit({}, "", outgoing=self._outgoing(batch, fence))
+                    fence.commit({}, "", outgoing=self._leaving.outgoing(batch, GoOn()))
                     batch = self._note(batch)
         if batch.state.is_open:
             log.info("%s is %s and waits for its commit", batch, batch.state)
@@ -103,22 +101,23 @@ class Committer:
             raise BatchFailedError(f"{batch} hasn't landed: see the log of task land; nothing is committed")
         if batch.state.is_open and not batch.offsets_committed:
             with self.offsets.fence() as fence:
-                if not self._is_committed(batch, fence):
+                if not self._is_done(batch, self._compare(batch, fence)):
                     self._commit(self.ledger.batch(batch.id), fence, ())
                 batch = self.ledger.received(batch.id)
         return self._said(batch)
 
     def _published(self, batch: Batch, fence: Fence) -> Batch:
         """Compare, then publish; whoever finds the batch committed before only notes it."""
-        if self._is_committed(batch, fence):
+        if self._is_done(batch, self._compare(batch, fence)):
             return self._note(batch)
         batch = self._publisher.ready(self.ledger.batch(batch.id))
         return self._publisher.publish(batch) if batch.state.is_open else batch
 
     def _committed(self, batch: Batch, fence: Fence) -> Batch:
         """Compare again, then commit."""
-        if not self._is_committed(batch, fence):
-            self._commit(batch, fence, self._outgoing(batch, fence))
+        stands = self._compare(batch, fence)
+        if not self._is_done(batch, stands):
+            self._commit(batch, fence, self._leaving.outgoing(batch, stands))
         return self._note(batch)
 
     def _commit(self, batch: Batch, fence: Fence, outgoing: Iterable[Outgoing]) -> None:
@@ -126,36 +125,22 @@ class Committer:
         try:
             fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges), outgoing, state)
         except StaleError:
-            if not self._is_committed(batch, fence):
+            if not isinstance(self._compare(batch, fence), Note | Received):
                 raise
 
     def _compare(self, batch: Batch, fence: Fence) -> Decision:
         positions = fence.committed([r.at for r in batch.ranges])
         return COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, positions)
 
-    def _is_committed(self, batch: Batch, fence: Fence) -> bool:
-        """Compare before set: whether it was done before; StaleError if somebody else moved the group."""
-        match self._compare(batch, fence):
+    def _is_done(self, batch: Batch, stands: Decision) -> bool:
+        """Whether it was committed before; StaleError if somebody else moved the group."""
+        match stands:
             case GoOn() | GoOnFrom():
                 return False
             case Note() | Received():
                 return True
             case Abandon(reason):
                 raise StaleError(f"{batch}: {reason}; nothing is committed, the next run abandons the batch")
-
-    def _outgoing(self, batch: Batch, fence: Fence) -> Iterable[Outgoing]:
-        """What is produced because of records that weren't processed."""
-        now = self.clock.now()
-        match batch.state:
-            case State.DEAD_LETTERING:
-                return DeadLetters.of(self.subscription).outgoing(self._landed(batch, fence), now)
-            case State.RETRYING:
-                return DelayedRetry.of(self.subscription).outgoing(self._landed(batch, fence), now)
-            case State.PUBLISHED if batch.rejected:
-                rejected = self.lake.rejected(batch.output, batch.id)
-                return failure_strategy(self.subscription).outgoing(rejected, now)
-            case _:
-                return ()
 
     def _new_state(self, batch: Batch) -> str | None:
         """What the lake says that the batch left for the next one; a batch of which nothing is published left none."""
@@ -182,15 +167,6 @@ class Committer:
                 limit,
             )
 
-    def _landed(self, batch: Batch, fence: Fence) -> Iterable[Rejected]:
-        """A batch's records, which failed together; those that were acknowledged, and committed, before didn't."""
-        failure = Failure(_BATCH_FAILED, batch.reason or _BATCH_FAILED)
-        decision = self._compare(batch, fence)
-        begun = decision.positions if isinstance(decision, GoOnFrom) else starts(batch.ranges)
-        rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
-        landed = self.landing.records([file.uri for file in batch.files], failure)
-        return (record for record in landed if record.offset in rest.get(record.at, ()))
-
     def _note(self, batch: Batch) -> Batch:
         batch = self.ledger.move(batch.id, batch.once_settled, batch.reason)
         sweep(
@@ -212,6 +188,10 @@ class Committer:
         where = ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items())
         log.info("%s is %s: %s", batch, "committed" if batch.offsets_committed else batch.state, where)
         return batch
+
+    @property
+    def _leaving(self) -> Leaving:
+        return Leaving(self.subscription, self.landing, self.lake, self.clock)
 
     @property
     def _publisher(self) -> Publisher:

@@ -63,8 +63,13 @@ def process(
     handed = acknowledging.begin() if acknowledging else batch
     began = clock.monotonic()
     delivery = ledger.start_delivery(batch_id, clock.now())
-    if ledger.batch(batch_id).delivery != delivery:
+    started = ledger.batch(batch_id)
+    if started.delivery != delivery:
         raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
+    if (started.ranges, started.files) != (batch.ranges, batch.files):
+        reason = f"{batch}: it landed meanwhile, and this delivery was of what there was before; it is delivered again"
+        ledger.failed(batch_id, delivery, reason)
+        raise StaleError(reason)
     manifest = replace(manifest_of(handed, delivery, subscription), decoding=decoding, state=state)
     batch = Deliverer(subscription, landing, lake, ledger, processor).deliver(manifest, acknowledging)
     log.info(

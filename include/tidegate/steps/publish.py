@@ -42,6 +42,8 @@ class Publisher:
                 return batch
             case State.FAILED:
                 tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
+                if not tries:
+                    raise BatchFailedError(f"{batch} was cleared, the next run delivers it again: {batch.reason}")
                 raise BatchFailedError(f"{batch} failed in delivery {tries} of {most}: {batch.reason}")
             case State.STOPPED | State.ASKING:
                 raise stopped(batch)

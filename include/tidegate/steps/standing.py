@@ -1,15 +1,17 @@
 """Standing: where a group stands, every partition committed under the receipt in force and within what it holds."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.commits.stores import Store, store_of
 from tidegate.errors import LostDataError, place
+from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Published
 from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
+from tidegate.records import Outgoing
 from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.selection import readable_ends
@@ -166,12 +168,26 @@ class Stander:
             if is_moved or self.ledger.look(self.subscription.name).version != seen.version:
                 log.info("%s: somebody went on while its start was determined", self._place)
                 return
-            fence.commit(positions, str(at.receipt))
+            fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
         self._note_commit(positions, seen.version)
         if at.begins_incarnation:
             self._note_topics(seen.topic_ids)
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
+
+    def _passed(self, positions: Mapping[TopicPartition, int], known: Known) -> Iterator[Outgoing]:
+        """What is still to be produced of published batches that an anchor passes, as their commit would have done."""
+        rejected = (
+            record
+            for receipt, published in known.published.items()
+            if published.rejected
+            for record in self.lake.rejected(self.output, published.batch_id)
+            if any(
+                record.at == r.at and positions.get(r.at) == r.end and _is_behind(known.committed.get(r.at), r, receipt)
+                for r in published.ranges
+            )
+        )
+        return failure_strategy(self.subscription).outgoing(rejected, self.clock.now())
 
     def _lose(self, lost: Sequence[Lost], seen: _Seen) -> None:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""

@@ -21,7 +21,7 @@ class CopyingProcessor:
     def __init__(self) -> None:
         self.failures: list[str] = []
         self.delivered: list[dict[str, Any]] = []
-        self.fold: Callable[[dict[str, Any]], Any] = lambda _: None
+        self.fold: Callable[[dict[str, Any]], Any] = _no_state
 
     def run(
         self,
@@ -67,3 +67,7 @@ def _leave_result(folder: Path, manifest: dict[str, Any], attempt: str, files: l
 
 def _path(uri: str) -> Path:
     return Path(uri.removeprefix("file://"))
+
+
+def _no_state(manifest: dict[str, Any]) -> None:
+    """A job that keeps none."""

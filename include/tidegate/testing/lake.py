@@ -87,7 +87,10 @@ class MemoryLake:
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`."""
-        found = self.staged[staging][result.attempt].rejections
+        staged = self.staged.get(staging, {}).get(result.attempt)
+        if staged is None:
+            raise BatchFailedError(f"the rejected records of attempt {result.attempt} below {staging} are gone")
+        found = staged.rejections
         return Rejections(len(found), found[:most])
 
     def ack_files(self, staging: str) -> tuple[str, ...]:

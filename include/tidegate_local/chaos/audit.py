@@ -1,4 +1,7 @@
-"""The audit at the end: whether each acknowledged record is in the lake exactly once, and nothing is left lying about.
+"""The audit at the end: whether each acknowledged record has its one place, and nothing is left lying about.
+
+That place is the lake, whatever the commit strategy; with a dead-letter queue it is the dead-letter topic for those
+records that the job rejects.
 
 It is a pure function of what was found; a record is its number and its partition, packed into one integer.
 """
@@ -37,7 +40,8 @@ class Evidence:
     `acknowledged` are the records that a producer was told are in the topic (and committed), `uncertain` those of
     which it never learned; `lake` is what a reader of the lake sees. `committed` and `ends` are the group's offsets
     and the logs' ends by partition; `open_batches` what the ledger has open; `landed` the data files in the landing
-    and `named` those of batches in the ledger; `staged` what lies in `_staging` and `_abandoned`.
+    and `named` those of batches in the ledger; `staged` what lies in `_staging` and `_abandoned`. `dead` are those
+    that a dead letter names, and the job rejects each number that `rejects` divides, 0 for none.
     """
 
     acknowledged: Records
@@ -49,6 +53,8 @@ class Evidence:
     landed: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
     staged: Sequence[str] = ()
+    dead: Records = field(default_factory=lambda: np.array([], np.int64))
+    rejects: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,14 @@ class Verdict:
 def audit(found: Evidence) -> Verdict:
     """Compare what was found with what must be.
 
-    Strangers are rows of no record that counts: of aborted transactions, or that nobody produced. Partitions whose
-    committed offset is beyond the end count as lag too.
+    Strangers are rows of no record that counts: of aborted transactions, or that nobody produced; and records that are
+    in the lake though the job rejects them, or dead though it doesn't. Partitions whose committed offset is beyond the
+    end count as lag too.
     """
-    once, times = np.unique(found.lake, return_counts=True)
+    once, times = np.unique(np.concatenate([found.lake, found.dead]), return_counts=True)
     lost = np.setdiff1d(found.acknowledged, once)
     doubled = once[times > 1]
-    strange = np.setdiff1d(once, np.union1d(found.acknowledged, found.uncertain))
+    strange = np.concatenate([np.setdiff1d(once, np.union1d(found.acknowledged, found.uncertain)), _misplaced(found)])
     lags = {p: end - found.committed.get(p, 0) for p, end in found.ends.items()}
     orphans = [*sorted(found.landed - found.named), *sorted(found.staged)]
     return Verdict(
@@ -102,6 +109,27 @@ def audit(found: Evidence) -> Verdict:
             *(f"orphan: {path}" for path in orphans[:_NAMED]),
         ),
     )
+
+
+def total(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """What is wrong with several subscriptions, each example with the name of its own."""
+    each = verdicts.values()
+    return Verdict(
+        losses=sum(one.losses for one in each),
+        duplicates=sum(one.duplicates for one in each),
+        strangers=sum(one.strangers for one in each),
+        lag=sum(one.lag for one in each),
+        open_batches=sum(one.open_batches for one in each),
+        orphans=sum(one.orphans for one in each),
+        examples=tuple(f"{name}: {said}" for name, one in verdicts.items() for said in one.examples),
+    )
+
+
+def _misplaced(found: Evidence) -> Records:
+    if not found.rejects:
+        return found.dead
+    in_lake, dead = found.lake // _PARTITIONS, found.dead // _PARTITIONS
+    return np.concatenate([found.lake[in_lake % found.rejects == 0], found.dead[dead % found.rejects != 0]])
 
 
 def _examples(what: str, which: Records) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tidegate.settings import PROJECT
+from tidegate_local.chaos.kinds import KINDS, MIX
 from tidegate_local.chaos.play import Chosen, play
 from tidegate_local.chaos.report import Report
 from tidegate_local.errors import LocalStackError
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
-    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, options.spark, options.cache)
+    kinds = tuple(KINDS[name] for name in options.strategy or MIX)
+    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, options.spark, options.cache, kinds)
     try:
         report = play(chosen, folder, os.getpid(), show)
     except LocalStackError as error:
@@ -59,11 +61,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description="Kills everything at random, then audits the lake.")
     parser.add_argument("--minutes", type=float, default=2.0, help="how long things are killed (default: 2)")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="decides what is drawn")
-    parser.add_argument("--rate", type=int, default=500, help="plain records a second (default: 500)")
+    parser.add_argument("--rate", type=int, default=300, help="plain records a second (default: 300)")
     parser.add_argument("--cap", type=int, default=2000, help="max.poll.records (default: 2000)")
     parser.add_argument(
         "--spark", type=int, default=0, metavar="N", help="each N-th run uses real Spark (default: none)"
     )
+    beside = "a subscription with this strategy; more than once for several (default: " + ", ".join(MIX) + ")"
+    parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")
     return parser.parse_args(arguments)

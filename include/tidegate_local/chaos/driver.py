@@ -1,7 +1,7 @@
 """A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
 
-`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] MANIFEST_URI`. It imports little,
-so that it starts quickly, and ends by itself once the process that keeps chaos is gone.
+`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N] MANIFEST_URI`. It
+imports little, so that it starts quickly, and ends by itself once the process that keeps chaos is gone.
 """
 
 import argparse
@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--keeper", type=int, required=True)
     parser.add_argument("--work", type=float, default=0.0)
     parser.add_argument("--late", type=float, default=0.0)
+    parser.add_argument("--reject", type=int, default=0, metavar="N", help="reject each number that N divides")
     parser.add_argument("manifest")
     chosen = parser.parse_args()
     if chosen.late and os.fork():
@@ -29,9 +30,17 @@ def main() -> int:
         _let_go()
         _wait(chosen.late, chosen.keeper)
     _wait(chosen.work / 2, chosen.keeper)
-    CopyingProcessor().run(chosen.manifest, 0, lambda _: None, lambda: None)
+    _job(chosen.reject).run(chosen.manifest, 0, lambda _: None, lambda: None)
     _wait(chosen.work / 2, chosen.keeper)
     return 0
+
+
+def _job(divisor: int) -> CopyingProcessor:
+    if not divisor:
+        return CopyingProcessor()
+    from tidegate_local.chaos.rejecting import RejectingProcessor  # noqa: PLC0415 (Arrow takes its time, if wanted)
+
+    return RejectingProcessor(divisor)
 
 
 def _let_go() -> None:

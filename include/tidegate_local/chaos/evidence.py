@@ -1,29 +1,33 @@
 """What is found when all is over: in the topic, the lake, the landing and the ledger, as anybody could look."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tidegate.failures.dead_letters import PARTITION
 from tidegate.ledger.sql import SqlLedger
+from tidegate.records import last
 from tidegate_local.chaos.audit import Evidence, Records, records
 from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.tasks import SUBSCRIPTION, Place
-from tidegate_local.chaos.world import GROUP, TOPIC
+from tidegate_local.chaos.tasks import Place
+from tidegate_local.chaos.world import TOPIC
 from tidegate_local.lag import group_lag
 
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60
 _PAUSE_SECONDS = 0.2
+_FROM_THE_BEGINNING = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": 3}
 
 
 def is_settled(place: Place) -> bool:
     """Whether the group has no lag and no batch is open."""
     committed, ends = positions(place)
-    return committed == ends and SqlLedger(place.ledger).look(SUBSCRIPTION).open is None
+    return committed == ends and SqlLedger(place.ledger).look(place.kind.name).open is None
 
 
 def gather(place: Place, numbers: Numbers) -> Evidence:
@@ -31,14 +35,16 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
     acknowledged, uncertain = numbers.told()
     committed, ends = positions(place)
     ledger = SqlLedger(place.ledger)
-    still_open = ledger.look(SUBSCRIPTION).open
-    history = ledger.history(SUBSCRIPTION, _ALL)
-    landing = Path(place.settings.landing.removeprefix("file://")) / SUBSCRIPTION
-    lake = place.folder / "lake"
+    still_open = ledger.look(place.kind.name).open
+    history = ledger.history(place.kind.name, _ALL)
+    landing = Path(place.settings.landing.removeprefix("file://")) / place.kind.name
+    lake = place.folder / place.kind.output
     return Evidence(
         acknowledged=acknowledged,
         uncertain=uncertain,
         lake=in_lake(lake),
+        dead=in_dead_letters(place),
+        rejects=place.kind.rejects,
         committed=committed,
         ends=ends,
         open_batches=[still_open.id] if still_open else [],
@@ -58,6 +64,34 @@ def in_lake(lake: Path) -> Records:
     return records(numbers.to_numpy(), rows["partition"].to_numpy())
 
 
+def in_dead_letters(place: Place) -> Records:
+    """The records that the dead letters name, as `read_committed` sees them."""
+    topic = place.kind.dead_letters
+    if topic is None:
+        return np.array([], np.int64)
+    consumer = Consumer({"bootstrap.servers": place.bootstrap, "group.id": f"{topic}-audit", **_FROM_THE_BEGINNING})
+    try:
+        at = TopicPartition(topic, 0, 0)
+        consumer.assign([at])
+        _, end = consumer.get_watermark_offsets(at, _ANSWER_SECONDS)
+        told = np.array(list(_dead(consumer, at, end)), np.int64).reshape(-1, 2)
+        return records(told[:, 0], told[:, 1])
+    finally:
+        consumer.close()
+
+
+def _dead(consumer: Consumer, at: TopicPartition, end: int) -> Iterator[tuple[int, int]]:
+    """The number and the partition that each dead letter names. Raises KafkaException if they can't be read in time."""
+    until = time.monotonic() + _ANSWER_SECONDS
+    while consumer.position([at])[0].offset < end:
+        message = consumer.poll(_PAUSE_SECONDS)
+        if message is None or message.error():
+            if time.monotonic() > until:
+                raise KafkaException(KafkaError._TIMED_OUT)  # noqa: SLF001 (its public name in this library)
+            continue
+        yield int(message.value()), int(last(tuple(message.headers() or ()), PARTITION) or b"")
+
+
 def positions(place: Place) -> tuple[dict[int, int], dict[int, int]]:
     """The group's committed offsets and the ends of the logs, markers included, by partition.
 
@@ -66,7 +100,7 @@ def positions(place: Place) -> tuple[dict[int, int], dict[int, int]]:
     until = time.monotonic() + _ANSWER_SECONDS
     while True:
         try:
-            lags = group_lag(place.bootstrap, GROUP, TOPIC)
+            lags = group_lag(place.bootstrap, place.kind.group, TOPIC)
         except KafkaException:
             if time.monotonic() > until:
                 raise
@@ -78,7 +112,7 @@ def positions(place: Place) -> tuple[dict[int, int], dict[int, int]]:
 def history_lines(place: Place) -> list[str]:
     """The ledger's batches, oldest first, for whoever looks into what went wrong."""
     lines = []
-    for each in reversed(SqlLedger(place.ledger).history(SUBSCRIPTION, _ALL)):
+    for each in reversed(SqlLedger(place.ledger).history(place.kind.name, _ALL)):
         batch = each.batch
         ranges = ", ".join(str(r) for r in batch.ranges)
         winner = batch.delivery.token if batch.delivery else None

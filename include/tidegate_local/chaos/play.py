@@ -2,23 +2,25 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
-from tidegate_local.chaos.audit import audit, number_and_partition
+from tidegate_local.chaos.audit import audit, number_and_partition, total
 from tidegate_local.chaos.evidence import gather, history_lines, is_settled, positions
-from tidegate_local.chaos.fates import CALM, Strike, fates, strikes
+from tidegate_local.chaos.fates import CALM, Fate, Strike, fates, strikes
+from tidegate_local.chaos.kinds import PLAIN, Kind
 from tidegate_local.chaos.producing import Numbers, Producing
 from tidegate_local.chaos.report import Report
 from tidegate_local.chaos.runners import Runner, end_drivers, wait_for_drivers
 from tidegate_local.chaos.tally import Tally
+from tidegate_local.chaos.tasks import Place
 from tidegate_local.chaos.watching import Watch, watching
 from tidegate_local.chaos.world import TOPIC, World
 from tidegate_local.progress import Display
 
-RUNNERS = 2
 _STANDSTILL_SECONDS = 90
 _LATE_SECONDS = 30
 _JOIN_SECONDS = 400
@@ -27,7 +29,7 @@ _TICK_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What whoever asks for chaos decides."""
+    """What whoever asks for chaos decides; `kinds` are the subscriptions, beside each other."""
 
     minutes: float
     seed: int
@@ -35,6 +37,7 @@ class Chosen:
     cap: int
     spark_every: int
     cache: Path
+    kinds: tuple[Kind, ...] = (PLAIN,)
 
 
 def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
@@ -42,10 +45,13 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
     tally = Tally()
     runners: list[Runner] = []
     try:
-        with World(folder, chosen.cache, keeper=keeper, cap=chosen.cap, spark=bool(chosen.spark_every)) as world:
+        spark = bool(chosen.spark_every)
+        with World(folder, chosen.cache, chosen.kinds, keeper=keeper, cap=chosen.cap, spark=spark) as world:
             place = world.place
+            places = [replace(place, kind=kind) for kind in chosen.kinds]
             show.say(f"Chaos for {chosen.minutes:g} minutes, seed {chosen.seed}, in {folder}")
-            runners += [Runner(number, place, tally) for number in range(RUNNERS)]
+            whose = [each for each in places for _ in range(each.kind.runners)]
+            runners += [Runner(number, each, tally) for number, each in enumerate(whose)]
             producing = Producing(place.bootstrap, TOPIC, rate=chosen.rate, seed=chosen.seed)
             began = time.monotonic()
             watch = Watch(began, 60 * chosen.minutes, tally, producing.numbers)
@@ -53,18 +59,19 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
                 _strike(world, chosen, watch, producing)
             minutes = (time.monotonic() - began) / 60
             with show.step("Plain runs, until nothing is left"):
-                settled = _settle(world, runners[0], producing)
+                last = [Runner(len(runners) + number, each, tally) for number, each in enumerate(places)]
+                settled = _settle(world, last, producing)
             report = Report.of(
                 seed=chosen.seed,
                 minutes=minutes,
                 tally=tally,
                 numbers=producing.numbers,
                 settled=settled,
-                verdict=audit(gather(place, producing.numbers)),
+                verdict=total({each.kind.name: audit(gather(each, producing.numbers)) for each in places}),
             )
             if report.is_clean:
                 return report
-            _keep(folder, producing.numbers, history_lines(place))
+            _keep(folder, producing.numbers, [line for each in places for line in history_lines(each)])
             return replace(report, folder=folder)
     finally:
         _end(runners)
@@ -73,31 +80,43 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
 
 @contextmanager
 def _running(runners: list[Runner], chosen: Chosen) -> Iterator[None]:
-    """Each runner in a thread of its own until the context is left; then their last runs end."""
+    """Each runner meets its fates until the context is left; then their last runs end."""
     over = threading.Event()
-    jobs = [
-        threading.Thread(
-            target=runner.go_on,
-            args=(fates(chosen.seed, number, spark_every=chosen.spark_every), over.is_set),
-            daemon=True,
-        )
-        for number, runner in enumerate(runners)
-    ]
-    for job in jobs:
-        job.start()
-    try:
+    drawn = [fates(chosen.seed, n, spark_every=_spark_every(each, chosen)) for n, each in enumerate(runners)]
+    with _beside(runners, drawn, [over.is_set] * len(runners), over) as jobs:
         yield
-    except BaseException:
-        over.set()
-        while any(job.is_alive() for job in jobs):
-            _end(runners)
-        raise
     over.set()
     for job in jobs:
         job.join(_JOIN_SECONDS)
 
 
-def _end(runners: list[Runner]) -> None:
+@contextmanager
+def _beside(
+    runners: Sequence[Runner],
+    drawn: Sequence[Iterator[Fate]],
+    ends: Sequence[Callable[[], bool]],
+    over: threading.Event,
+) -> Iterator[list[threading.Thread]]:
+    """Each runner in a thread of its own until it comes to its end; where the context fails, it is over for all."""
+    works = zip(runners, drawn, ends, strict=True)
+    jobs = [threading.Thread(target=each.go_on, args=(met, is_over), daemon=True) for each, met, is_over in works]
+    for job in jobs:
+        job.start()
+    try:
+        yield jobs
+    except BaseException:
+        over.set()
+        while any(job.is_alive() for job in jobs):
+            _end(runners)
+        raise
+
+
+def _spark_every(runner: Runner, chosen: Chosen) -> int:
+    """The real job has no transform that rejects."""
+    return 0 if runner.place.kind.rejects else chosen.spark_every
+
+
+def _end(runners: Sequence[Runner]) -> None:
     for runner in runners:
         runner.end()
     time.sleep(_TICK_SECONDS)
@@ -128,21 +147,37 @@ def _let_pass(seconds: float, producing: Producing) -> None:
         time.sleep(min(left, _TICK_SECONDS))
 
 
-def _settle(world: World, runner: Runner, producing: Producing) -> bool:
-    """Plain runs once the last driver is done; whether they came to an end, without standing still for long."""
+def _settle(world: World, runners: list[Runner], producing: Producing) -> bool:
+    """Plain runs of each once the last driver is done; whether they came to an end, none standing still for long."""
     if not wait_for_drivers(world.place.folder, _LATE_SECONDS):
         end_drivers(world.place.folder)
     world.stop_spark()
+    world.widen()
     producing.last_words()
-    before, until = None, 0.0
-    while not is_settled(world.place):
-        now = positions(world.place)
-        if now != before:
-            before, until = now, time.monotonic() + _STANDSTILL_SECONDS
-        if time.monotonic() > until:
-            return False
-        runner.run(CALM)
-    return True
+    over = threading.Event()
+    ends = [_Standing(each.place, over) for each in runners]
+    with _beside(runners, [repeat(CALM) for _ in runners], ends, over) as jobs:
+        for job in jobs:
+            job.join()
+    return all(end.is_settled for end in ends)
+
+
+@dataclass
+class _Standing:
+    """Says that it is over once nothing is left of a subscription, or nothing moves any more for long."""
+
+    place: Place
+    over: threading.Event
+    is_settled: bool = False
+    before: object = None
+    until: float = 0.0
+
+    def __call__(self) -> bool:
+        self.is_settled = is_settled(self.place)
+        now = positions(self.place)
+        if now != self.before:
+            self.before, self.until = now, time.monotonic() + _STANDSTILL_SECONDS
+        return self.is_settled or self.over.is_set() or time.monotonic() > self.until
 
 
 def _keep(folder: Path, numbers: Numbers, history: list[str]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from tidegate_local.chaos.fates import CALM, Fate, Step
+from tidegate_local.chaos.fates import CALM, Fate
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
 
@@ -79,14 +79,14 @@ class Child:
 
 
 class Runner:
-    """One runner of the subscription, as a scheduler would be: it plans, lands, processes and commits, again and again.
+    """One runner of a subscription, as a scheduler would be: one batch after the other, step by step.
 
     `number` names its log. Every process that it starts is over when its method returns.
     """
 
     def __init__(self, number: int, place: Place, tally: Tally) -> None:
         self.log = place.folder / "logs" / f"runner-{number}.log"
-        self._place = place
+        self.place = place
         self._tally = tally
         self._children: set[Child] = set()
 
@@ -116,16 +116,21 @@ class Runner:
         if planned is None or planned.batch_id is None:
             return
         batch_id = planned.batch_id
-        landed = self._land(batch_id, planned.members, fate)
-        if landed:
+        commit = self.place.kind.commit
+        goes_on = self._land(batch_id, planned.members, fate)
+        if commit == "on-receipt" and goes_on:
+            received = self._step("commit", fate, batch_id)
+            goes_on = received is not None and received.error is None
+        if goes_on:
             self._step("process", fate, batch_id)
-        self._step("commit", fate, batch_id)  # whatever happened, as in the DAG
+        last: Part = "commit" if commit == "after-processing" else "publish"
+        self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
-        return Task(self._place, self.log, part, batch_id, member, fate.work, late, fate.spark)
+        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fate.spark)
 
-    def _step(self, step: Step, fate: Fate, batch_id: str = "") -> Said | None:
+    def _step(self, step: Part, fate: Fate, batch_id: str = "") -> Said | None:
         return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
 
     def _land(self, batch_id: str, members: Sequence[int], fate: Fate) -> bool:
@@ -193,10 +198,11 @@ class Runner:
                 self._tally.killed("driver")
 
 
-def _at(step: Step, fate: Fate) -> Fate:
-    """What of a fate happens at this step."""
+def _at(step: Part, fate: Fate) -> Fate:
+    """What of a fate happens at this step; what befalls commit befalls publish too."""
     struck = "process" if fate.blow == "kill driver" else fate.step
-    return fate if struck == step or fate.blow == "driver lives on" else replace(CALM, apart=True)
+    here = "commit" if step == "publish" else step
+    return fate if struck == here or fate.blow == "driver lives on" else replace(CALM, apart=True)
 
 
 def end_drivers(folder: Path) -> None:

@@ -9,12 +9,12 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Literal
 
-from tidegate.batch import State
+from tidegate.batch import Batch, State
 from tidegate.definition import reading
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
@@ -24,10 +24,10 @@ from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
 from tidegate.testing.connections import MemoryConnections
+from tidegate_local.chaos.kinds import PLAIN, Kind
 from tidegate_local.leash import PR_SET_PDEATHSIG
 
-SUBSCRIPTION = "numbers"
-Part = Literal["run", "plan", "land", "process", "commit"]
+Part = Literal["run", "plan", "land", "process", "commit", "publish"]
 DUMP_SIGNAL = signal.SIGUSR1
 _DRIVER = "tidegate_local.chaos.driver"
 
@@ -36,7 +36,7 @@ _DRIVER = "tidegate_local.chaos.driver"
 class Place:
     """Where everything is: the folder that all is written below, the broker, the ledger, and the keeper's process id.
 
-    `spark` is the URL of a Spark Connect server, None where there is none.
+    `kind` is the subscription that is meant; `spark` is the URL of a Spark Connect server, None where there is none.
     """
 
     folder: Path
@@ -44,11 +44,12 @@ class Place:
     ledger: str = field(repr=False)
     keeper: int = 0
     spark: str | None = None
+    kind: Kind = PLAIN
 
     @property
     def definition(self) -> Path:
         """The subscription's definition."""
-        return self.folder / f"{SUBSCRIPTION}.yaml"
+        return self.folder / f"{self.kind.name}.yaml"
 
     @property
     def settings(self) -> Settings:
@@ -100,9 +101,10 @@ def run(task: Task, pipe: Pipe) -> None:
 
 @contextmanager
 def opened(place: Place, processor: Processor | None = None) -> Iterator[Pipeline]:
-    """The pipeline of the subscription at this place."""
+    """The pipeline of the subscription at this place, with the strategies of its kind."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
-    subscription = reading.load(place.definition)
+    described = reading.load(place.definition)
+    subscription = replace(described, commit_strategy=place.kind.commit, failure_strategy=place.kind.failure)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor) as pipeline:
         yield pipeline
 
@@ -115,8 +117,7 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
                 return planned
             for member in planned.members:
                 pipeline.land(planned.batch_id, member)
-            pipeline.process(planned.batch_id)
-            return _commit(pipeline, planned.batch_id)
+            return _settle(task.place.kind, pipeline, planned.batch_id)
         case "plan":
             return _plan(pipeline)
         case "land":
@@ -124,7 +125,9 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
         case "process":
             pipeline.process(task.batch_id)
         case "commit":
-            return _commit(pipeline, task.batch_id)
+            return _said(pipeline.commit(task.batch_id), task.batch_id)
+        case "publish":
+            return _said(pipeline.publish(task.batch_id), task.batch_id)
     return Said(task.batch_id)
 
 
@@ -133,16 +136,28 @@ def _plan(pipeline: Pipeline) -> Said:
     return Said(plan.batch.id if plan.batch else None, plan.members)
 
 
-def _commit(pipeline: Pipeline, batch_id: str) -> Said:
-    batch = pipeline.commit(batch_id)
-    return Said(batch_id, committed=batch is not None and batch.state is State.COMMITTED)
+def _settle(kind: Kind, pipeline: Pipeline, batch_id: str) -> Said:
+    """What comes after landing, in the order of the commit strategy."""
+    if kind.commit == "on-receipt":
+        pipeline.commit(batch_id)
+    pipeline.process(batch_id)
+    settled = pipeline.commit(batch_id) if kind.commit == "after-processing" else pipeline.publish(batch_id)
+    return _said(settled, batch_id)
+
+
+def _said(batch: Batch | None, batch_id: str) -> Said:
+    return Said(batch_id, committed=batch is not None and batch.state in (State.COMMITTED, State.PUBLISHED))
 
 
 def _processor(task: Task) -> Processor:
     if task.spark and task.place.spark:
         return ConnectProcessor(task.place.spark, JOB)
     times = ("--work", f"{task.work:.3f}", "--late", f"{task.late:.3f}")
-    return SubmitProcessor((sys.executable, "-S", "-m", _DRIVER, "--keeper", str(task.place.keeper), *times))
+    rejects = task.place.kind.rejects
+    bare = () if rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without
+    rejecting = ("--reject", str(rejects)) if rejects else ()
+    driver = (sys.executable, *bare, "-m", _DRIVER, "--keeper", str(task.place.keeper))
+    return SubmitProcessor((*driver, *times, *rejecting))
 
 
 def _become_a_task(task: Task) -> None:

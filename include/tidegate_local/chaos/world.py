@@ -1,5 +1,6 @@
 """The world of chaos: a real broker and PostgreSQL, Spark Connect if wanted, and a subscription, all in one folder."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -9,8 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidegate_local.broker import Broker
 from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.kinds import SUBSCRIPTION, Kind
 from tidegate_local.chaos.producing import PARTITIONS
-from tidegate_local.chaos.tasks import SUBSCRIPTION, Place
+from tidegate_local.chaos.tasks import Place
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import HOST, free_port
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from tidegate_local.spark_connect import SparkConnect
 
 TOPIC = SUBSCRIPTION
-GROUP = f"{SUBSCRIPTION}-lake"
 _ANSWER_SECONDS = 30
+_WIDER = 10
 _BROKER = {
     # a broker that was killed is let in again as soon as its session is over
     "broker.session.timeout.ms": "2000",
@@ -33,7 +35,7 @@ _DEFINITION = f"""\
 topics: [{TOPIC}]
 members: 3
 consumer:
-  group.id: {GROUP}
+  group.id: {{group}}
   max.poll.records: {{cap}}
   max.poll.interval.ms: 45000
   auto.offset.reset: earliest
@@ -42,19 +44,20 @@ poll-timeout.ms: 3000
 commit-timeout.ms: 10000
 max-retries: 100000
 processing:
-  output: lake
+  output: {{output}}
 """
 
 
 class World:
-    """Servers that are started with the context and stopped with it; the topic is there and empty then.
+    """Servers that are started with the context and stopped with it; the topics are there and empty then.
 
     `cap` is the subscription's `max.poll.records`. Use it from the main thread: servers are leashed to it.
     """
 
-    def __init__(self, folder: Path, cache: Path, *, keeper: int, cap: int, spark: bool) -> None:
+    def __init__(self, folder: Path, cache: Path, kinds: Sequence[Kind], *, keeper: int, cap: int, spark: bool) -> None:
         self._folder = folder
         self._cache = cache
+        self._kinds = kinds
         self._keeper = keeper
         self._cap = cap
         self._has_spark = spark
@@ -65,8 +68,8 @@ class World:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             (self._folder / "logs").mkdir()
-            definition = self._folder / f"{SUBSCRIPTION}.yaml"
-            definition.write_text(_DEFINITION.format(cap=self._cap), encoding="utf-8")
+            for kind in self._kinds:
+                self._define(kind, self._cap)
             self._java = find_java()
             jars = kafka_jars(self._java, self._cache)
             data = self._folder / "kafka"
@@ -82,7 +85,9 @@ class World:
             if self._spark is not None:
                 self._spark.wait()
             admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(_ANSWER_SECONDS)
+            dead_letters = [NewTopic(kind.dead_letters, 1, 1) for kind in self._kinds if kind.dead_letters]
+            for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1), *dead_letters]).values():
+                made.result(_ANSWER_SECONDS)
             self._stack = stack.pop_all()
         return self
 
@@ -93,9 +98,10 @@ class World:
 
     @property
     def place(self) -> Place:
-        """Where everything is."""
+        """Where everything is, for the first subscription."""
         spark = f"sc://{HOST}:{self._spark_port}" if self._has_spark else None
-        return Place(self._folder, self._broker.bootstrap_servers, self._postgres.url, self._keeper, spark)
+        broker, ledger = self._broker.bootstrap_servers, self._postgres.url
+        return Place(self._folder, broker, ledger, self._keeper, spark, self._kinds[0])
 
     def kill(self, target: Target) -> None:
         """End a server by SIGKILL."""
@@ -119,10 +125,20 @@ class World:
                 if self._spark is not None:
                     self._spark.wait()
 
+    def widen(self) -> None:
+        """From now on a batch takes far more, so that what was left behind is soon read."""
+        for kind in self._kinds:
+            self._define(kind, _WIDER * self._cap)
+
     def stop_spark(self) -> None:
         """End Spark, and with it whatever outlived its client there."""
         if self._spark is not None:
             self._spark.stop()
+
+    def _define(self, kind: Kind, cap: int) -> None:
+        definition = self._folder / f"{kind.name}.yaml"
+        text = _DEFINITION.format(cap=cap, group=kind.group, output=kind.output)
+        definition.write_text(text, encoding="utf-8")
 
     def _start_spark(self) -> None:
         from tidegate_local.spark_connect import SparkConnect  # noqa: PLC0415 (PySpark takes a second, if wanted at all)

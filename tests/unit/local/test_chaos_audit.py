@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records
+from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records, total
 
 CLEAN = Evidence(
     acknowledged=records([0, 1, 2, 5], [0, 1, 0, 3]),
@@ -67,6 +67,36 @@ PLANTED: list[tuple[str, Callable[[], Evidence], dict[str, int], str]] = [
 def test_nothing_is_wrong_where_each_acknowledged_record_is_there_once() -> None:
     assert audit(CLEAN) == Verdict(losses=0, duplicates=0, strangers=0, lag=0, open_batches=0, orphans=0)
     assert audit(CLEAN).is_clean
+
+
+REJECTS_FIVES = replace(CLEAN, rejects=5, lake=records([1, 2, 3], [1, 0, 2]), dead=records([0, 5], [0, 3]))
+LETTERS: list[tuple[str, Evidence, dict[str, int], str]] = [
+    ("no dead letter", replace(REJECTS_FIVES, dead=records([5], [3])), {"losses": 1}, "lost: number 0"),
+    ("one twice", replace(REJECTS_FIVES, dead=records([5, 0, 0], [3, 0, 0])), {"duplicates": 1}, "doubled: number 0"),
+    ("in the lake too", replace(REJECTS_FIVES, lake=CLEAN.lake), {"duplicates": 2, "strangers": 2}, "doubled"),
+    ("in the lake instead", replace(CLEAN, rejects=5), {"strangers": 2}, "strange: number 5"),
+    ("where none is rejected", replace(REJECTS_FIVES, rejects=0), {"strangers": 2}, "strange: number 0"),
+]
+
+
+def test_what_the_job_rejects_belongs_into_the_dead_letter_topic() -> None:
+    assert audit(REJECTS_FIVES).is_clean
+
+
+@pytest.mark.parametrize(("found", "numbers", "example"), [each[1:] for each in LETTERS], ids=[e[0] for e in LETTERS])
+def test_a_dead_letter_that_is_missing_or_misplaced_is_found(
+    found: Evidence, numbers: dict[str, int], example: str
+) -> None:
+    verdict = audit(found)
+    assert {name: count for name in numbers if (count := getattr(verdict, name))} == numbers
+    assert verdict.examples[0].startswith(example)
+
+
+def test_the_verdicts_of_several_subscriptions_add_up() -> None:
+    lost, doubled = replace(CLEAN, lake=CLEAN.lake[1:]), in_lake(record(1, 1))
+    both = total({"a": audit(lost), "b": audit(doubled), "c": audit(CLEAN)})
+    assert (both.losses, both.duplicates, both.lag) == (1, 1, 0)
+    assert both.examples == ("a: lost: number 5 of partition 3", "b: doubled: number 1 of partition 1")
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -61,6 +61,16 @@ def test_later_runs_refuse_until_it_is_cleared_and_then_deliver_the_same_batch()
     assert (cleared, clearance.by, clearance.note) == (batch_id, "ada", "more memory")
 
 
+def test_a_cleared_batch_that_was_not_delivered_yet_says_so() -> None:
+    world = World()
+    pipeline = failing(world, 3)
+    with pytest.raises(StoppedError):
+        pipeline.commit(open_id(world))
+    pipeline.clear("ada", "")
+    with pytest.raises(BatchFailedError, match="was cleared, the next run delivers it again"):
+        pipeline.commit(open_id(world))
+
+
 def test_a_cleared_batch_has_all_its_retries_again() -> None:
     world = World()
     pipeline = failing(world, 3)

@@ -2,7 +2,9 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.batch import State
-from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.errors import BatchFailedError, OverrunError, StaleError
+from tidegate.pipeline import Pipeline
+from tidegate.testing.effects import Effect, watched
 
 
 def landed(world: World) -> str:
@@ -67,3 +69,32 @@ def test_a_job_past_the_poll_interval_is_stopped_and_delivered_again() -> None:
     world.processor.finish_late()
     assert deliver(world.pipeline()) is not None
     assert world.published() == [(0, 5)]
+
+
+class LandingMeanwhile:
+    """Lands a planned batch in the instant in which another run's process begins its delivery; an effects.Watcher."""
+
+    def __init__(self, other: Pipeline) -> None:
+        self.other = other
+
+    def before(self, effect: Effect) -> None:
+        if str(effect) == "ledger.start_delivery":
+            batch = self.other.ledger.look("orders").open
+            assert batch is not None
+            self.other.land(batch.id, 0)
+
+    def after(self, effect: Effect) -> None:
+        pass
+
+
+def test_a_batch_that_lands_while_a_delivery_begins_is_not_taken_for_empty() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    batch = pipeline.plan().batch
+    assert batch is not None
+    with pytest.raises(StaleError, match="landed meanwhile"):
+        watched(pipeline, LandingMeanwhile(pipeline)).process(batch.id)
+    assert (world.published(), world.processor.delivered) == ([], [])
+    assert deliver(pipeline) is not None
+    assert (world.published(), world.processor.delivered[0].records) == ([(0, 5)], 5)

@@ -43,7 +43,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     """The code without one of its guards."""
     match request.param:
         case "compare":
-            monkeypatch.setattr(Committer, "_is_committed", lambda *_: False)
+            monkeypatch.setattr(Committer, "_is_done", lambda *_: False)
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":

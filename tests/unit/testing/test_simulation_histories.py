@@ -62,8 +62,8 @@ def test_topics_have_records_transactions_and_gaps() -> None:
 
 
 def test_a_violation_comes_with_its_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Committer, "_is_committed", lambda *_: False)
+    monkeypatch.setattr(Committer, "_is_done", lambda *_: False)
     found = next(each for each in map(history, range(500)) if each.violation is not None)
-    assert found.lines[0].startswith("runner")
+    assert any(line.startswith("runner") for line in found.lines[:9])
     assert str(found.violation)
     assert history(found.seed).lines == found.lines

@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import islice
 
 from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.exploration import Bounds, Exploration, Explored, Setting
-from tidegate.testing.simulation.explorations import DEEP, QUICK
+from tidegate.testing.simulation.explorations import DEEP, QUICK, STRATEGIES
 from tidegate.testing.simulation.histories import History, history
+from tidegate.testing.simulation.strategies import NAMES, concerns
 
 _CHUNK = 100
 _SHOWN = 3
@@ -24,29 +26,34 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="replay this seed alone and print its whole history")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--strategy", choices=NAMES, help="only subscriptions with this commit or failure strategy")
     parser.add_argument("--no-exploration", action="store_true", help="leave out the exhaustive part")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order in a set of strings is part of a history
         module = ["-m", "tidegate.testing.simulation", *sys.argv[1:]]
         os.execve(sys.executable, [sys.executable, *module], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 (itself)
     if given.seed is not None:
-        return _replay(given.seed)
-    explored = given.no_exploration or _explore(given.jobs)
-    return 0 if _run(range(given.first, given.first + given.seeds), given.jobs) and explored else 1
+        return _replay(given.seed, given.strategy)
+    explored = given.no_exploration or _explore(given.jobs, given.strategy)
+    seeds = range(given.first, given.first + given.seeds)
+    return 0 if _run(seeds, given.jobs, given.strategy) and explored else 1
 
 
-def _replay(seed: int) -> int:
-    found = history(seed)
+def _replay(seed: int, strategy: str | None) -> int:
+    found = history(seed, strategy=strategy)
     for line in found.lines:
         _say(line)
     _say(f"seed {seed}: {found.violation or 'the promise held'}, {found.effects:,} effects")
     return 1 if found.violation else 0
 
 
-def _explore(jobs: int) -> bool:
+def _explore(jobs: int, strategy: str | None) -> bool:
     """All bounds at once, the longest first."""
     with ProcessPoolExecutor(jobs) as pool:
-        everything = {"two preemptions and a crash": (Setting(), Bounds()), **DEEP, **QUICK}
+        known = {"two preemptions and a crash": (Setting(), Bounds()), **DEEP, **QUICK, **STRATEGIES}
+        everything = {
+            name: what for name, what in known.items() if strategy is None or concerns(strategy, what[0].subscription)
+        }
         held = [_told(*each) for each in zip(everything, pool.map(_explored, everything.values()), strict=True)]
     return all(held)
 
@@ -70,10 +77,11 @@ def _told(name: str, found: tuple[Explored | str, float, list[str]]) -> bool:
     return True
 
 
-def _run(seeds: range, jobs: int) -> bool:
+def _run(seeds: range, jobs: int, strategy: str | None) -> bool:
     began, effects, failed = time.monotonic(), 0, dict[int, str]()
     with ProcessPoolExecutor(jobs) as pool:
-        for seed, done, violation in (one for chunk in pool.map(_chunk, _chunks(seeds)) for one in chunk):
+        chunks = pool.map(partial(_chunk, strategy=strategy), _chunks(seeds))
+        for seed, done, violation in (one for chunk in chunks for one in chunk):
             effects += done
             if violation:
                 failed[seed] = violation
@@ -81,7 +89,8 @@ def _run(seeds: range, jobs: int) -> bool:
     seconds = time.monotonic() - began
     _say(f"{len(seeds):,} seeds, {effects:,} effects, {seconds:.0f} s, {len(failed)} violations")
     for seed in islice(failed, _SHOWN):
-        _say(f"the whole history of seed {seed}: python -m tidegate.testing.simulation --seed {seed}")
+        narrow = f" --strategy {strategy}" if strategy else ""
+        _say(f"the whole history of seed {seed}: python -m tidegate.testing.simulation --seed {seed}{narrow}")
     return not failed
 
 
@@ -89,8 +98,8 @@ def _chunks(seeds: range) -> Iterator[range]:
     return (seeds[first : first + _CHUNK] for first in range(0, len(seeds), _CHUNK))
 
 
-def _chunk(seeds: range) -> list[tuple[int, int, str]]:
-    return [_outcome(history(seed)) for seed in seeds]
+def _chunk(seeds: range, strategy: str | None) -> list[tuple[int, int, str]]:
+    return [_outcome(history(seed, strategy=strategy)) for seed in seeds]
 
 
 def _outcome(found: History) -> tuple[int, int, str]:

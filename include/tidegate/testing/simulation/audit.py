@@ -1,25 +1,32 @@
 """The promise, held against a history while it happens and once a clean runner has had its say.
 
-Checked at every effect: a commit of ours never goes back, never passes a record that isn't published, and never
-overwrites a foreign reset that it could have seen; what is published never changes. Checked at the end: each record is
-published once within an incarnation, none is missing, a reset is honoured by a new incarnation, and nothing is open.
+Checked at every effect: a commit of ours never goes back, never passes a record that its strategy may not leave behind,
+and never overwrites a foreign reset that it could have seen; what is published never changes. Checked at the end: each
+record has come to the one end that its strategies have for it, a reset is honoured by a new incarnation, and nothing is
+open.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidegate.batch import Batch, State
 from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
+from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
+from tidegate.testing.simulation.promises import Promise
 
 if TYPE_CHECKING:
     from tidegate.testing.lake import PublishedAttempt
     from tidegate.testing.simulation.world import World
 
-At = tuple[TopicPartition, int]
+_NEWEST = 3
+_CLEARING = ("clear", "")  # by a person, seen or unseen
+_WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
 
 
 class ViolationError(Exception):
@@ -39,33 +46,55 @@ class Move:
     is_honoured: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Appeared:
-    """What a published batch holds: its incarnation, its manifest's files by URI, and its records as written."""
-
-    incarnation: str
-    attempt: str
-    records: frozenset[At]
-
-
 class Audit:
     """Notes what happens in a world, and raises ViolationError."""
 
-    def __init__(self, *, fencing: bool) -> None:
+    def __init__(self, subscription: Subscription, *, fencing: bool) -> None:
+        self.subscription = subscription
         self.fencing = fencing
         self.expired = False
         self.lost_ledgers = 0
         self.positions: dict[TopicPartition, Committed] = {}
         self.appeared: dict[str, Appeared] = {}
-        self.published: frozenset[At] = frozenset()
-        self.skipped: frozenset[At] = frozenset()
+        self.given_up: dict[str, GivenUp] = {}
+        self.dead: dict[str, dict[At, int]] = {}
+        self.produced = 0
+        self.skipped: Records = NONE
+        self.excused: Records = NONE
+        self.stopped: frozenset[str] = frozenset()
         self.moves: dict[TopicPartition, Move] = {}
         self.replayed: frozenset[TopicPartition] = frozenset()
         self.compared: frozenset[int] = frozenset()
 
-    def ledger_lost(self) -> None:
+    @property
+    def promise(self) -> Promise:
+        """What is promised to the subscription."""
+        return Promise.of(self.subscription, fencing=self.fencing)
+
+    def facts(self, world: "World") -> Facts:
+        """What has become of the records of this world."""
+        everything = frozenset((at, o) for at in world.topics.logs for o in _visible(world, at))
+        return Facts(
+            everything=everything,
+            skipped=self.skipped,
+            landed=frozenset(
+                (TopicPartition(r.topic, r.partition), r.offset) for file in world.landing.files.values() for r in file
+            ),
+            published=self.appeared,
+            given_up=self.given_up,
+            dead=self.dead,
+            passed=frozenset((at, o) for at, o in everything if at in self.positions and o < self.positions[at].offset),
+            excused=self.excused,
+            replayed=self.replayed,
+            may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
+        )
+
+    def ledger_lost(self, world: "World") -> None:
         """An empty ledger takes the place of the one that was."""
         self.lost_ledgers += 1
+        self.stopped = frozenset()
+        facts = self.facts(world)
+        self.excused |= (facts.passed & facts.landed) - self.promise.settled(facts) - self.skipped
 
     def offsets_expired(self) -> None:
         """The broker forgets the group, and with it whatever a foreign tool wanted."""
@@ -74,17 +103,16 @@ class Audit:
 
     def before_reset(self, world: "World", moved: Mapping[TopicPartition, int]) -> None:
         """A foreign tool is about to move the group."""
+        facts = self.facts(world)
         receipts = [Receipt.parse(position.metadata) for position in world.offsets.positions.values()]
-        known = {receipt.incarnation for receipt in receipts if receipt}
-        known |= {batch.incarnation for batch in self.appeared.values()}
+        known = {receipt.incarnation for receipt in receipts if receipt} | facts.incarnations
         for at, offset in moved.items():
-            unread = {(at, o) for o in _visible(world, at) if o < offset}
-            self.skipped |= unread - self.published
+            self.skipped |= {(at, o) for o in _visible(world, at) if o < offset}
             self.moves[at] = Move(offset, frozenset(known), self.compared)
             self.positions[at] = Committed(offset)
         self.replayed |= frozenset(moved)
 
-    def stopped(self, runner: int) -> None:
+    def stopped_run(self, runner: int) -> None:
         """The runner's run is over: what it had compared, it won't commit any more."""
         self.compared -= {runner}
 
@@ -93,24 +121,27 @@ class Audit:
         match effect.port, effect.call:
             case "fence", "committed":
                 self.compared |= {runner}
-                self.moves = {
-                    at: Move(m.offset, m.incarnations, m.compared - {runner}, m.is_honoured)
-                    for at, m in self.moves.items()
-                }
+                self.moves = {at: replace(m, compared=m.compared - {runner}) for at, m in self.moves.items()}
             case "fence", "commit":
+                self._bury(world)
                 self._committed(world, runner)
                 self.compared -= {runner}
             case "lake", "publish":
-                self.look_at_the_lake(world)
+                self._look_at_the_lake(world)
             case "lake", _:
                 self._unchanged(world)
+            case "ledger", ("move" | "adopt" | "clear" | "start_delivery") as call:
+                self._look_at_the_ledger(world, call)
+                world.touched("audit")
 
     def look(self, world: "World") -> None:
         """A runner has worked alone, its effects unseen."""
-        self.look_at_the_lake(world)
+        self._look_at_the_lake(world)
+        self._look_at_the_ledger(world, "")
+        self._bury(world)
         self._committed(world, -1)
 
-    def look_at_the_lake(self, world: "World") -> None:
+    def _look_at_the_lake(self, world: "World") -> None:
         """Something may have been published."""
         self._unchanged(world)
         for (_, batch_id), published in world.lake.published_attempts.items():
@@ -128,36 +159,80 @@ class Audit:
         batch, result = published.manifest.batch, published.attempt.result
         if result is None:
             raise ViolationError(f"batch {batch_id} was published without a result")
+        if batch_id in self.given_up and self.given_up[batch_id].is_settled:
+            raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
-        ranged = {(r.at, o) for r in batch.ranges for o in _visible(world, r.at) if r.start <= o < r.end}
-        if len(set(written)) < len(written):
-            raise ViolationError(f"batch {batch_id} holds records twice: {_listed(_twice(written))}")
-        if missing := ranged - set(written):
-            raise ViolationError(f"batch {batch_id} says it holds {_listed(missing)}, which it doesn't")
-        if strange := {
-            (at, o) for at, o in written if not any(r.at == at and r.start <= o < r.end for r in batch.ranges)
-        }:
-            raise ViolationError(f"batch {batch_id} holds {_listed(strange)}, which lie outside of its ranges")
-        if aborted := {(at, o) for at, o in written if o in world.topics.logs[at].entries} - {
-            (at, o) for at in {at for at, _ in written} for o in _visible(world, at)
-        }:
-            raise ViolationError(f"batch {batch_id} holds {_listed(aborted)}, of transactions that weren't committed")
-        incarnation = batch.receipt.incarnation
-        held = {r for other in self.appeared.values() if other.incarnation == incarnation for r in other.records}
-        if again := held & set(written):
-            raise ViolationError(f"twice within incarnation {incarnation}: {_listed(again)}, again in batch {batch_id}")
-        if not self._may_repeat() and (
-            again := {(at, o) for at, o in self.published & set(written) if at not in self.replayed}
-        ):
-            raise ViolationError(f"twice, and nobody moved the partition: {_listed(again)}, again in batch {batch_id}")
-        self.appeared[batch_id] = Appeared(incarnation, result.attempt, frozenset(written))
-        self.published |= frozenset(written)
+        rejected = frozenset((each.at, each.offset) for each in published.attempt.rejected)
+        _check_contents(world, batch, written, rejected)
+        if rejected and not self.promise.ends.may_reject:
+            raise ViolationError(f"batch {batch_id} was published though {listed(rejected)} had been rejected")
+        self.given_up.pop(batch_id, None)
+        self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, frozenset(written), rejected)
+        self._check_doubled(world, f", now batch {batch_id}")
+        self._check_behind(world, batch)
 
-    def _may_repeat(self) -> bool:
-        """Neither the group nor the ledger can tell how far we were, or a sleeper set the group back, unfenced."""
-        return not self.fencing or (self.expired and self.lost_ledgers > 0)
+    def _check_behind(self, world: "World", published: Batch) -> None:
+        """Of one incarnation, the group stands behind one published batch at most: the open one."""
+        if not self.fencing or not self.promise.order.is_kept:
+            return
+        at = {tp: p.offset for tp, p in world.offsets.positions.items() if _is_of(p, published.receipt.incarnation)}
+        ahead = [
+            name
+            for name, batch in self.appeared.items()
+            if batch.incarnation == published.receipt.incarnation
+            and any(tp in at and o >= at[tp] for tp, o in batch.records)
+        ]
+        if len(ahead) > 1:
+            raise ViolationError(f"the group stands behind several published batches: {', '.join(ahead)}")
+
+    def _look_at_the_ledger(self, world: "World", call: str) -> None:
+        """What the newest batches have come to: which are given up, and which wait for a person."""
+        for outcome in world.ledger.history(self.subscription.name, _NEWEST):
+            batch = outcome.batch
+            if batch.state is State.PROCESSING and batch.id in self.stopped:
+                raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
+            waits = batch.state in _WAITS_FOR_A_PERSON
+            gives_up = batch.state in (State.IGNORING, State.DEAD_LETTERING)
+            if gives_up and batch.id not in self.stopped and batch.state not in self.promise.ends.gives_up:
+                raise ViolationError(f"batch {batch.id} is {batch.state}, and nobody said so")
+            if batch.state in (State.IGNORING, State.IGNORED):
+                self._give_up(world, batch)
+            elif batch.id in self.given_up and not self.given_up[batch.id].is_settled:
+                del self.given_up[batch.id]
+            if waits:
+                self.stopped |= {batch.id}
+            elif not gives_up and (call in _CLEARING or not batch.state.is_open):
+                self.stopped -= {batch.id}
+
+    def _give_up(self, world: "World", batch: Batch) -> None:
+        records = union({(r.at, o) for o in _visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
+        self.given_up[batch.id] = GivenUp(batch.receipt.incarnation, records, batch.state is State.IGNORED)
+        if batch.state is State.IGNORED and batch.id in self.appeared:
+            raise ViolationError(f"batch {batch.id} was given up, and it is published")
+
+    def _bury(self, world: "World") -> None:
+        """Dead letters were produced."""
+        new = world.produced[self.produced :]
+        self.produced += len(new)
+        for at, offset in map(source, new):
+            position = world.offsets.positions.get(at)
+            receipt = Receipt.parse(position.metadata) if position else None
+            dead = self.dead.setdefault(receipt.incarnation if receipt else "", {})
+            dead[at, offset] = dead.get((at, offset), 0) + 1
+        if new:
+            self._check_doubled(world, ", now a dead letter")
+
+    def _check_doubled(self, world: "World", why: str) -> None:
+        for doubled in self.promise.doubled(self.facts(world)):
+            raise ViolationError(f"{doubled}{why}")
 
     def _committed(self, world: "World", runner: int) -> None:
+        if not self.promise.order.is_kept:
+            if world.offsets.positions != self.positions:
+                raise ViolationError(
+                    f"the group was moved to {world.offsets.positions}, and nothing is to be committed"
+                )
+            return
         for at, now in world.offsets.positions.items():
             before = self.positions.get(at)
             if now == before:
@@ -167,8 +242,9 @@ class Audit:
                 self._settle(at, move, now, runner)
             elif before is not None and now.offset < before.offset and self.fencing:
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
-            self._check_passed(world, at, now.offset)
-        self.positions = dict(world.offsets.positions)
+        if self.positions != world.offsets.positions:
+            self.positions = dict(world.offsets.positions)
+            self._check_passed(world)
 
     def _settle(self, at: TopicPartition, move: Move, now: Committed, runner: int) -> None:
         """The first commit after a foreign move honours it, unless its runner had compared before."""
@@ -182,26 +258,63 @@ class Audit:
                 f"{at} was reset to {move.offset}, and a commit made that {now.offset} as if it weren't"
             )
 
-    def _check_passed(self, world: "World", at: TopicPartition, offset: int) -> None:
-        passed = {(at, o) for o in _visible(world, at) if o < offset} - self.published - self.skipped
-        if passed:
-            raise ViolationError(f"{at} was committed at {offset}, past {_listed(passed)}, published nowhere")
+    def _check_passed(self, world: "World") -> None:
+        facts = self.facts(world)
+        if self.lost_ledgers:  # a commit that was under way when the ledger was lost
+            still_open = world.ledger.look(self.subscription.name).open
+            known = union({(r.at, o) for o in range(r.start, r.end)} for r in (still_open.ranges if still_open else ()))
+            self.excused |= (facts.passed & facts.landed) - self.promise.settled(facts) - self.skipped - known
+            facts = self.facts(world)
+        if passed := self.promise.passed_too_early(facts):
+            where = ", ".join(f"{at} at {self.positions[at].offset}" for at in sorted({at for at, _ in passed}))
+            raise ViolationError(f"committed {where}, past {listed(passed)}, published nowhere")
 
     def check_end(self, world: "World") -> None:
         """Everything has been read: nothing may be missing, and a reset that wasn't overwritten has its replay."""
-        everything = {(at, o) for at in world.topics.logs for o in _visible(world, at)}
-        if lost := everything - self.published - self.skipped:
-            raise ViolationError(f"lost: {_listed(lost)}, published nowhere")
+        facts = self.facts(world)
+        if lost := self.promise.lost(facts):
+            raise ViolationError(f"lost: {listed(lost)}, published nowhere")
+        _check_counts(world)
+        is_forgetful = (
+            self.lost_ledgers and not self.promise.order.in_the_commit
+        )  # what was committed before it was made
+        forgotten = facts.passed & facts.landed if is_forgetful else NONE
         for at, move in self.moves.items() if self.fencing else ():  # who sleeps without a fence may undo a reset
-            again = {
-                r
-                for batch in self.appeared.values()
-                if batch.incarnation not in move.incarnations
-                for r in batch.records
-            }
-            due = {(at, o) for o in _visible(world, at) if o >= move.offset}
+            names = facts.incarnations - move.incarnations
+            again = union(self.promise.settled(facts, name) for name in names) | facts.excused | forgotten
+            due = {r for r in facts.everything if r[0] == at and r[1] >= move.offset}
             if unread := due - again:
-                raise ViolationError(f"{at} was reset to {move.offset}, and {_listed(unread)} never came again")
+                raise ViolationError(f"{at} was reset to {move.offset}, and {listed(unread)} never came again")
+
+
+def _is_of(position: Committed, incarnation: str) -> bool:
+    receipt = Receipt.parse(position.metadata)
+    return receipt is not None and receipt.incarnation == incarnation
+
+
+def _check_contents(world: "World", batch: Batch, written: list[At], rejected: Records) -> None:
+    """A published batch holds each record of its ranges once, in the lake or among the rejected ones."""
+    ranged = union({(r.at, o) for o in _visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
+    held = {*written, *rejected}
+    if doubled := _twice([*written, *rejected]):
+        raise ViolationError(f"batch {batch.id} holds records twice: {listed(doubled)}")
+    if missing := ranged - held:
+        raise ViolationError(f"batch {batch.id} says it holds {listed(missing)}, which it doesn't")
+    if strange := {(at, o) for at, o in held if not any(r.at == at and r.start <= o < r.end for r in batch.ranges)}:
+        raise ViolationError(f"batch {batch.id} holds {listed(strange)}, which lie outside of its ranges")
+    if aborted := {(at, o) for at, o in held - ranged if o in world.topics.logs[at].entries}:
+        raise ViolationError(f"batch {batch.id} holds {listed(aborted)}, of transactions that weren't committed")
+
+
+def _check_counts(world: "World") -> None:
+    """What the ledger says of a published batch that it closed is what there is."""
+    for outcome in world.ledger.history(world.subscription.name, len(world.lake.published_attempts) + _NEWEST):
+        batch = outcome.batch
+        held = world.lake.published_attempts.get((batch.output, batch.id))
+        if held is None or batch.state not in (State.COMMITTED, State.UNCOMMITTED) or batch.rejected is None:
+            continue
+        if batch.rejected != len(held.attempt.rejected):
+            raise ViolationError(f"{batch} counts {batch.rejected} rejected records of {len(held.attempt.rejected)}")
 
 
 def _visible(world: "World", at: TopicPartition) -> Iterator[int]:
@@ -209,9 +322,5 @@ def _visible(world: "World", at: TopicPartition) -> Iterator[int]:
     return (offset for offset, _ in log.records(0, log.high, committed_only=True))
 
 
-def _twice(records: list[At]) -> set[At]:
+def _twice(records: Iterable[At]) -> set[At]:
     return {record for record, times in Counter(records).items() if times > 1}
-
-
-def _listed(records: set[At] | frozenset[At]) -> str:
-    return ", ".join(f"{at.topic}-{at.partition}@{offset}" for at, offset in sorted(records))

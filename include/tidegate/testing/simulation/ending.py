@@ -1,13 +1,17 @@
-"""The end of a history: everything arrives, one clean runner works alone, and the promise is checked."""
+"""The end of a history: everything arrives, a clean runner and a person finish alone, and the promise is checked."""
 
+from tidegate.batch import State
+from tidegate.pipeline import Pipeline
 from tidegate.receipt import Receipt
 from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.clock import RunnerClock
-from tidegate.testing.simulation.runner import Told, dag_run
+from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
 from tidegate.testing.simulation.script import Produce
+from tidegate.testing.simulation.subscriptions import MANY
 from tidegate.testing.simulation.world import World
 
 RUNS = 12
+_A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more
 _ALL = 1_000_000
 
 
@@ -32,7 +36,8 @@ def finish(world: World, told: Told, *, orphans: bool = True) -> int:
 
 def _read_all(world: World, before: int, told: Told) -> int:
     """Run until nothing is left to do; how many runs that took."""
-    enough = RUNS + sum(len(log.entries) for log in world.topics.logs.values())  # a batch may take a single offset
+    records = sum(len(log.entries) for log in world.topics.logs.values())  # a batch may take a single offset
+    enough = RUNS + 2 * records if world.audit.promise.order.is_kept else RUNS
     for run in range(1, enough + 1):
         _run(world, before + run, told)
         if not (left := _left(world)):
@@ -42,8 +47,13 @@ def _read_all(world: World, before: int, told: Told) -> int:
 
 def _run(world: World, run: int, told: Told) -> None:
     world.tokens.at("clean", run)
+    clock = RunnerClock(world.clock)
+    if world.subscription.max_retries < MANY:
+        clock.wait(_A_WHILE * run)
+    pipeline = world.pipeline(clock, f"clean {run}")
     try:
-        dag_run(world.pipeline(RunnerClock(world.clock)), told)
+        dag_run(pipeline, told)
+        _decide(world, pipeline, told)
     except Exception as error:
         if isinstance(error, ViolationError):
             raise
@@ -51,11 +61,25 @@ def _run(world: World, run: int, told: Told) -> None:
     world.audit.look(world)
 
 
+def _decide(world: World, pipeline: Pipeline, told: Told) -> None:
+    """What a person does who looks after the subscription once a day."""
+    still_open = world.ledger.look(world.subscription.name).open
+    if still_open is None:
+        return
+    if still_open.state in (State.STOPPED, State.ASKING):
+        world.audit.look(world)  # it was seen to have stopped
+        clears(world.answer)(pipeline, told, 0)
+    elif still_open.awaits_commit and world.subscription.commit_strategy == "manual":
+        commits(pipeline, told)
+
+
 def _left(world: World) -> str:
     """What isn't done yet; empty if nothing."""
     glance = world.ledger.look(world.subscription.name)
     if glance.open is not None:
         return f"{glance.open} is still {glance.open.state}"
+    if not world.audit.promise.order.is_kept:
+        return _unread(world)
     for at, log in sorted(world.topics.logs.items()):
         position = world.offsets.positions.get(at)
         if position is None or position.offset != log.end(committed_only=True):
@@ -63,6 +87,15 @@ def _left(world: World) -> str:
         if Receipt.parse(position.metadata) is None:
             return f"{at} stands under {position.metadata!r}, which is no receipt"
     return ""
+
+
+def _unread(world: World) -> str:
+    """Of runs that commit nothing, whether the newest has taken all that its cap lets it, from the beginning."""
+    newest = world.ledger.history(world.subscription.name, 1)
+    ends = {r.at: r.end for r in newest[0].batch.ranges} if newest else {}
+    logs = world.topics.logs
+    wanted = min(world.subscription.consumer.max_poll_records, sum(log.high for log in logs.values()))
+    return "" if sum(ends.values()) >= wanted else f"no run has read all from the beginning: {ends}"
 
 
 def _check_nothing_lies_about(world: World) -> None:

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tidegate.ports import Answer
 from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
 from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.orders import READS, UNSHARED, Order, mishaps
+from tidegate.testing.simulation.orders import FAILURES, READS, UNSHARED, Order, mishaps
 from tidegate.testing.simulation.runner import Runner, SavedRunner
+from tidegate.testing.simulation.runs import Work, dag_run
 from tidegate.testing.simulation.script import Grow, Produce, TopicEvent
 from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.subscriptions import subscription
@@ -29,9 +31,9 @@ from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, L
 class Bounds:
     """How much may go wrong in one schedule, besides that records arrive and late drivers finish at any time.
 
-    `crashes` are of any runner, `lost` are questions and answers that get lost, `disasters` come from the
-    environment, `resets` are those that a foreign tool may do. A switch to another runner costs a preemption unless
-    the present one has ended its run.
+    `crashes` are of any runner, `lost` are questions and answers that get lost, `losses` are of the ledger, `expiries`
+    of the group's offsets, `resets` are those that a foreign tool may do, `failures` deliveries that fail or reject. A
+    switch to another runner costs a preemption unless the present one has ended its run.
     """
 
     runs: int = 1
@@ -41,11 +43,16 @@ class Bounds:
     losses: int = 0
     expiries: int = 0
     resets: int = 0
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a schedule begins with: the definition, the events that have happened and those that may at any time."""
+    """What a schedule begins with: the definition, the events that have happened and those that may at any time.
+
+    `person` is what the second runner does in each of its runs, in place of DAG runs; `answer` what a person says of
+    a batch that stops or asks.
+    """
 
     subscription: Subscription = field(default_factory=subscription)
     before: tuple[TopicEvent, ...] = (Grow(), Grow(), Produce(0), Produce(1))
@@ -54,10 +61,12 @@ class Setting:
     fencing: bool = True
     orphans: bool = True
     audited_as_fenced: bool | None = None
+    person: Work | None = None
+    answer: Answer = "redeliver"
 
 
-Budget = tuple[int, int, int, int, int, int]
-_PREEMPTION, _CRASH, _LOST, _LOSS, _EXPIRY, _RESET = range(6)
+Budget = tuple[int, ...]
+_PREEMPTION, _CRASH, _LOST, _LOSS, _EXPIRY, _RESET, _FAILURE = range(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,7 @@ class Exploration:
                 self._setting.before + self._setting.events,
                 self._tokens,
                 fencing=self._setting.fencing,
+                answer=self._setting.answer,
             )
             if self._setting.audited_as_fenced is not None:
                 self._world.audit.fencing = self._setting.audited_as_fenced
@@ -121,11 +131,13 @@ class Exploration:
         return Explored(len(self._seen), self._schedules, len(self._ended), self._clean_runs)
 
     def _runner(self, number: int) -> Runner:
-        return Runner(number, self._world, self._bounds.runs, partial(self._tell, f"runner {number}"))
+        told = partial(self._tell, f"runner {number}")
+        person = self._setting.person if number else None
+        return Runner(number, self._world, self._bounds.runs, told, work=person or dag_run)
 
     def _budget(self) -> Budget:
         b = self._bounds
-        return (b.preemptions, b.crashes, b.lost, b.losses, b.expiries, b.resets)
+        return (b.preemptions, b.crashes, b.lost, b.losses, b.expiries, b.resets, b.failures)
 
     def _schedule(self, node: Node, cost: int) -> None:
         """Go on from a node to the schedule's end, or to where others have been, and note every other way to go on."""
@@ -161,7 +173,7 @@ class Exploration:
         if node.crash:
             self._tell(f"runner {node.current}", "CRASHES", f"before {self._runners[node.current].following}")
             self._runners[node.current].crash()
-            self._world.audit.stopped(node.current)
+            self._world.audit.stopped_run(node.current)
             self._world.touched("fence")
 
     def _resume(self, number: int, order: Order) -> None:
@@ -173,7 +185,7 @@ class Exploration:
             raise ViolationError(f"a step broke: {runner.broken!r}") from runner.broken
         if runner.following is None:
             self._tell(f"runner {number}", "the run ends")
-            self._world.audit.stopped(number)
+            self._world.audit.stopped_run(number)
             self._world.touched("fence")
 
     def _goes_without_saying(self, current: int, left: Budget) -> bool:
@@ -210,7 +222,8 @@ class Exploration:
         switched = replace(node, current=1 - current)
         has_work = other.following is not None or other.runs_left > 0
         if following is None:
-            if has_work and (runner.run or other.run):  # the runners are alike: it is all the same who begins
+            are_alike = self._setting.person is None
+            if has_work and (runner.run or other.run or not are_alike):  # where they are, it is the same who begins
                 self._push(switched, cost)
             return
         if left[_PREEMPTION] and str(following) not in UNSHARED and has_work:
@@ -220,6 +233,9 @@ class Exploration:
         if left[_LOST]:
             for order in self._orders(following):
                 self._push(replace(node, order=order, left=_less(left, _LOST)), cost + 1)
+        if left[_FAILURE] and following.port == "processor":
+            for order in FAILURES:
+                self._push(replace(node, order=order, left=_less(left, _FAILURE)), cost + 1)
         for act, spent in self._acts(following, left):
             spends = left if spent is None else _less(left, spent)
             self._push(replace(node, act=act, left=spends), cost + (spent is not None))
@@ -284,7 +300,7 @@ class Exploration:
 def _less(left: Budget, part: int) -> Budget:
     spent = list(left)
     spent[part] -= 1
-    return (spent[0], spent[1], spent[2], spent[3], spent[4], spent[5])
+    return tuple(spent)
 
 
 @contextmanager

@@ -1,7 +1,12 @@
 """What is explored: the plain bounds, and smaller ones with one more kind of mishap each."""
 
+from dataclasses import replace
+from typing import Any
+
+from tidegate.ports import Answer
 from tidegate.positions import TopicPartition
 from tidegate.testing.simulation.exploration import Bounds, Setting
+from tidegate.testing.simulation.runs import Work, clears, commits
 from tidegate.testing.simulation.script import TOPIC, Grow, Produce
 from tidegate.testing.simulation.subscriptions import subscription
 from tidegate.testing.simulation.world import Reset
@@ -34,3 +39,53 @@ DEEP: dict[str, tuple[Setting, Bounds]] = {
     "no fence and a crash": (FENCELESS, Bounds(preemptions=1)),
 }
 """Up to a few minutes each."""
+
+
+def _small(person: Work | None = None, answer: Answer = "redeliver", **strategies: Any) -> Setting:
+    """One partition with two records, and no more."""
+    fencing = strategies.get("commit_fence") != "none"
+    before = (Grow(), Produce(0, 2))
+    return Setting(subscription(**strategies), before, (), fencing=fencing, person=person, answer=answer)
+
+
+_TWO_PARTITIONS = (Grow(), Grow(), Produce(0), Produce(1))
+ON_RECEIPT = _small(commit_strategy="on-receipt")
+ON_RECEIPT_DEAD_LETTERS = _small(commit_strategy="on-receipt", failure_strategy="dead-letter-queue", max_retries=0)
+ON_NEXT_POLL = _small(commit_strategy="on-next-poll", max_poll_records=1)
+MANUAL = _small(commits, commit_strategy="manual", max_poll_records=1)
+IGNORE = _small(commit_strategy="ignore")
+IGNORING = _small(failure_strategy="ignore", max_retries=0)
+DEAD_LETTERS = _small(failure_strategy="dead-letter-queue", max_retries=0)
+DEAD_LETTERS_FENCELESS = _small(failure_strategy="dead-letter-queue", max_retries=0, commit_fence="none")
+CLEARED = _small(clears("redeliver"), max_retries=0)
+SKIPPED = _small(clears("skip"), "skip", failure_strategy="ask", max_retries=0)
+BURIED = _small(clears("dead-letter"), "dead-letter", failure_strategy="ask", max_retries=0)
+_BACK_OR_ON = (Reset(((_FIRST, 0),)), Reset(((_FIRST, 1),)))
+
+STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
+    "on-receipt": (ON_RECEIPT, Bounds(preemptions=1, crashes=0, failures=1)),
+    "on-receipt and a crash": (ON_RECEIPT_DEAD_LETTERS, Bounds(preemptions=0, failures=1)),
+    "on-receipt, the ledger lost": (ON_RECEIPT, Bounds(preemptions=0, losses=1)),
+    "on-receipt, a foreign reset": (
+        replace(ON_RECEIPT, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
+        Bounds(preemptions=0, resets=1),
+    ),
+    "on-next-poll": (ON_NEXT_POLL, Bounds(runs=2, preemptions=0)),
+    "on-next-poll, the ledger lost": (ON_NEXT_POLL, Bounds(preemptions=0, losses=1)),
+    "manual": (MANUAL, Bounds(runs=2, preemptions=1)),
+    "ignore (commit strategy)": (IGNORE, Bounds(preemptions=0, failures=1)),
+    "ignore (failure strategy)": (IGNORING, Bounds(preemptions=0, failures=1)),
+    "dead-letter-queue": (DEAD_LETTERS, Bounds(preemptions=1, crashes=0, failures=1)),
+    "dead-letter-queue and a crash": (DEAD_LETTERS, Bounds(preemptions=0, failures=1)),
+    "dead-letter-queue, the ledger lost": (DEAD_LETTERS, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
+    "dead-letter-queue, a foreign reset": (
+        replace(DEAD_LETTERS, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
+        Bounds(preemptions=0, crashes=0, resets=1, failures=1),
+    ),
+    "dead-letter-queue, a lost answer": (DEAD_LETTERS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "dead-letter-queue, no fence": (DEAD_LETTERS_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "cleared": (CLEARED, Bounds(preemptions=1, crashes=0, failures=1)),
+    "skipped": (SKIPPED, Bounds(preemptions=1, crashes=0, failures=1)),
+    "dead-lettered by a person": (BURIED, Bounds(preemptions=0, failures=1)),
+}
+"""One or more for each strategy, a second or two each."""

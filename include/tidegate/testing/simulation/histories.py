@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.ending import finish
 from tidegate.testing.simulation.exploration import silence
-from tidegate.testing.simulation.orders import Order, mishaps
+from tidegate.testing.simulation.orders import FAILURES, Order, mishaps
 from tidegate.testing.simulation.runner import Runner
+from tidegate.testing.simulation.runs import Work, dag_run
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from tidegate.testing.simulation.story import Line
-from tidegate.testing.simulation.subscriptions import subscription
+from tidegate.testing.simulation.strategies import draw
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Reset, World
 
@@ -55,11 +56,15 @@ def history(
     seed: int,
     events: tuple[TopicEvent, ...] | None = None,
     dangers: Dangers = Dangers(),
+    strategy: str | None = None,
 ) -> History:
-    """The history of a seed, the same each time; with these events of the topic, or with the seed's own."""
+    """The history of a seed, the same each time; with these events of the topic, or with the seed's own.
+
+    Its strategies are the seed's too, among those with this name.
+    """
     tokens = Tokens(str(seed))
     with tokens.drawn(), silence():
-        scheduler = _Scheduler(seed, events, dangers, tokens)
+        scheduler = _Scheduler(seed, events, dangers, tokens, strategy)
         try:
             scheduler.run()
         except ViolationError as violation:
@@ -92,24 +97,30 @@ class _Moods:
     lost: float
     sleep: float
     outlive: float
+    fails: float
     left: dict[str, int] = field(default_factory=dict)
 
 
 class _Scheduler:
     """Draws from the seed who goes on, and what goes wrong."""
 
-    def __init__(self, seed: int, events: tuple[TopicEvent, ...] | None, dangers: Dangers, tokens: Tokens) -> None:
+    def __init__(
+        self,
+        seed: int,
+        events: tuple[TopicEvent, ...] | None,
+        dangers: Dangers,
+        tokens: Tokens,
+        strategy: str | None,
+    ) -> None:
         self.history = History(seed)
         rng = self._rng = random.Random(seed)  # noqa: S311 (no secret)
-        fencing = not dangers.fenceless or rng.random() < 0.85  # noqa: PLR2004 (one in seven without a fence)
-        described = subscription(
-            members=rng.randint(1, 3),
-            max_poll_records=rng.choice([1, 2, 3, 500]),
-            commit_fence="transactional" if fencing else "none",
-        )
+        chosen = draw(rng, strategy, fenceless=dangers.fenceless)
+        fencing = chosen.fence == "transactional"
+        described = chosen.subscription(members=rng.randint(1, 3), max_poll_records=rng.choice([1, 2, 3, 500]))
+        self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
         tokens.at("world")
-        self._world = World(described, own if events is None else events, tokens, fencing=fencing)
+        self._world = World(described, own if events is None else events, tokens, fencing=fencing, answer=chosen.answer)
         self._world.script.go_on()
         self._fencing = fencing
         self._moods = _Moods(
@@ -119,6 +130,7 @@ class _Scheduler:
             lost=rng.choice([0.003, 0.02]),
             sleep=rng.choice([0.0, 0.01]),
             outlive=rng.choice([0.0, 0.1, 0.4]),
+            fails=chosen.fails,
             left={
                 "crashes": rng.randint(0, dangers.crashes),
                 "lost": rng.randint(0, dangers.lost),
@@ -128,16 +140,20 @@ class _Scheduler:
             },
         )
         retries = rng.choice([0, 0, 1])
+        works: list[Work] = [dag_run] * rng.randint(2, 3)
+        if (person := chosen.person()) is not None:
+            works.append(person)
         self._runners = [
             Runner(
                 n,
                 self._world,
                 rng.randint(1, 4),
                 partial(self._tell, f"runner {n}"),
+                work=work,
                 stops_at_clock=True,
                 retries=retries,
             )
-            for n in range(rng.randint(2, 3))
+            for n, work in enumerate(works)
         ]
         self._asleep: dict[int, int] = {}
         self._current = 0
@@ -178,6 +194,8 @@ class _Scheduler:
             return Order.GO
         if runner.following.port == "processor" and self._rng.random() < self._moods.outlive:
             return Order.OUTLIVE
+        if runner.following.port == "processor" and self._rng.random() < self._moods.fails:
+            return self._rng.choice(FAILURES)
         orders = list(mishaps(runner.following))
         if not self._fencing and str(runner.following) == "fence.commit":
             orders += [Order.PARTLY] * 3
@@ -188,7 +206,7 @@ class _Scheduler:
             self._resume(runner, self._rng.choice([Order.GO, Order.OUTLIVE, Order.OUTLIVE]))
         self._tell(f"runner {runner.number}", "CRASHES", f"before {runner.following}")
         runner.crash()
-        self._world.audit.stopped(runner.number)
+        self._world.audit.stopped_run(runner.number)
 
     def _resume(self, runner: Runner, order: Order) -> None:
         self.history.effects += 1
@@ -199,7 +217,7 @@ class _Scheduler:
             raise ViolationError(f"a step broke: {runner.broken!r}") from runner.broken
         if runner.following is None:
             self._tell(f"runner {runner.number}", "the run ends")
-            self._world.audit.stopped(runner.number)
+            self._world.audit.stopped_run(runner.number)
 
     def _act(self) -> None:
         world, acts = self._world, list[Act]()

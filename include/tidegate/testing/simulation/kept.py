@@ -1,6 +1,6 @@
 """Ports whose every call is performed by somebody else, who may know the answer from before."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from tidegate.testing.effects import Effect
 
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
+_STREAMED = frozenset({("landing", "records"), ("lake", "rejected")})
 
 
 class Performer(Protocol):
@@ -36,7 +37,15 @@ class Kept:
             held = _HELD[self._port, name]
             return lambda *args, **kwargs: _Holding(held, found(*args, **kwargs), self._life)
         effect = Effect(self._port, name)
-        return lambda *args, **kwargs: self._life.perform(effect, lambda: found(*args, **kwargs), args)
+        if (self._port, name) in _STREAMED:
+            return lambda *args: iter(self._life.perform(effect, lambda: tuple(found(*args)), args))
+        return lambda *args, **kwargs: self._perform(effect, found, args, kwargs)
+
+    def _perform(self, effect: Effect, found: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What is given one by one is taken whole, so that it can be told and hashed."""
+        args = tuple([_whole(each) for each in given])
+        kwargs = {name: _whole(each) for name, each in named.items()}
+        return self._life.perform(effect, lambda: found(*args, **kwargs), (*args, *kwargs.values()))
 
     def __iter__(self) -> "Kept":
         return Kept(self._port, iter(self._real), self._life)
@@ -75,3 +84,7 @@ class _Holding:
     def _exit(self, kind: Any, error: Any, trace: Any) -> bool | None:
         """A context that was entered before the run was brought back here isn't there to be left."""
         return self._context.__exit__(kind, error, trace) if self._is_entered else False
+
+
+def _whole(value: Any) -> Any:
+    return tuple(value) if isinstance(value, Iterator) else value

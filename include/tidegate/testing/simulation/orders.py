@@ -21,6 +21,9 @@ class Order(Enum):
     OUTLIVE = "goes on without its task: the Spark driver may finish later"
     TWICE = "happens twice: the cluster restarts the Spark driver"
     PARTLY = "happens for the first partition only, and the caller is told so"
+    FAIL = "fails: the job ends badly"
+    REJECT = "rejects the first record"
+    REJECT_ALL = "rejects every record"
 
 
 _LOCAL = frozenset(
@@ -36,12 +39,16 @@ UNSHARED = _LOCAL | {"landing.put_manifest"}
 READS = _LOCAL | frozenset(
     {
         *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
-        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files"),
-        *("offsets.committed", "fence.committed", "landing.data_files"),
+        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files", "ledger.tries"),
+        *("offsets.committed", "fence.committed", "landing.data_files", "landing.records"),
         *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_batches"),
+        *("lake.rejections", "lake.rejected"),
     }
 )
 """Effects that change nothing for anybody else: whether they happened makes no difference once the answer is lost."""
+
+FAILURES = (Order.FAIL, Order.REJECT, Order.REJECT_ALL)
+"""What the job itself can do wrong."""
 
 _CERTAIN = frozenset({"fence.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
 _BROKERS = frozenset({"source", "offsets", "fence"})

@@ -1,4 +1,4 @@
-"""A runner: DAG runs of the real steps, which stop before every effect and go on as the scheduler says.
+"""A runner: runs of the real steps, which stop before every effect and go on as the scheduler says.
 
 Between two effects a step touches nothing but itself, so to stop after one and before the next is the same. A runner
 at one place of a run is told by the answers that it has had: `saved` keeps those, and `restore` brings a runner back
@@ -15,19 +15,17 @@ from greenlet import (  # type: ignore[import-untyped]  # it ships no types
     greenlet,
 )
 
-from tidegate.errors import LostDataError, StaleError, TidegateError, WrongDefinitionError
+from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.kept import Kept
 from tidegate.testing.simulation.orders import Order, lost
+from tidegate.testing.simulation.runs import Told, Work, dag_run
 from tidegate.testing.simulation.world import World
 
-_FINAL = (WrongDefinitionError, LostDataError, StaleError)
 _LOCAL = frozenset({"reader", "writer"})  # held by one runner; only what `writer.close` leaves is seen by others
 _ENDLESS = 3_000
-
-Told = Callable[[str, object], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +50,25 @@ class SavedRunner:
     hash: int
 
 
-def dag_run(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
-    """One run as Airflow makes it: a failed task fails those after it, but commit runs once there is a batch."""
-
-    def attempt(step: str, call: Callable[[], Any]) -> tuple[bool, Any]:
-        for left in range(retries, -1, -1):
-            try:
-                return True, call()
-            except TidegateError as error:
-                told(f"{step} fails", error)
-                if isinstance(error, _FINAL) or not left:
-                    break
-        return False, None
-
-    planned, plan = attempt("plan", pipeline.plan)
-    if not planned or plan.batch is None:
-        return
-    batch_id = plan.batch.id
-    landed = [attempt(f"land {m}", lambda m=m: pipeline.land(batch_id, m))[0] for m in plan.members]  # type: ignore[misc]
-    if all(landed):
-        attempt("process", lambda: pipeline.process(batch_id))
-    attempt("commit", lambda: pipeline.commit(batch_id))
-
-
 class Runner:
-    """Does `runs` DAG runs in a world. `following` is the effect that it stands before, None between two runs.
+    """Does `runs` runs in a world, DAG runs or other work. `following` is the effect that it stands before.
+
+    That is None between two runs.
 
     What it waits for passes for itself alone. Unless it stops at the clock, its whole state is what it was answered,
     as long as no other time passes.
     """
 
     def __init__(
-        self, number: int, world: World, runs: int, told: Told, *, stops_at_clock: bool = False, retries: int = 0
+        self,
+        number: int,
+        world: World,
+        runs: int,
+        told: Told,
+        *,
+        work: Work = dag_run,
+        stops_at_clock: bool = False,
+        retries: int = 0,
     ) -> None:
         self.number = number
         self.runs_left = runs
@@ -94,6 +79,7 @@ class Runner:
         self.log: list[Effected] = []
         self._world = world
         self._told = told
+        self._work = work
         self._stops_at_clock = stops_at_clock
         self._retries = retries
         self._greenlet: greenlet | None = None
@@ -134,7 +120,8 @@ class Runner:
         clock = RunnerClock(self._world.clock)
 
         def run() -> None:
-            dag_run(life.watched(self._world.pipeline(clock)), life.tell, self._retries)
+            pipeline = self._world.pipeline(clock, f"{self.number}.{self.run}")
+            self._work(life.watched(pipeline), life.tell, self._retries)
 
         self._life = life
         self._greenlet = greenlet(run)

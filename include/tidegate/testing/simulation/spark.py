@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Callable
 
 from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.failures.dead_letters import REJECTED
 from tidegate.manifest import Counts, Manifest, Result
+from tidegate.records import Failure
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.simulation.orders import Order
@@ -17,7 +19,7 @@ class SimulatedSpark:
     """The port `Processor`: a driver reads the files that its manifest names and stages their records as one attempt.
 
     `order` is what the next run does, `late` the manifests of drivers that go on without their task, `contents`
-    what each attempt holds.
+    what each attempt wrote.
     """
 
     def __init__(self, landing: MemoryLanding, lake: MemoryLake) -> None:
@@ -37,8 +39,10 @@ class SimulatedSpark:
             self.late.append(manifest)
             raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout} s and was stopped")
         watch()
+        if self.order is Order.FAIL:
+            raise BatchFailedError(f"{manifest.batch}: the job failed: simulated")
         for _ in range(2 if self.order is Order.TWICE else 1):
-            self._write(manifest)
+            self._write(manifest, self.order)
 
     def finish(self, number: int) -> None:
         """A driver that outlived its task finishes; it fails unseen where its files are gone."""
@@ -46,15 +50,15 @@ class SimulatedSpark:
         if all(file.uri in self._landing.files for file in manifest.batch.files):
             self._write(manifest)
 
-    def _write(self, manifest: Manifest) -> None:
+    def _write(self, manifest: Manifest, order: Order = Order.GO) -> None:
         if gone := [file.uri for file in manifest.batch.files if file.uri not in self._landing.files]:
             raise BatchFailedError(f"{manifest.batch}: the job failed: no such file: {', '.join(gone)}")
         attempt = uuid.uuid4().hex
-        self.contents[attempt] = tuple(
-            (read.topic, read.partition, read.offset)
-            for file in manifest.batch.files
-            for read in self._landing.files[file.uri]
-        )
-        read = len(self.contents[attempt])
-        result = Result(manifest.batch.id, manifest.delivery.token, attempt, read, 0, (), ())
-        self._lake.stage(manifest.staging, attempt, StagedAttempt(result, Counts(written=read, rejected=0)))
+        uris = [file.uri for file in manifest.batch.files]
+        read = tuple(self._landing.records(uris, Failure(REJECTED, "simulated")))
+        rejected = {Order.REJECT: read[:1], Order.REJECT_ALL: read}.get(order, ())
+        written = read[len(rejected) :]
+        self.contents[attempt] = tuple((each.at.topic, each.at.partition, each.offset) for each in written)
+        result = Result(manifest.batch.id, manifest.delivery.token, attempt, len(read), 0, (), ())
+        counts = Counts(written=len(written), rejected=len(rejected))
+        self._lake.stage(manifest.staging, attempt, StagedAttempt(result, counts, rejected=rejected))

@@ -9,6 +9,8 @@ from tidegate.batch import Batch
 from tidegate.manifest import Manifest
 from tidegate.ports import Committed, Glance
 from tidegate.positions import Range, TopicPartition
+from tidegate.records import Outgoing
+from tidegate.testing.simulation.facts import source
 from tidegate.testing.simulation.orders import Order
 
 _LONG = 110
@@ -67,13 +69,19 @@ def _described(value: Any) -> str:
             return f"batch {name} {state} {ranges} after {receipt}"
         case Manifest(batch=batch, delivery=delivery):
             return f"manifest of {_described(batch)}, delivery {delivery.number}"
-        case Committed(offset=offset, metadata=metadata):
-            return f"{offset} '{metadata}'"
+        case Committed() | Outgoing():
+            return _position(value)
         case Glance(version=version, open=batch):
             return f"version {version}, open: {batch and _described(batch)}"
         case str() | Range():
             return str(value)
     return repr(value)
+
+
+def _position(value: Committed | Outgoing) -> str:
+    if isinstance(value, Outgoing):
+        return f"to {value.topic}: {'@'.join(map(str, source(value)))}"
+    return f"{value.offset} '{value.metadata}'"
 
 
 def _short(text: str) -> str:

@@ -6,7 +6,10 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.definition.reading import load
-from tidegate.subscription import CommitFence, Subscription
+from tidegate.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
+
+MANY = 1000
+"""Retries of a subscription that never comes to its limit."""
 
 _DEFINITION = """
 topics: [orders]
@@ -25,12 +28,25 @@ processing:
 
 
 def subscription(
-    members: int = 1, max_poll_records: int = 500, commit_fence: CommitFence = "transactional"
+    members: int = 1,
+    max_poll_records: int = 500,
+    commit_fence: CommitFence = "transactional",
+    *,
+    commit_strategy: CommitStrategy = "after-processing",
+    failure_strategy: FailureStrategy = "fail",
+    max_retries: int = MANY,
 ) -> Subscription:
     """The subscription `orders` of the topic of that name."""
     given = _default()
-    consumer = replace(given.consumer, max_poll_records=max_poll_records)
-    return replace(given, members=members, consumer=consumer, commit_fence=commit_fence)
+    return replace(
+        given,
+        members=members,
+        consumer=replace(given.consumer, max_poll_records=max_poll_records),
+        commit_fence=commit_fence,
+        commit_strategy=commit_strategy,
+        failure_strategy=failure_strategy,
+        max_retries=max_retries,
+    )
 
 
 @cache

@@ -9,7 +9,9 @@ from enum import Enum
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+from tidegate.commits.ignore import Unkept
 from tidegate.positions import TopicPartition
+from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTransaction
 
 _PLAIN = (str, int, float, bytes, bool, type(None), datetime)
@@ -50,7 +52,9 @@ class Values:
                 return hash(fate)
             case BaseException():
                 return hash((type(value).__name__, str(value)))
-        if not isinstance(value, (*_PLAIN, Enum)):
+        if isinstance(value, (Unkept, MemoryOutbox)):
+            value = self.hash(vars(value))
+        elif not isinstance(value, (*_PLAIN, Enum)):
             raise TypeError(f"simulation: {type(value)} can't be hashed; say whether it holds anything")
         return hash(value)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Clock
+from tidegate.ports import Answer, Clock
 from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing
 from tidegate.subscription import Subscription
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake
@@ -15,10 +16,11 @@ from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.simulation.audit import Audit
-from tidegate.testing.simulation.orders import Order
+from tidegate.testing.simulation.orders import FAILURES, Order
 from tidegate.testing.simulation.script import Script, TopicEvent
 from tidegate.testing.simulation.spark import SimulatedSpark
 from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.unkept import UnkeptStores
 from tidegate.testing.simulation.values import Values
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics
@@ -26,13 +28,14 @@ from tidegate.testing.topics import MemoryTopics
 OUTPUT = "file:///lake/orders"
 _UNREAD = {"offsets": "commits", "landing": "manifests"}  # logs for tests, which no step reads
 _CHANGED_BY = {
-    "offsets": ("offsets",),
-    "fence": ("offsets", "audit"),
+    "offsets": ("offsets", "unkept"),
+    "fence": ("offsets", "unkept", "audit"),
     "landing": ("landing",),
     "writer": ("landing",),
     "lake": ("lake", "audit"),
     "ledger": ("ledger",),
     "processor": ("spark", "lake"),
+    "audit": ("audit",),
 }
 
 
@@ -45,26 +48,42 @@ class Saved:
 
 
 class World:
-    """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them."""
+    """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them.
+
+    `answer` is what a person says of a batch that stops or asks.
+    """
 
     def __init__(
-        self, subscription: Subscription, events: tuple[TopicEvent, ...], tokens: Tokens, *, fencing: bool = True
+        self,
+        subscription: Subscription,
+        events: tuple[TopicEvent, ...],
+        tokens: Tokens,
+        *,
+        fencing: bool = True,
+        answer: Answer = "redeliver",
     ) -> None:
         self.subscription = subscription
+        self.answer = answer
         self.tokens = tokens
         self.clock = MemoryClock()
         self.topics = MemoryTopics()
         self.script = Script(self.topics, events)
-        self.offsets = MemoryOffsets(subscription.consumer.group_id, fencing=fencing)
+        self.offsets = MemoryOffsets(
+            subscription.consumer.group_id,
+            fencing=fencing,
+            keeps_state=subscription.commit_strategy == "checkpoint",
+        )
+        self.unkept = UnkeptStores()
         self.landing = MemoryLanding()
         self.lake = MemoryLake()
         self.ledger = MemoryLedger(self.clock.now)
         self.spark = SimulatedSpark(self.landing, self.lake)
-        self.audit = Audit(fencing=fencing)
+        self.audit = Audit(subscription, fencing=fencing)
         self._parts = {
             "topics": self.topics,
             "script": self.script,
             "offsets": self.offsets,
+            "unkept": self.unkept,
             "landing": self.landing,
             "lake": self.lake,
             "ledger": self.ledger,
@@ -75,14 +94,20 @@ class World:
         self._saved: dict[str, Saved] = {}
         self._dirty = set(self._parts)
 
-    def pipeline(self, clock: Clock) -> Pipeline:
-        """The steps in this world, by a clock of their own."""
+    @property
+    def produced(self) -> list[Outgoing]:
+        """The dead letters, in the order in which they came."""
+        return self.offsets.produced + self.unkept.outbox.produced
+
+    def pipeline(self, clock: Clock, run: str) -> Pipeline:
+        """The steps in this world, by a clock of their own; `run` is the name of the run."""
         isolation = self.subscription.consumer.isolation_level
+        commits_nothing = self.subscription.commit_strategy == "ignore"
         return Pipeline(
             subscription=self.subscription,
             output=OUTPUT,
             source=MemorySource(self.topics, isolation_level=isolation, clock=clock),
-            offsets=self.offsets,
+            offsets=self.unkept.of(run) if commits_nothing else self.offsets,
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
@@ -127,7 +152,7 @@ class World:
     def disturbed(self, order: Order) -> Iterator[None]:
         """The next effect happens as ordered."""
         refused = max(self.offsets.positions, default=None) if order is Order.PARTLY else None
-        self.spark.order = order if order in (Order.OUTLIVE, Order.TWICE) else Order.GO
+        self.spark.order = order if order in (Order.OUTLIVE, Order.TWICE, *FAILURES) else Order.GO
         if refused is not None:
             self.offsets.refuse(refused, "simulated")
         try:
@@ -168,7 +193,7 @@ class LoseLedger:
     def happen(self, world: World) -> str:
         """What happened, for the history."""
         world.tokens.at("ledger", world.audit.lost_ledgers)
-        world.audit.ledger_lost()
+        world.audit.ledger_lost(world)
         fresh = vars(MemoryLedger(world.clock.now))
         vars(world.ledger).clear()
         vars(world.ledger).update(fresh)

@@ -1,0 +1,96 @@
+"""What has become of each record so far: what the promises are held against."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.failures.dead_letters import OFFSET, PARTITION, TOPIC
+from tidegate.positions import TopicPartition
+from tidegate.records import Outgoing, last
+
+At = tuple[TopicPartition, int]
+Records = frozenset[At]
+NONE: Records = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Appeared:
+    """What a published batch holds: its incarnation, its attempt, its records as written, and those it rejected."""
+
+    incarnation: str
+    attempt: str
+    records: Records
+    rejected: Records = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A batch of which nothing is published, though its offsets are to be committed; `is_settled` once they are."""
+
+    incarnation: str
+    records: Records
+    is_settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What has become of the records of a topic.
+
+    `everything` can be read; of that, `skipped` was passed over by a foreign tool and `landed` is durable. `published`
+    and `given_up` are batches by id; `dead` tells how often each record became a dead letter, by incarnation. `passed`
+    lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
+    nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
+    """
+
+    everything: Records = NONE
+    skipped: Records = NONE
+    landed: Records = NONE
+    published: Mapping[str, Appeared] = field(default_factory=dict)
+    given_up: Mapping[str, GivenUp] = field(default_factory=dict)
+    dead: Mapping[str, Mapping[At, int]] = field(default_factory=dict)
+    passed: Records = NONE
+    excused: Records = NONE
+    replayed: frozenset[TopicPartition] = frozenset()
+    may_repeat: bool = False
+
+    def written(self, incarnation: str | None = None) -> Records:
+        """Records in the lake, of one incarnation or of all."""
+        return union(b.records for b in self.published.values() if incarnation in (None, b.incarnation))
+
+    def rejected(self, incarnation: str | None = None) -> Records:
+        """Records beside the output, each with its reason."""
+        return union(b.rejected for b in self.published.values() if incarnation in (None, b.incarnation))
+
+    def gone(self, incarnation: str | None = None) -> Records:
+        """Records of batches that were given up."""
+        return union(b.records for b in self.given_up.values() if incarnation in (None, b.incarnation))
+
+    def buried(self, incarnation: str | None = None) -> Records:
+        """Records in the dead-letter topic."""
+        return union(each for name, each in self.dead.items() if incarnation in (None, name))
+
+    @property
+    def incarnations(self) -> frozenset[str]:
+        """All incarnations of which there is anything."""
+        published, given_up = self.published.values(), self.given_up.values()
+        return frozenset({*self.dead, *(b.incarnation for b in published), *(b.incarnation for b in given_up)})
+
+    @property
+    def kept_still(self) -> Records:
+        """The records of partitions that nobody else moved: each has to have one end only."""
+        return NONE if self.may_repeat else frozenset(r for r in self.everything if r[0] not in self.replayed)
+
+
+def union(sets: Iterable[Iterable[At]]) -> Records:
+    """All records of these sets."""
+    return NONE.union(*sets)
+
+
+def source(dead_letter: Outgoing) -> At:
+    """Where the record of a dead letter comes from, as its headers tell."""
+    topic, partition, offset = (last(dead_letter.headers, name) or b"" for name in (TOPIC, PARTITION, OFFSET))
+    return TopicPartition(topic.decode(), int(partition)), int(offset)
+
+
+def listed(records: Iterable[At]) -> str:
+    """A few records by name."""
+    return ", ".join(f"{at}@{offset}" for at, offset in sorted(records))

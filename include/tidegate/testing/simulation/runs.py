@@ -1,0 +1,61 @@
+"""What a runner does in one run: a DAG run as Airflow makes it, or what a person does between two of them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.strategy import Moment
+from tidegate.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
+from tidegate.pipeline import Pipeline
+from tidegate.ports import Answer
+
+_FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
+
+Told = Callable[[str, object], None]
+Work = Callable[[Pipeline, Told, int], None]
+"""One run of this pipeline, which says what fails, with so many retries of each task."""
+
+
+def dag_run(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+    """A failed task fails those after it, but the last one runs once there is a batch."""
+    planned, plan = _attempt("plan", pipeline.plan, told, retries)
+    if not planned or plan.batch is None:
+        return
+    batch_id = plan.batch.id
+    members = [_attempt(f"land {m}", partial(pipeline.land, batch_id, m), told, retries)[0] for m in plan.members]
+    goes_on = all(members)
+    moment = COMMIT_STRATEGIES[pipeline.subscription.commit_strategy].moment
+    if moment is Moment.ON_RECEIPT and goes_on:
+        goes_on, _ = _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
+    if goes_on:
+        _attempt("process", lambda: pipeline.process(batch_id), told, retries)
+    if moment is Moment.AFTER_PUBLISHING:
+        _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
+    else:
+        _attempt("publish", lambda: pipeline.publish(batch_id), told, retries)
+
+
+def commits(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+    """A person commits the batch that waits for it."""
+    _attempt("commit by hand", pipeline.commit_open, told, retries)
+
+
+def clears(answer: Answer) -> Work:
+    """A person decides so about the batch that stopped or asks."""
+    return partial(_clear, answer)
+
+
+def _clear(answer: Answer, pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+    _attempt(f"clear ({answer})", lambda: pipeline.clear("somebody", "", answer), told, retries)
+
+
+def _attempt(step: str, call: Callable[[], Any], told: Told, retries: int) -> tuple[bool, Any]:
+    for left in range(retries, -1, -1):
+        try:
+            return True, call()
+        except TidegateError as error:
+            told(f"{step} fails", error)
+            if isinstance(error, _FINAL) or not left:
+                break
+    return False, None

@@ -1,0 +1,66 @@
+"""Which strategies a history's subscription has, and who looks after it."""
+
+import random
+from dataclasses import dataclass
+from itertools import product
+
+from tidegate.ports import Answer
+from tidegate.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
+from tidegate.testing.simulation.promises import ENDS, ORDERS
+from tidegate.testing.simulation.runs import Work, clears, commits
+from tidegate.testing.simulation.subscriptions import MANY, subscription
+
+NAMES = tuple(sorted({*ORDERS, *ENDS}))
+"""What `--strategy` may say: a commit strategy or a failure strategy; `ignore` is both."""
+
+_PLAIN = 0.35
+_FENCED = 0.85
+_ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The strategies of one subscription, and what a person says of a batch that stops or asks.
+
+    `fails` is the chance of each delivery to fail or to reject records.
+    """
+
+    commit: CommitStrategy = "after-processing"
+    failure: FailureStrategy = "fail"
+    fence: CommitFence = "transactional"
+    max_retries: int = MANY
+    answer: Answer = "redeliver"
+    fails: float = 0.0
+
+    def subscription(self, *, members: int, max_poll_records: int) -> Subscription:
+        """The subscription, with as many members and records at a time."""
+        return subscription(
+            members,
+            max_poll_records,
+            self.fence,
+            commit_strategy=self.commit,
+            failure_strategy=self.failure,
+            max_retries=self.max_retries,
+        )
+
+    def person(self) -> Work | None:
+        """What a person does beside the runs, if anybody is needed."""
+        if self.commit == "manual":
+            return commits
+        return clears(self.answer) if self.max_retries < MANY and self.failure in ("fail", "ask") else None
+
+
+def concerns(name: str, described: Subscription) -> bool:
+    """Whether a subscription has this strategy."""
+    return name in (described.commit_strategy, described.failure_strategy)
+
+
+def draw(rng: random.Random, name: str | None = None, *, fenceless: bool = True) -> Chosen:
+    """Strategies for one history; with a name, such as have it. Plain ones come often where none is asked for."""
+    fence: CommitFence = "transactional" if not fenceless or rng.random() < _FENCED else "none"
+    if name is None and rng.random() < _PLAIN:
+        return Chosen(fence=fence)
+    pairs = [(c, f) for c, f in product(ORDERS, ENDS) if name in (None, c, f)]
+    commit, failure = rng.choice(pairs)
+    max_retries, fails = rng.choice([(MANY, 0.0), (MANY, 0.3), (0, 0.3), (1, 0.5)])
+    return Chosen(commit, failure, fence, max_retries, rng.choice(_ANSWERS), fails)

@@ -1,0 +1,182 @@
+"""Each strategy keeps its own promise under every schedule within small bounds, and would be caught breaking it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tidegate.batch import Batch, State
+from tidegate.commits.after_processing import AfterProcessing
+from tidegate.commits.on_next_poll import OnNextPoll
+from tidegate.commits.strategy import Moment
+from tidegate.failures.fail import Fail
+from tidegate.failures.ignore import Ignore
+from tidegate.failures.verdict import Verdict
+from tidegate.steps import process
+from tidegate.steps.commit import Committer
+from tidegate.steps.leaving import Leaving
+from tidegate.steps.reconcile import Reconciler
+from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.simulation import explorations
+from tidegate.testing.simulation.audit import ViolationError
+from tidegate.testing.simulation.exploration import Bounds, Exploration, Setting
+from tidegate.testing.simulation.explorations import STRATEGIES
+from tidegate.testing.simulation.histories import history
+from tidegate.testing.simulation.strategies import NAMES
+from tidegate.testing.simulation.world import World
+
+pytestmark = pytest.mark.simulation
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_schedule_keeps_the_promise_of_the_strategy(name: str) -> None:
+    assert Exploration(*STRATEGIES[name]).explore().ends > 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_histories_keep_the_promise_of_the_strategy(name: str) -> None:
+    for seed in range(12):
+        found = history(seed, strategy=name)
+        assert found.violation is None, "\n".join([*found.lines, f"seed {seed}: {found.violation}"])
+
+
+def at(owner: Any, name: str, value: object) -> Patch:
+    """Another value in the place of a rule."""
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, value)
+
+
+def outside(*, after: bool) -> Patch:
+    """Dead letters that are produced before or after the transaction that commits."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        real = Committer._commit
+
+        def commit(self: Committer, batch: Batch, fence: Any, outgoing: Any) -> None:
+            if not after:
+                fence.commit({}, "", outgoing=outgoing)
+            real(self, batch, fence, ())
+            if after:
+                fence.commit({}, "", outgoing=outgoing)
+
+        monkeypatch.setattr(Committer, "_commit", commit)
+
+    return patch
+
+
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped batch that goes on by itself."""
+    real = Reconciler._go_on
+
+    def go_on(self: Reconciler, batch: Batch) -> Batch | None:
+        if batch.state is State.STOPPED:
+            batch = self.ledger.move(batch.id, State.FAILED)
+        return real(self, batch)
+
+    monkeypatch.setattr(Reconciler, "_go_on", go_on)
+    monkeypatch.setattr(process, "_check_limit", lambda *_: None)
+
+
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that are to commit nothing, on the group's own offsets."""
+    real = World.pipeline
+    monkeypatch.setattr(World, "pipeline", lambda self, *given: replace(real(self, *given), offsets=self.offsets))
+
+
+STOPS = Verdict(State.IGNORING, "given up")
+FAILS = Bounds(preemptions=0, crashes=0, failures=1)
+CRASHES = Bounds(preemptions=0, crashes=1, failures=1)
+PLAIN = Bounds(preemptions=0, crashes=1)
+MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
+    (
+        "after-processing commits before it publishes",
+        at(AfterProcessing, "moment", Moment.ON_RECEIPT),
+        explorations.PLAIN,
+        PLAIN,
+        "published nowhere",
+    ),
+    (
+        "on-next-poll commits what has landed",
+        at(OnNextPoll, "moment", Moment.ON_RECEIPT),
+        explorations.ON_NEXT_POLL,
+        PLAIN,
+        "published nowhere",
+    ),
+    (
+        "dead letters before the transaction",
+        outside(after=False),
+        explorations.DEAD_LETTERS,
+        CRASHES,
+        "dead letters twice",
+    ),
+    (
+        "dead letters after the transaction",
+        outside(after=True),
+        explorations.DEAD_LETTERS,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "no dead letters",
+        at(Leaving, "outgoing", lambda *_: ()),
+        explorations.DEAD_LETTERS,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "no dead letters without a fence",
+        at(Leaving, "outgoing", lambda *_: ()),
+        explorations.DEAD_LETTERS_FENCELESS,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "no dead letters on receipt",
+        at(Leaving, "outgoing", lambda *_: ()),
+        explorations.ON_RECEIPT_DEAD_LETTERS,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "offsets_committed forgotten",
+        at(MemoryLedger, "received", MemoryLedger.batch),
+        explorations.ON_RECEIPT,
+        FAILS,
+        "doesn't end",
+    ),
+    (
+        "what the job rejected is published though the strategy is fail",
+        at(Fail, "judge", Ignore.judge),
+        explorations.CLEARED,
+        FAILS,
+        "had been rejected",
+    ),
+    (
+        "a batch that is given up though the strategy is fail",
+        at(Fail, "at_limit", lambda *_: STOPS),
+        explorations.CLEARED,
+        FAILS,
+        "nobody said so",
+    ),
+    (
+        "a stopped batch that goes on by itself",
+        without_waiting,
+        replace(explorations.CLEARED, person=None),
+        FAILS,
+        "nobody had cleared it",
+    ),
+    ("ignore on the group's own offsets", kept, explorations.IGNORE, FAILS, "the group was moved"),
+]
+
+
+@pytest.mark.parametrize(
+    ("patch", "setting", "bounds", "found"), [each[1:] for each in MUTATIONS], ids=[each[0] for each in MUTATIONS]
+)
+def test_a_broken_rule_is_found(
+    patch: Patch, setting: Setting, bounds: Bounds, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch(monkeypatch)
+    with pytest.raises(ViolationError, match=found):
+        Exploration(setting, bounds).explore()
