@@ -38,11 +38,13 @@ KINDS: dict[str, Kind] = {
     "after-processing": PLAIN,
     "on-receipt": Kind("numbers-on-receipt", "lake-on-receipt", 1, commit="on-receipt"),
     "on-next-poll": Kind("numbers-on-next-poll", "lake-on-next-poll", 1, commit="on-next-poll"),
+    "throttled": Kind("numbers-throttled", "lake-throttled", 1, commit="throttled"),
+    "latest": Kind("numbers-latest", "lake-latest", 1, commit="latest"),
     "dead-letter-queue": Kind(
         "numbers-dead-letters", "lake-dead-letters", 1, failure="dead-letter-queue", rejects=_SOME
     ),
 }
-"""By what `--strategy` says."""
+"""By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
 
 MIX = ("after-processing", "on-receipt", "dead-letter-queue")
 """Beside each other, unless something else is asked for."""

@@ -123,7 +123,7 @@ class Runner:
             goes_on = received is not None and received.error is None
         if goes_on:
             self._step("process", fate, batch_id)
-        last: Part = "commit" if commit == "after-processing" else "publish"
+        last: Part = "publish" if commit in ("on-receipt", "on-next-poll") else "commit"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:

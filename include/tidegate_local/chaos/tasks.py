@@ -117,7 +117,7 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
                 return planned
             for member in planned.members:
                 pipeline.land(planned.batch_id, member)
-            return _settle(task.place.kind, pipeline, planned.batch_id)
+            return _settle(pipeline, planned.batch_id)
         case "plan":
             return _plan(pipeline)
         case "land":
@@ -136,13 +136,11 @@ def _plan(pipeline: Pipeline) -> Said:
     return Said(plan.batch.id if plan.batch else None, plan.members)
 
 
-def _settle(kind: Kind, pipeline: Pipeline, batch_id: str) -> Said:
+def _settle(pipeline: Pipeline, batch_id: str) -> Said:
     """What comes after landing, in the order of the commit strategy."""
-    if kind.commit == "on-receipt":
-        pipeline.commit(batch_id)
+    pipeline.receive(batch_id)
     pipeline.process(batch_id)
-    settled = pipeline.commit(batch_id) if kind.commit == "after-processing" else pipeline.publish(batch_id)
-    return _said(settled, batch_id)
+    return _said(pipeline.settle(batch_id), batch_id)
 
 
 def _said(batch: Batch | None, batch_id: str) -> Said:
