@@ -81,17 +81,13 @@ class _Runner:
         with self._step("land"):
             for member in plan.members:
                 self.pipeline.land(plan.batch.id, member)
-        match COMMIT_STRATEGIES[plan.batch.commit_strategy].moment:
-            case Moment.AFTER_PUBLISHING:
-                self._process(plan.batch.id, "commit", self.pipeline.commit)
-            case Moment.ON_RECEIPT:
-                with self._step("commit"):
-                    self.pipeline.commit(plan.batch.id)
-                self._process(plan.batch.id, "publish", self.pipeline.publish)
-            case Moment.ON_NEXT_PLAN | Moment.BY_HAND:
-                self._process(plan.batch.id, "publish", self.pipeline.publish)
+        moment = COMMIT_STRATEGIES[plan.batch.commit_strategy].moment
+        if moment is Moment.ON_RECEIPT:
+            with self._step("commit"):
+                self.pipeline.receive(plan.batch.id)
+        self._process(plan.batch.id, last="commit" if moment is Moment.AFTER_PUBLISHING else "publish")
 
-    def _process(self, batch_id: str, last: str, settle: Callable[[str], Batch | None]) -> None:
+    def _process(self, batch_id: str, last: str) -> None:
         """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""
         failed: BatchFailedError | None = None
         try:
@@ -101,7 +97,7 @@ class _Runner:
             failed = error
         try:
             with self._step(last):
-                settle(batch_id)
+                self.pipeline.settle(batch_id)
         except BatchFailedError as error:
             raise failed or error from None
 

@@ -22,7 +22,6 @@ from tidegate.subscription import Subscription
 log = logging.getLogger(__name__)
 
 _SWEPT_AFTER_A_COMMIT = 20
-_BATCH_FAILED = "tidegate.BatchFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,43 @@ class Committer:
         to be published, StaleError if somebody else moved the group, StoppedError if the subscription stands still.
         Nothing is committed then.
         """
+        batch = self._batch(batch_id)
+        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else self._commit_whole(batch)
+
+    def publish(self, batch_id: str) -> Batch | None:
+        """Publish the batch, or find that this was done; None if it was empty. Errors are those of `commit`.
+
+        That settles a batch whose offsets are committed already; any other waits for its commit.
+        """
+        return self._publish_only(self._batch(batch_id))
+
+    def receive(self, batch_id: str) -> Batch | None:
+        """Commit a batch that has landed, if its strategy is on-receipt: another commits later, and nothing happens."""
+        batch = self._batch(batch_id)
+        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else batch
+
+    def settle(self, batch_id: str) -> Batch | None:
+        """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it."""
+        batch = self._batch(batch_id)
+        is_committed_now = _moment(batch) is Moment.AFTER_PUBLISHING
+        return self._commit_whole(batch) if is_committed_now else self._publish_only(batch)
+
+    def commit_open(self) -> Batch:
+        """Commit the batch that waits for nothing else. Raises StaleError if there is none."""
+        batch = self.ledger.look(self.subscription.name).open
+        if batch is None or not batch.awaits_commit:
+            where = place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+            how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"
+            raise StaleError(f"{where}: nothing waits for a commit: {how}; nothing was committed")
+        return self.commit(batch.id) or batch
+
+    def _batch(self, batch_id: str) -> Batch:
+        """The batch, if its positions are where the definition keeps them now."""
         batch = self.ledger.batch(batch_id)
         refuse_other_store(batch, self.subscription)
-        if _moment(batch) is Moment.ON_RECEIPT:
-            return self._receive(batch)
+        return batch
+
+    def _commit_whole(self, batch: Batch) -> Batch | None:
         batch = self._publisher.ready(batch)
         if batch.state.is_open:
             self._say_unsynced(batch)
@@ -57,13 +89,7 @@ class Committer:
                     batch = self._committed(batch, fence)
         return self._said(batch)
 
-    def publish(self, batch_id: str) -> Batch | None:
-        """Publish the batch, or find that this was done; None if it was empty. Errors are those of `commit`.
-
-        That settles a batch whose offsets are committed already; any other waits for its commit.
-        """
-        batch = self.ledger.batch(batch_id)
-        refuse_other_store(batch, self.subscription)
+    def _publish_only(self, batch: Batch) -> Batch | None:
         batch = self._publisher.ready(batch)
         if batch.state.is_open and (batch.offsets_committed or not batch.awaits_commit):
             with self.offsets.fence() as fence:
@@ -75,25 +101,6 @@ class Committer:
             log.info("%s is %s and waits for its commit", batch, batch.state)
             return batch
         return self._said(batch)
-
-    def receive(self, batch_id: str) -> Batch | None:
-        """Commit a batch that has landed, if its strategy is on-receipt: another commits later, and nothing happens."""
-        batch = self.ledger.batch(batch_id)
-        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else batch
-
-    def settle(self, batch_id: str) -> Batch | None:
-        """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it."""
-        batch = self.ledger.batch(batch_id)
-        return self.commit(batch_id) if _moment(batch) is Moment.AFTER_PUBLISHING else self.publish(batch_id)
-
-    def commit_open(self) -> Batch:
-        """Commit the batch that waits for nothing else. Raises StaleError if there is none."""
-        batch = self.ledger.look(self.subscription.name).open
-        if batch is None or not batch.awaits_commit:
-            where = place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
-            how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"
-            raise StaleError(f"{where}: nothing waits for a commit: {how}; nothing was committed")
-        return self.commit(batch.id) or batch
 
     def _receive(self, batch: Batch) -> Batch | None:
         """Commit what has landed, before anybody processes it."""

@@ -6,7 +6,7 @@ import pytest
 from world import World, planned
 
 from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError, OverrunError, StaleError, StoppedError
+from tidegate.errors import BatchFailedError, OverrunError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.run import Run, run_batch
@@ -264,3 +264,13 @@ def test_an_open_batch_keeps_the_strategy_of_its_plan(before: Any, after: Any) -
     world.produce(2)
     assert done(changed).commit_strategy == after
     assert world.published() == [(0, 5), (5, 7)]
+
+
+def test_a_batch_on_receipt_is_not_committed_to_another_store() -> None:
+    world, pipeline = world_with(5, commit_strategy="on-receipt")
+    batch = planned(pipeline)
+    assert batch is not None
+    changed = world.pipeline(commit_strategy="checkpoint")
+    with pytest.raises(WrongDefinitionError, match="was planned with commit-strategy: on-receipt"):
+        changed.receive(batch.id)
+    assert world.committed() == 0
