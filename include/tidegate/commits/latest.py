@@ -5,28 +5,20 @@ It may skip records, so it suits jobs that acknowledge in order. Rules: SmallRye
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import ClassVar
+from datetime import datetime
 
 from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch
-from tidegate.commits.decision import Decision
-from tidegate.commits.strategy import Moment
-from tidegate.commits.throttled import left, within
-from tidegate.ports import Committed
+from tidegate.commits.throttled import InParts, left
 from tidegate.positions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(InParts):
     """Commits each partition behind its highest acknowledged record; receipts are those of Throttled.
 
-    `interval_ms` is `auto.commit.interval.ms`. A record may stay unacknowledged for ever.
+    A record may stay unacknowledged for ever.
     """
-
-    interval_ms: int = 5_000
-    moment: ClassVar = Moment.AFTER_PUBLISHING
-    keeps_deadline: ClassVar = True
 
     def offsets(
         self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
@@ -49,14 +41,6 @@ class Latest:
     ) -> None:
         """Nothing is ever overdue."""
 
-    def next_run(self, since: datetime) -> datetime:
-        """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
-        return since + timedelta(milliseconds=max(0, self.interval_ms))
-
     def expires(self, received: datetime) -> datetime | None:  # noqa: ARG002 (the strategy's)
         """Never."""
         return None
-
-    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
-        """What the group's positions mean for the batch; see `tidegate.commits.throttled.within`."""
-        return within(batch, committed)

@@ -44,20 +44,33 @@ class Unacknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class Throttled:
+class InParts:
+    """What commits part of a batch while its job runs, every `interval_ms`: `auto.commit.interval.ms`."""
+
+    interval_ms: int = 5_000
+    moment: ClassVar = Moment.AFTER_PUBLISHING
+    keeps_deadline: ClassVar = True
+
+    def next_run(self, since: datetime) -> datetime:
+        """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
+        return since + timedelta(milliseconds=max(0, self.interval_ms))
+
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
+        """What the group's positions mean for the batch; see `within`."""
+        return within(batch, committed)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled(InParts):
     """Commits each partition up to its oldest record that isn't acknowledged.
 
-    `interval_ms` is `auto.commit.interval.ms`, `max_age_ms` is `throttled.unprocessed-record-max-age.ms`; at 0 or
-    less a record may stay unacknowledged for ever.
+    `max_age_ms` is `throttled.unprocessed-record-max-age.ms`; at 0 or less a record may stay unacknowledged for ever.
 
     A commit of part of the batch repeats the receipt in force, on whatever it moves: so the batch keeps its id until
     the commit that ends it writes the next one, even if the ledger is lost in between.
     """
 
-    interval_ms: int = 5_000
     max_age_ms: int = 60_000
-    moment: ClassVar = Moment.AFTER_PUBLISHING
-    keeps_deadline: ClassVar = True
 
     def offsets(
         self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
@@ -114,17 +127,9 @@ class Throttled:
             return 1
         return max(0, (now - since) // timedelta(milliseconds=self.interval_ms))
 
-    def next_run(self, since: datetime) -> datetime:
-        """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
-        return since + timedelta(milliseconds=max(0, self.interval_ms))
-
     def expires(self, received: datetime) -> datetime | None:
         """The last instant at which nothing can be overdue of what was received then; None if nothing ever is."""
         return received + timedelta(milliseconds=self.max_age_ms) if self.max_age_ms > 0 else None
-
-    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
-        """What the group's positions mean for the batch; see `within`."""
-        return within(batch, committed)
 
 
 def left(batch: Batch, committed: Mapping[TopicPartition, int]) -> tuple[Range, ...]:
