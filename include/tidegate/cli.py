@@ -4,7 +4,6 @@ Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a
 """
 
 import getpass
-import json
 import logging
 import os
 import sys
@@ -16,12 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.console import Json, err, out, print_json
 from tidegate.errors import TidegateError, WrongDefinitionError
 from tidegate.redrive import cli as dead_letters
 from tidegate.settings import Settings
@@ -34,11 +33,6 @@ app = typer.Typer(
     help="Kafka records into a lake in bounded batches; offsets are committed last.",
 )
 app.add_typer(dead_letters.app, name="dead-letters")
-_WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to a file
-out = Console(highlight=False, soft_wrap=True, width=_WIDE)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def main() -> None:
@@ -75,7 +69,7 @@ def run(
 
             done = run_batch(pipeline, said)
     if as_json:
-        _print_json(done.to_json())
+        print_json(done.to_json())
     else:
         _print_run(done.to_json())
     if done.error is not None:
@@ -96,7 +90,7 @@ def check(
     with waiting:
         report = examine(paths or [settings.subscriptions], settings.home, imports=not look_only)
     if as_json:
-        _print_json([problem.to_json() for problem in report.problems])
+        print_json([problem.to_json() for problem in report.problems])
     else:
         _print_problems("errors", report.errors, "red")
         _print_problems("warnings", report.warnings, "yellow")
@@ -134,7 +128,7 @@ def status(
         with _pipeline(load_named(each, settings.subscriptions), settings) as pipeline:
             documents.append(status_of(pipeline, limit).to_json())
     if as_json:
-        _print_json(documents[0] if name else documents)
+        print_json(documents[0] if name else documents)
     else:
         for document in documents:
             _print_status(document)
@@ -155,7 +149,7 @@ def commit(
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
-        _print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state), "committed": committed})
+        print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state), "committed": committed})
         return
     out.print(f"{batch} is {batch.state}", markup=False)
     for at, end in committed.items():
@@ -198,7 +192,7 @@ def clear(
     with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
         batch = pipeline.clear(getpass.getuser(), note, answer.value)
     if as_json:
-        _print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
+        print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
     else:
         out.print(f"{batch} is cleared ({answer.value}) and now {batch.state}: {_NEXT[answer]}", markup=False)
 
@@ -216,10 +210,6 @@ def _log_to_stderr(*, verbose: bool) -> None:
     handler = RichHandler(console=err, show_path=False, markup=False)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s")
     logging.getLogger("tidegate").setLevel(logging.INFO if verbose else logging.WARNING)
-
-
-def _print_json(document: object) -> None:
-    print(json.dumps(document, indent=2))  # noqa: T201 - the document alone, in no terminal's colours
 
 
 def _print_problems(title: str, problems: Sequence[Problem], style: str) -> None:
@@ -258,7 +248,7 @@ def _print_run(run: dict[str, Any]) -> None:
 
 def _print_settings(settings: Settings, *, as_json: bool) -> None:
     if as_json:
-        _print_json(settings.redacted())
+        print_json(settings.redacted())
         return
     for variable, value in settings.redacted().items():
         out.print(f"{variable}={value}", markup=False)

@@ -4,7 +4,6 @@ Exit status: 0 done or nothing to do, 1 a redrive or a system failed, 2 the use 
 """
 
 import getpass
-import json
 import os
 import re
 import sys
@@ -14,16 +13,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tidegate.console import Json, err, out, print_json
 from tidegate.errors import TidegateError, WrongDefinitionError
 from tidegate.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Look at a subscription's dead letters, and redrive them.")
-_WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to a file
-out = Console(highlight=False, soft_wrap=True, width=_WIDE)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 _Read = TypeVar("_Read")
@@ -56,7 +52,6 @@ def _place(written: str) -> tuple[int, int]:
 _as_time = _read(_time, "time in ISO 8601")
 
 Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Reason = Annotated[
     re.Pattern[str] | None,
     typer.Option(parser=_read(re.compile, "regular expression"), metavar="REGEX", help="Found in the reason."),
@@ -90,7 +85,7 @@ def list_(
     with _opened(name) as letters, _waiting("reading the dead letters"):
         listing = letters.list(Wanted(reason, since, until, topic, partition), limit)
     if as_json:
-        _print_json({"subscription": name, **listing.to_json()})
+        print_json({"subscription": name, **listing.to_json()})
         return
     from tidegate.redrive import showing  # noqa: PLC0415 - see above
 
@@ -115,7 +110,7 @@ def show(
         except LookupError as error:
             raise typer.BadParameter(str(error)) from None
     if as_json:
-        _print_json({"subscription": name, **letter_to_json(letter, mark)})
+        print_json({"subscription": name, **letter_to_json(letter, mark)})
     else:
         showing.show_letter(letter, mark, out)
 
@@ -197,7 +192,7 @@ def _tell(
     if as_json:
         document = {"subscription": order.subscription, "topic": topic, "dry_run": dry_run, **tally.to_json()}
         told = {"settled": settled.to_json() if settled else None, "error": str(error) if error else None}
-        _print_json({**document, **told})
+        print_json({**document, **told})
         return
     for line in (*showing.settled(settled), *showing.left_out(tally)):
         err.print(line, markup=False)
@@ -240,7 +235,3 @@ def _counting(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
             err.print(f"{done:,} of {total:,} redriven", markup=False)
 
     yield said
-
-
-def _print_json(document: object) -> None:
-    print(json.dumps(document, indent=2))  # noqa: T201 - the document alone, in no terminal's colours
