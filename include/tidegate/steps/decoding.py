@@ -8,7 +8,6 @@ from tidegate.decoding import Decoder, Decoding, Framing
 from tidegate.errors import BatchFailedError, WrongDefinitionError
 from tidegate.framing import message_path, schema_id
 from tidegate.inlining import SchemaError, inlined_avro, inlined_json
-from tidegate.messages import layout, message_name
 from tidegate.ports import Landing, RegisteredSchema, SchemaRegistry, SchemaType, Side
 from tidegate.subscription import Deserialization, Deserializer, DeserializerName
 
@@ -117,6 +116,8 @@ def _of_one_message(reader: RegisteredSchema, framings: Sequence[Framing]) -> tu
 
     It is of the first message in the reader's file if any record is of that one, else of the one that most are of.
     """
+    from tidegate.messages import layout, message_name  # noqa: PLC0415 (Protobuf's own modules take their time)
+
     first = message_name(reader.text, (0,))
     found = [one.schema for one in framings if one.schema is not None]
     root = first if first in found else next(iter(found), first)
@@ -130,6 +131,8 @@ def _other(framing: Framing, root: str) -> Framing:
 
 def _message(prefix: bytes, schema: RegisteredSchema) -> str:
     """The name of the message that a framing of Protobuf means."""
+    from tidegate.messages import message_name  # noqa: PLC0415 (see above)
+
     return message_name(schema.text, message_path(prefix))
 
 
