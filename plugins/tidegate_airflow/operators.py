@@ -7,6 +7,7 @@ at any time.
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,12 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
 
     @contextmanager
     def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
-        """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own."""
+        """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own.
+
+        The log also says how long the engine was at work, its imports included, so that Airflow's share of the task's
+        time can be told from it.
+        """
+        began = time.monotonic()
         from tidegate.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
 
@@ -67,6 +73,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             processor = self._processor(subscription.processing, settings) if processing else None
             with open_pipeline(subscription, settings, AirflowConnections(), processor) as pipeline:
                 yield pipeline
+        self.log.info("%s took %.2f s", self.task_id, time.monotonic() - began)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -124,6 +124,13 @@ def test_a_batch_that_goes_through_is_green(run: Callable[..., Run]) -> None:
     ]
 
 
+def test_each_task_says_how_long_the_engine_took(run: Callable[..., Run]) -> None:
+    with capture_logs() as said:
+        run(Script())
+    lines = [line["event"] % line.get("positional_args", ()) for line in said if " took " in line["event"]]
+    assert {line.partition(" took ")[0] for line in lines} == {"plan", "land", "process", "commit"}
+
+
 def test_each_landing_is_named_after_its_member(run: Callable[..., Run]) -> None:
     run(Script())
     with create_session() as session:

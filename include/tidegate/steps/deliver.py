@@ -9,7 +9,7 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.errors import BatchFailedError, TidegateError
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Manifest, audit
-from tidegate.ports import Lake, Landing, Ledger, Processor
+from tidegate.ports import Clock, Lake, Landing, Ledger, Processor
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.subscription import Subscription
 
@@ -38,6 +38,7 @@ class Deliverer:
     lake: Lake
     ledger: Ledger
     processor: Processor
+    clock: Clock
 
     def deliver(self, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
         """The processed batch, as far as it was acknowledged where the commit strategy goes by that.
@@ -72,4 +73,6 @@ class Deliverer:
         uri = self.landing.put_manifest(manifest)
         keeps_deadline = COMMIT_STRATEGIES[manifest.batch.commit_strategy].keeps_deadline
         timeout = self.subscription.consumer.max_poll_interval_ms / 1000 if keeps_deadline else None
+        began = self.clock.monotonic()
         self.processor.run(uri, timeout, lambda line: log.info("job: %s", line), watch)
+        log.info("%s: the Spark job took %.2f s, its start included", manifest.batch, self.clock.monotonic() - began)

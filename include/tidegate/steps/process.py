@@ -71,7 +71,7 @@ def process(
         ledger.failed(batch_id, delivery, reason)
         raise StaleError(reason)
     manifest = replace(manifest_of(handed, delivery, subscription), decoding=decoding, state=state)
-    batch = Deliverer(subscription, landing, lake, ledger, processor).deliver(manifest, acknowledging)
+    batch = Deliverer(subscription, landing, lake, ledger, processor, clock).deliver(manifest, acknowledging)
     log.info(
         "%s: delivery %d wrote %s rows and rejected %s of %d records, %.1f s",
         batch,
