@@ -245,8 +245,9 @@ class SqlLedger:
 
     def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
         """See `tidegate.ports.Ledger`."""
-        of_subscription = select(batches.c.id).where(batches.c.subscription == subscription)
-        query = select(clearances).where(clearances.c.batch_id.in_(of_subscription))
+        # by the decisions, which people make one by one, and not by the batches
+        of = select(batches.c.subscription).where(batches.c.id == clearances.c.batch_id).scalar_subquery()
+        query = select(clearances).where(of == subscription)
         newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.number.desc()).limit(limit)
         with self._database.read() as connection:
             found = connection.execute(newest)
@@ -349,7 +350,8 @@ def _states(connection: Connection, batch: Batch) -> dict[str, State]:
 def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     """When positions were last committed: with a batch, or without."""
     is_committed = (batches.c.subscription == subscription, batches.c.offsets_committed)
-    with_batch: datetime | None = connection.scalar(select(func.max(batches.c.closed_at)).where(*is_committed))
+    closed = select(batches.c.closed_at).where(*is_committed, batches.c.closed_at.is_not(None))
+    with_batch: datetime | None = connection.scalar(closed.order_by(batches.c.number.desc()).limit(1))
     noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
     without: datetime | None = connection.scalar(noted)
     return max((at for at in (with_batch, without) if at is not None), default=None)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.engine import Dialect
 
@@ -158,6 +159,13 @@ Index(
     unique=True,
     sqlite_where=_unclosed,
     postgresql_where=_unclosed,
+)
+Index(
+    "tidegate_batches_committed",  # the newest of them says where the group stands, however many weren't
+    batches.c.subscription,
+    batches.c.number,
+    sqlite_where=text("offsets_committed = 1"),  # as SQLAlchemy asks for a truth there
+    postgresql_where=batches.c.offsets_committed,
 )
 
 ranges = Table(
