@@ -98,9 +98,19 @@ class TopicPattern:
 
 @dataclass(frozen=True)
 class TopicPartitions:
-    """Chosen partitions: topic -> partition numbers, ascending. Partitions that appear later aren't taken."""
+    """Chosen partitions: topic -> partition numbers, ascending. Partitions that appear later aren't taken.
+
+    `cursors` has, by topic and partition, where those start that have a cursor of their own; the others have the
+    subscription's.
+    """
 
     partitions: Mapping[str, tuple[int, ...]] = field(hash=False)
+    cursors: Mapping[str, Mapping[int, "Cursor"]] = field(default_factory=dict, hash=False)
+
+    @property
+    def all_have_cursors(self) -> bool:
+        """Whether each of the partitions has a cursor of its own."""
+        return all(number in self.cursors.get(topic, {}) for topic, each in self.partitions.items() for number in each)
 
 
 TopicSelection = TopicNames | TopicPattern | TopicPartitions
@@ -126,8 +136,8 @@ class ConsumerProperties:
 class Cursor:
     """Where a group's very first batch starts, in the terms of OCI Streaming's cursors.
 
-    `time` (with its zone) belongs to AT_TIME, `offset` to AT_OFFSET and AFTER_OFFSET; it holds for every
-    partition. A group that has committed ignores its cursor.
+    `time` (with its zone) belongs to AT_TIME, `offset` to AT_OFFSET and AFTER_OFFSET. A subscription's holds for every
+    partition that has none of its own (`TopicPartitions.cursors`). A group that has committed ignores its cursor.
     """
 
     type: CursorType

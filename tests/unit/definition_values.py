@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tidegate.definition.assign_seek import AssignSeek
 from tidegate.definition.deserializers import CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.definition.keys import KEYS
 from tidegate.definition.kinds import (
@@ -34,6 +35,7 @@ _KNOWN: Mapping[type, tuple[object, ...]] = {
     JsonSchema: ("carrier STRING, flight INT", _OBJECT, json.dumps(_OBJECT)),
     RetryTopic: ("a_1", "b_10000", "c_retry_50000"),
     RecordLimit: (0, 100, "100", "1%", "0.5 %"),
+    AssignSeek: ("flights:0:5", "0, 1:-1", " ", 3, "a:0:0,flights:1"),
     Pattern: ("flights", "flights[.].*", "a|b"),
     Moment: ("2026-01-31T00:00:00Z", "2026-01-31 01:00:00+01:00"),
     Output: ("out", "data/lake", "hdfs://name:8020/lake", "file:///lake"),

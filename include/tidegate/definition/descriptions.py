@@ -31,7 +31,7 @@ _TOP: Mapping[str, Description] = {
     "topics": Description(
         "Queue-Over-Http",
         "The topics to read, by name. One that doesn't exist yet is read as soon as it does, and never created. "
-        "Exactly one of topics, pattern and partitions is given.",
+        "Exactly one of topics, pattern and partitions is given, or assign-seek.",
     ),
     "pattern": Description(
         "Queue-Over-Http",
@@ -39,6 +39,12 @@ _TOP: Mapping[str, Description] = {
     ),
     "partitions": Description(
         "Queue-Over-Http", "Chosen partitions of topics; partitions that appear later aren't read."
+    ),
+    "assign-seek": Description(
+        "SmallRye",
+        "Chosen partitions, and where each starts as long as the group has committed nothing there. The offset 0 is "
+        "the beginning and -1 the end; without one, cursor or auto.offset.reset says where. Without a topic, it is the "
+        "one that topics names. In place of pattern and partitions; topics may stand beside it.",
     ),
     "members": Description(
         "OCI Streaming",

@@ -7,7 +7,6 @@ property's own name, or one of `keys.ALIASES`.
 from collections.abc import Mapping
 
 _SMALLRYE: Mapping[str, str] = {
-    "assign-seek": "`partitions` chooses partitions, and `cursor` where their first batch starts",
     "batch": "every run takes a batch; consumer.max.poll.records bounds it",
     "broadcast": "a DAG has as many downstream tasks and assets as it likes",
     "channel": "the file's name is the subscription's",

@@ -9,11 +9,13 @@ import re
 from typing import Any, get_args
 
 from tidegate.definition import properties
+from tidegate.definition.assign_seek import ASSIGN_SEEK, AssignSeek
 from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
 from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.definition.elsewhere import ELSEWHERE
 from tidegate.definition.keys import ALIASES, KEYS, Key
 from tidegate.definition.kinds import (
+    INT_MAX,
     LONG_MAX,
     Choice,
     Flag,
@@ -39,6 +41,11 @@ _NEEDED = {"consumer": ["group.id"], "processing": ["output"]}
 _SELECTIONS = ("topics", "pattern", "partitions")
 _MOMENT = "^[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?).[0-9]{2}.*([Zz]|[+-][0-9]{2}[0-9:.]*)$"
 _WORDS = re.compile(r"\[\\w((?:[^\]\\]|\\.)*)\]")
+_SOUGHT: Schema = {  # a blank text says nothing
+    "type": "object",
+    "required": [ASSIGN_SEEK],
+    "properties": {ASSIGN_SEEK: {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "[^ \\t\\r\\n]"}]}},
+}
 _CURSORS = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
 
@@ -56,7 +63,7 @@ def definition_schema() -> Schema:
         "properties": known | {name: schema for name, schema in refused.items() if name not in known},
         "additionalProperties": False,
         "required": ["consumer", "processing"],
-        "oneOf": [_given(name) for name in _SELECTIONS],
+        "oneOf": [*(_given(name) for name in _SELECTIONS), {"allOf": [_SOUGHT, {"not": _given("topics")}]}],
         "allOf": [{"not": {"required": [alias, name]}} for alias, name in ALIASES.items()],
     }
 
@@ -97,6 +104,9 @@ def shape(kind: Kind) -> Schema:  # noqa: C901, PLR0911, PLR0912 (one case for e
                 "propertyNames": shape(topic),
                 "additionalProperties": shape(numbers),
             }
+        case AssignSeek(pattern=pattern):
+            number = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
+            return {"anyOf": [number, {"type": "string", "pattern": _portable(pattern)}]}
         case Pattern():
             return {"type": "string", "minLength": 1}
         case Moment():

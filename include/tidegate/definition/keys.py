@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.definition import properties
+from tidegate.definition.assign_seek import ASSIGN_SEEK, AssignSeek
 from tidegate.definition.deserializers import Charset
 from tidegate.definition.kinds import (
     LONG_MAX,
@@ -48,6 +49,7 @@ TOP: Mapping[str, Key] = {
     "topics": Key(Listing(_TOPIC, "[flights]")),
     "pattern": Key(Pattern()),
     "partitions": Key(PartitionLists(_TOPIC, Listing(Whole(0), "[0, 2]"))),
+    ASSIGN_SEEK: Key(AssignSeek()),
     "members": Key(Whole(1, 1024), 1),
     "poll-timeout.ms": Key(Whole(1), 60_000),
     "commit-timeout.ms": Key(Whole(1), 15_000),

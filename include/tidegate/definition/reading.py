@@ -99,6 +99,7 @@ def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings
     rules.check_required(found, findings)
     topics = rules.topics(found[""], good, findings)
     cursor = rules.cursor(found["cursor"], good["cursor"], findings)
+    rules.check_cursor(cursor, topics, findings)
     deserialization = rules.deserialization(good, findings)
     rules.check_timeouts(good, findings)
     rules.check_job(good["processing"], findings)

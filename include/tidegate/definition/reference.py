@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from tidegate.definition import properties, timeouts
+from tidegate.definition.assign_seek import AssignSeek
 from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, unit
 from tidegate.definition.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.definition.elsewhere import ELSEWHERE
@@ -88,6 +89,8 @@ def allowed(kind: Kind) -> str:  # noqa: C901, PLR0911, PLR0912 (one case for ea
             return f"a list, `{example}`, of {allowed(item)}" + ("; may be empty" if empty else "")
         case PartitionLists():
             return "topics and lists of partitions, `{flights: [0, 2]}`"
+        case AssignSeek():
+            return "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
         case Pattern():
             return "a regular expression in quotes"
         case Moment():

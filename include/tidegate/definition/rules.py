@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tidegate.definition import properties, timeouts
+from tidegate.definition.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.definition.deserializers import REGISTERED, charset, short_name
 from tidegate.definition.findings import Findings
 from tidegate.definition.keys import DESERIALIZATION, TOP
@@ -34,9 +35,11 @@ def check_required(found: Mapping[str, Values], findings: Findings) -> None:
 def topics(found: Values, good: Mapping[str, Values], findings: Findings) -> TopicSelection | None:
     """The one selection of topics that a definition has, None if it hasn't one that may stand."""
     given = [name for name in ("topics", "pattern", "partitions") if found.get(name) is not None]
+    if is_given(found.get(ASSIGN_SEEK)):
+        return _assigned(given, good[""], findings)
     if len(given) != 1:
         path = given[1] if given else ""
-        what = f"{' and '.join(given)} are given" if given else "none of them is"
+        what = f"{' and '.join(given)} are given" if given else f"none of them is, nor is {ASSIGN_SEEK}"
         findings.add(path, f"exactly one of topics, pattern and partitions says what to read: {what}", "required")
         return None
     match good[""]:
@@ -47,6 +50,21 @@ def topics(found: Values, good: Mapping[str, Values], findings: Findings) -> Top
         case {"partitions": lists}:
             return TopicPartitions({topic: tuple(sorted(numbers)) for topic, numbers in lists.items()})
     return None
+
+
+def _assigned(given: list[str], good: Values, findings: Findings) -> TopicPartitions | None:
+    """The selection of `assign-seek`, which stands alone or beside topics."""
+    others = [name for name in given if name != "topics"]
+    if others:
+        text = (
+            f"{ASSIGN_SEEK} chooses partitions by itself, or those of topics: it can't stand beside "
+            f"{' and '.join(others)}: keep one of them"
+        )
+        findings.add(ASSIGN_SEEK, text, "required", good.get(ASSIGN_SEEK))
+        return None
+    if ASSIGN_SEEK not in good or not set(given) <= good.keys():
+        return None
+    return selection(portions(good[ASSIGN_SEEK]), good.get("topics", ()), findings)
 
 
 def cursor(found: Values, good: Values, findings: Findings) -> Cursor | None:
@@ -67,6 +85,16 @@ def cursor(found: Values, good: Values, findings: Findings) -> Cursor | None:
             findings.add(path, text, "refused", found[name])
     time = datetime.fromisoformat(good["time"]).astimezone(UTC) if "time" in good else None
     return Cursor(good["type"], time, good.get("offset"))
+
+
+def check_cursor(cursor: Cursor | None, topics: TopicSelection | None, findings: Findings) -> None:
+    """A cursor is for partitions that have none of their own."""
+    if cursor is not None and isinstance(topics, TopicPartitions) and topics.all_have_cursors:
+        text = (
+            f"cursor says where those partitions start that have no offset in {ASSIGN_SEEK}, and all of them have one: "
+            "remove cursor, or leave out the offsets in whose place it is meant"
+        )
+        findings.add("cursor", text, "refused")
 
 
 def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from tidegate.definition import properties
+from tidegate.definition.assign_seek import ASSIGN_SEEK, is_given
 from tidegate.definition.findings import Findings
 from tidegate.definition.keys import TOP
 from tidegate.definition.sections import Values
@@ -28,6 +29,7 @@ RETRIES = "delayed-retry-topic.topics"
 MOST_RETRIES = "delayed-retry-topic.max-retries"
 TIMEOUT = "delayed-retry-topic.timeout"
 FENCE = "commit-fence"
+RESET = "consumer.auto.offset.reset"
 
 _BELONGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     INTERVAL: (COMMIT, ("throttled", "latest")),
@@ -73,7 +75,7 @@ def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, 
     top = {key: good[""].get(key, known.default) for key, known in TOP.items()}
     definition = _Definition(name, top, good[""], findings.faulty, findings)
     if COMMIT not in definition.faulty:
-        _check_ignore(definition, good)
+        _check_ignore(definition, dict(_starts(good, topics)))
         _check_age(definition)
     _check_effects(definition)
     if not definition.faulty & {FAILURE, DEAD_LETTERS, RETRIES}:
@@ -98,21 +100,31 @@ def _check_effects(definition: _Definition) -> None:
         )
 
 
-def _check_ignore(definition: _Definition, good: Mapping[str, Values]) -> None:
-    """Without a position that is kept, every run is a first contact."""
-    path = "consumer.auto.offset.reset"
-    if definition.top[COMMIT] != "ignore" or {path, "cursor", "cursor.type"} & definition.faulty:
+def _starts(good: Mapping[str, Values], topics: TopicSelection | None) -> Iterator[tuple[str, str]]:
+    """Where partitions start on first contact, each word with the property that says it."""
+    chosen = topics if isinstance(topics, TopicPartitions) else TopicPartitions({})
+    if any(own.type == "LATEST" for each in chosen.cursors.values() for own in each.values()):
+        yield "-1", ASSIGN_SEEK
+    if chosen.cursors and chosen.all_have_cursors:
         return
-    start, origin = good["cursor"].get("type"), "cursor.type"
-    if start is None:
-        start, origin = properties.effective(good["consumer"])["auto.offset.reset"], path
-    if start == "none":
-        text = f"{path} none fails every run: {COMMIT} ignore keeps no position; write earliest, or give a cursor"
-        definition.findings.add(path, text, "required", start)
-    elif start in ("latest", "LATEST"):
+    if "type" in good["cursor"]:
+        yield good["cursor"]["type"], "cursor.type"
+    else:
+        yield str(properties.effective(good["consumer"])["auto.offset.reset"]), RESET
+
+
+def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:
+    """Without a position that is kept, every run is a first contact."""
+    if definition.top[COMMIT] != "ignore" or {RESET, "cursor", "cursor.type", ASSIGN_SEEK} & definition.faulty:
+        return
+    at_end = next((start for start in starts if start in ("latest", "LATEST", "-1")), None)
+    if "none" in starts:
+        text = f"{RESET} none fails every run: {COMMIT} ignore keeps no position; write earliest, or give a cursor"
+        definition.findings.add(RESET, text, "required", "none")
+    elif at_end is not None:
         text = (
-            f"{COMMIT} ignore starts each run where {origin} ({start}) says, at the end: a run reads only what arrives "
-            "while it waits; start at earliest, or give a cursor of another type"
+            f"{COMMIT} ignore starts each run where {starts[at_end]} ({at_end}) says, at the end: a run reads only "
+            "what arrives while it waits; start at earliest, or give a cursor of another type"
         )
         definition.warn(COMMIT, text, "reads-only-new")
     elif definition.top[FAILURE] in ("dead-letter-queue", "delayed-retry-topic") and FAILURE not in definition.faulty:
@@ -141,6 +153,7 @@ def _check_topics(definition: _Definition, topics: TopicSelection | None) -> Non
     dead = dead_letter_queue(definition.top).written_by(definition.name, failure)
     retries = delayed_retry_topic(definition.top).used_by(definition.name, failure)
     path = {TopicNames: "topics", TopicPattern: "pattern", TopicPartitions: "partitions"}.get(type(topics), "")
+    path = ASSIGN_SEEK if path == "partitions" and is_given(definition.given.get(ASSIGN_SEEK)) else path
     leave = "narrow it" if path == "pattern" else "leave it out"
     if dead in retries:
         named = DEAD_LETTERS if DEAD_LETTERS in definition.given else RETRIES

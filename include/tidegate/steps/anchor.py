@@ -133,6 +133,8 @@ def _starts(
         settled = known.settled(tp)
         if settled is not None:
             starts[tp] = At(settled)
+        elif (own := _own_cursor(subscription.topics, tp, known.missing)) is not None:
+            starts[tp] = _cursor(own)
         elif tp.topic in seen:
             starts[tp] = Earliest()
         elif known.committed:
@@ -172,6 +174,14 @@ def offsets_of(starts: Mapping[TopicPartition, Start], source: RecordSource) -> 
             case AtTime(time):
                 offsets[tp] = source.offsets_at([tp], time)[tp]
     return offsets
+
+
+def _own_cursor(topics: TopicSelection, tp: TopicPartition, missing: Collection[str]) -> Cursor | None:
+    """The cursor of this partition alone, whatever others of its topic the group has seen; None if it was missing."""
+    match topics:
+        case TopicPartitions(cursors=cursors) if tp.topic not in missing:
+            return cursors.get(tp.topic, {}).get(tp.partition)
+    return None
 
 
 def _late(subscription: Subscription, tp: TopicPartition, missing: Collection[str]) -> Start:

@@ -10,7 +10,6 @@ from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
 SMALLRYE = (
     ("poll-timeout: 1000", "poll-timeout.ms"),
     ("topic: flights", "topics: [flights]"),
-    ("assign-seek: '0:5'", "`cursor`"),
     ("concurrency: 3", "`members`"),
     ("max-queue-size-factor: 2", "remove it"),
     ("pause-if-no-requests: true", "remove it"),

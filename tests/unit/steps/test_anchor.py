@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -63,6 +64,48 @@ def test_none_fails_naming_the_partition() -> None:
 )
 def test_a_cursor_beats_auto_offset_reset_on_first_contact(cursor: Cursor, start: Start) -> None:
     assert starts(subscription(cursor=cursor, consumer={"auto_offset_reset": "none"}), P0) == {P0: start}
+
+
+SOUGHT = {0: Cursor("TRIM_HORIZON"), 1: Cursor("LATEST"), 2: Cursor("AT_OFFSET", offset=7)}
+
+
+def chosen(*numbers: int) -> TopicPartitions:
+    """These partitions of `orders`, those of `SOUGHT` with a cursor of their own."""
+    return TopicPartitions({"orders": numbers}, {"orders": {n: SOUGHT[n] for n in numbers if n in SOUGHT}})
+
+
+@pytest.mark.parametrize(("number", "start"), [(0, Earliest()), (1, Latest()), (2, At(7))])
+@pytest.mark.parametrize("cursor", [None, Cursor("AT_OFFSET", offset=3)])
+def test_a_partition_s_own_cursor_beats_the_subscription_s_and_auto_offset_reset(
+    number: int, start: Start, cursor: Cursor | None
+) -> None:
+    definition = subscription(topics=chosen(number), cursor=cursor, consumer={"auto_offset_reset": "none"})
+    assert starts(definition, TopicPartition("orders", number)) == {TopicPartition("orders", number): start}
+
+
+def test_a_partition_without_a_cursor_of_its_own_has_the_subscription_s_or_auto_offset_reset() -> None:
+    definition = subscription(topics=chosen(2, 3), consumer={"auto_offset_reset": "latest"})
+    two, three = TopicPartition("orders", 2), TopicPartition("orders", 3)
+    assert starts(definition, two, three) == {two: At(7), three: Latest()}
+    assert starts(replace(definition, cursor=Cursor("TRIM_HORIZON")), two, three) == {two: At(7), three: Earliest()}
+
+
+def test_a_committed_position_beats_a_partition_s_own_cursor_and_so_does_the_ledger_s() -> None:
+    definition = subscription(topics=chosen(0, 1))
+    assert starts(definition, P0, P1, committed={P0: Committed(4), P1: Committed(9)}) == {P0: At(4), P1: At(9)}
+    assert starts(definition, P0, P1, last_ends={P0: 70, P1: 90}) == {P0: At(70), P1: At(90)}
+
+
+def test_a_partition_that_is_chosen_later_starts_at_its_own_cursor() -> None:
+    committed = {P0: Committed(4, str(RECEIPT))}
+    assert starts(subscription(topics=chosen(0, 1)), P0, P1, committed=committed) == {P1: Latest()}
+    three = TopicPartition("orders", 3)
+    assert starts(subscription(topics=chosen(0, 3)), P0, three, committed=committed) == {three: Earliest()}
+
+
+def test_a_position_that_is_lost_does_not_start_at_a_cursor_again() -> None:
+    found = reincarnation(subscription(topics=chosen(0, 1)), [P0, P1], known({P0: Committed(4)}), "lost", lost=[P1])
+    assert found.unanchored == {P0: At(4), P1: Earliest()}
 
 
 def test_committed_positions_of_ours_need_no_anchor_and_keep_their_receipt() -> None:
