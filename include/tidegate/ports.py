@@ -345,9 +345,9 @@ class Ledger(Protocol):
         ...
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
-        """Remember topics (or a pattern) that a plan found missing; known ones change nothing.
+        """Remember topics, chosen partitions (`orders[3]`) or a pattern that a plan missed; known ones change nothing.
 
-        Such a topic starts at its earliest record when it appears, whatever `auto.offset.reset` says.
+        Such a one starts at its earliest record when it appears, whatever `auto.offset.reset` says.
         """
         ...
 

@@ -310,7 +310,7 @@ def test_a_topic_that_may_not_be_described_looks_like_one_that_is_missing(
     extra = filled(keys, {**USER, "sasl.mechanism": "SCRAM-SHA-256"})
     with guarded.pipeline(at(keys, "SASL"), extra, poll_timeout_ms=1500, **LAKE) as pipeline:
         assert pipeline.plan().batch is None
-    assert f"no such topic yet: {guarded.name}" in caplog.text
+    assert f"no such topic or partition yet: {guarded.name}" in caplog.text
 
 
 @pytest.mark.parametrize("right", RIGHTS)

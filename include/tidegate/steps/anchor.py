@@ -55,8 +55,8 @@ class Known:
     """What is known of the positions of a subscription's partitions.
 
     `committed` are the group's positions; `published` what the lake holds of the batch that each of their receipts
-    gives; `last_ends` what the ledger knows of the last commit; `missing` topics (or the pattern) that an earlier
-    plan looked for in vain.
+    gives; `last_ends` what the ledger knows of the last commit; `missing` what an earlier plan looked for in
+    vain, by the names of `missing_names`.
     """
 
     committed: Mapping[TopicPartition, Committed]
@@ -148,15 +148,24 @@ def _receipt(position: Committed) -> Receipt | None:
     return Receipt.parse(position.metadata)
 
 
-def missing_topics(topics: TopicSelection, existing: Collection[str]) -> frozenset[str]:
-    """The topics that a selection names and that don't exist; a pattern that matches none stands for itself."""
-    match topics:
+def missing_names(selection: TopicSelection, existing: Collection[TopicPartition]) -> frozenset[str]:
+    """What a selection names and isn't there: topics, and chosen partitions (`orders[3]`) of topics that are.
+
+    A pattern that matches nothing stands for itself.
+    """
+    topics = frozenset(tp.topic for tp in existing)
+    match selection:
         case TopicNames(names):
-            return frozenset(names) - frozenset(existing)
+            return frozenset(names) - topics
         case TopicPartitions(partitions):
-            return frozenset(partitions) - frozenset(existing)
+            chosen = (TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers)
+            return frozenset(_name(tp) if tp.topic in topics else tp.topic for tp in chosen if tp not in existing)
         case TopicPattern(pattern):
-            return frozenset() if existing else frozenset({pattern})
+            return frozenset() if topics else frozenset({pattern})
+
+
+def _name(tp: TopicPartition) -> str:
+    return f"{tp.topic}[{tp.partition}]"
 
 
 def offsets_of(starts: Mapping[TopicPartition, Start], source: RecordSource) -> dict[TopicPartition, int]:
@@ -179,7 +188,7 @@ def offsets_of(starts: Mapping[TopicPartition, Start], source: RecordSource) -> 
 def _own_cursor(topics: TopicSelection, tp: TopicPartition, missing: Collection[str]) -> Cursor | None:
     """The cursor of this partition alone, whatever others of its topic the group has seen; None if it was missing."""
     match topics:
-        case TopicPartitions(cursors=cursors) if tp.topic not in missing:
+        case TopicPartitions(cursors=cursors) if tp.topic not in missing and _name(tp) not in missing:
             return cursors.get(tp.topic, {}).get(tp.partition)
     return None
 
@@ -199,7 +208,7 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
     if tp.topic in subscription.retry_topics:
         return Earliest()
     selected = subscription.topics.pattern if isinstance(subscription.topics, TopicPattern) else tp.topic
-    if selected in missing:
+    if selected in missing or _name(tp) in missing:
         return Earliest()
     if subscription.cursor is not None:
         return _cursor(subscription.cursor)

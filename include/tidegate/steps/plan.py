@@ -11,7 +11,7 @@ from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, place
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition
-from tidegate.steps.anchor import missing_topics
+from tidegate.steps.anchor import missing_names
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.reconcile import Reconciler
@@ -122,11 +122,11 @@ class Planner:
             return False
 
     def _note_missing(self, partitions: Sequence[TopicPartition], known: frozenset[str]) -> None:
-        existing = {tp.topic for tp in partitions} - set(self.subscription.retry_topics)
-        missing = missing_topics(self.subscription.topics, existing) - known
+        existing = {tp for tp in partitions if tp.topic not in self.subscription.retry_topics}
+        missing = missing_names(self.subscription.topics, existing) - known
         if missing:
             log.warning(
-                "%s: no such topic yet: %s; once there, it is read from its earliest record",
+                "%s: no such topic or partition yet: %s; once there, it is read from its earliest record",
                 place(subscription=self.subscription.name),
                 ", ".join(sorted(missing)),
             )

@@ -9,7 +9,7 @@ from tidegate.manifest import Published
 from tidegate.ports import Committed
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
-from tidegate.steps.anchor import At, AtTime, Earliest, Known, Latest, Start, anchorage, missing_topics, reincarnation
+from tidegate.steps.anchor import At, AtTime, Earliest, Known, Latest, Start, anchorage, missing_names, reincarnation
 from tidegate.subscription import Cursor, Subscription, TopicNames, TopicPartitions, TopicPattern
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -196,8 +196,21 @@ def test_two_first_contacts_never_share_an_incarnation() -> None:
     assert len(drawn) == 100
 
 
-def test_missing_topics_of_each_selection() -> None:
-    assert missing_topics(TopicNames(("orders", "returns")), {"orders"}) == {"returns"}
-    assert missing_topics(TopicPartitions({"orders": (0,)}), set()) == {"orders"}
-    assert missing_topics(TopicPattern("o.*"), set()) == {"o.*"}
-    assert missing_topics(TopicPattern("o.*"), {"orders"}) == set()
+def test_what_each_selection_misses() -> None:
+    assert missing_names(TopicNames(("orders", "returns")), {P0}) == {"returns"}
+    assert missing_names(TopicPartitions({"orders": (0, 1)}), set()) == {"orders"}
+    assert missing_names(TopicPartitions({"orders": (0, 1, 3), "returns": (0,)}), {P0, OTHER}) == {
+        "orders[1]",
+        "orders[3]",
+    }
+    assert missing_names(TopicPartitions({"orders": (0,)}), {P0}) == set()
+    assert missing_names(TopicPattern("o.*"), set()) == {"o.*"}
+    assert missing_names(TopicPattern("o.*"), {P0}) == set()
+
+
+@pytest.mark.parametrize("missing", ["orders", "orders[1]"])
+def test_a_chosen_partition_that_was_missing_starts_at_its_earliest_record(missing: str) -> None:
+    definition = subscription(topics=chosen(1, 2), consumer={"auto_offset_reset": "none"})
+    two = TopicPartition("orders", 2)
+    found = starts(definition, P1, two, missing=frozenset({missing}))
+    assert found == {P1: Earliest(), two: Earliest() if missing == "orders" else At(7)}

@@ -10,7 +10,7 @@ from tidegate.manifest import Counts
 from tidegate.ports import Committed, Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
-from tidegate.subscription import TopicNames
+from tidegate.subscription import Cursor, TopicNames, TopicPartitions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger
@@ -71,12 +71,29 @@ def test_a_missing_topic_is_an_empty_poll_and_is_read_from_its_earliest_record_o
     pipeline = world.pipeline(consumer={"auto_offset_reset": "latest"})
     with caplog.at_level(logging.WARNING):
         assert pipeline.plan().batch is None
-    assert "no such topic yet: orders" in caplog.text
+    assert "no such topic or partition yet: orders" in caplog.text
     world.topics.create("orders")
     world.produce(3)
     batch = deliver(pipeline)
     assert batch is not None
     assert batch.landed_records == 3
+
+
+@pytest.mark.parametrize("cursors", [{}, {"orders": {1: Cursor("LATEST")}}], ids=["none", "its own"])
+def test_a_chosen_partition_that_is_missing_is_read_from_its_earliest_record_once_there(
+    cursors: dict[str, dict[int, Cursor]], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    topics = TopicPartitions({"orders": (0, 1)}, cursors)
+    pipeline = world.pipeline(topics=topics, poll_timeout_ms=1, consumer={"auto_offset_reset": "latest"})
+    with caplog.at_level(logging.WARNING):
+        assert pipeline.plan().batch is None
+    assert "no such topic or partition yet: orders[1]; once there" in caplog.text
+    world.topics.add_partitions("orders", 1)
+    world.produce(3, partition=1)
+    deliver(pipeline)
+    assert (world.committed(0), world.committed(1)) == (0, 3)
+    assert world.ledger.look("orders").missing == {"orders[1]"}
 
 
 def test_the_cap_is_split_by_lag() -> None:
