@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.errors import place
+from tidegate.errors import LostDataError, place
 from tidegate.ports import Committed, Loss
 from tidegate.positions import TopicPartition, Watermarks
+from tidegate.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,21 @@ def recreated(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, st
         for topic, topic_id in now.items()
         if before.get(topic, topic_id) != topic_id
     }
+
+
+def refuse_outside(
+    subscription: Subscription, offsets: Mapping[TopicPartition, int], marks: Mapping[TopicPartition, Watermarks]
+) -> None:
+    """Raises LostDataError for cursors' offsets that their partitions don't hold, unless `on-data-loss: reset`."""
+    outside = [
+        f"{place(topic=tp.topic, partition=tp.partition, offset=offset)}: it is to start outside of what it holds, "
+        f"[{marks[tp].earliest}, {marks[tp].end})"
+        for tp, offset in sorted(offsets.items())
+        if not marks[tp].earliest <= offset <= marks[tp].end
+    ]
+    if outside and subscription.on_data_loss == "fail":
+        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
+        raise LostDataError(
+            f"{where}: {'; '.join(outside)}: correct assign-seek or cursor, or set on-data-loss: reset to start at the "
+            "earliest record of each of these partitions"
+        )

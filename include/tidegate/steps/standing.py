@@ -12,8 +12,8 @@ from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, 
 from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.records import Outgoing
-from tidegate.steps.anchor import Anchorage, Known, anchorage, offsets_of, reincarnation
-from tidegate.steps.loss import Lost, lost_positions, recreated
+from tidegate.steps.anchor import Anchorage, At, Known, anchorage, offsets_of, reincarnation
+from tidegate.steps.loss import Lost, lost_positions, recreated, refuse_outside
 from tidegate.steps.selection import readable_ends
 from tidegate.subscription import CommitStrategy, Subscription
 
@@ -163,6 +163,7 @@ class Stander:
         once its offsets have expired.
         """
         positions = offsets_of(at.unanchored, self.source)
+        self._refuse_outside(at, seen.known)
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.known.committed
             if is_moved or self.ledger.look(self.subscription.name).version != seen.version:
@@ -174,6 +175,13 @@ class Stander:
             self._note_topics(seen.topic_ids)
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
+
+    def _refuse_outside(self, at: Anchorage, known: Known) -> None:
+        """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
+        unread = {tp: start for tp, start in at.unanchored.items() if known.settled(tp) is None}
+        given = {tp: start.offset for tp, start in unread.items() if isinstance(start, At)}
+        if given:
+            refuse_outside(self.subscription, given, self.source.watermarks(given))
 
     def _passed(self, positions: Mapping[TopicPartition, int], known: Known) -> Iterator[Outgoing]:
         """What is still to be produced of published batches that an anchor passes, as their commit would have done."""

@@ -251,6 +251,35 @@ def test_with_on_data_loss_reset_only_that_partition_moves() -> None:
     assert batch.ranges == (Range("orders", 0, 4, 9), Range("orders", 1, 0, 2))
 
 
+def sought(offset: int) -> TopicPartitions:
+    """Partition 0 of `orders` from this offset on."""
+    return TopicPartitions({"orders": (0,)}, {"orders": {0: Cursor("AT_OFFSET", offset=offset)}})
+
+
+OUTSIDE: list[dict[str, Any]] = [{"topics": sought(9)}, {"cursor": Cursor("AFTER_OFFSET", offset=8)}]
+
+
+@pytest.mark.parametrize("definition", OUTSIDE, ids=["its own cursor", "the subscription's"])
+def test_a_cursor_outside_of_what_the_partition_holds_commits_nothing_so_that_it_can_be_corrected(
+    definition: dict[str, Any],
+) -> None:
+    world = World()
+    world.produce(5)
+    with pytest.raises(LostDataError, match=r"partition 0, offset 9: .* \[0, 5\): correct assign-seek or cursor"):
+        world.pipeline(**definition).plan()
+    assert world.committed() is None
+    deliver(world.pipeline(topics=sought(2)))
+    assert (world.published(), world.committed()) == ([(2, 5)], 5)
+
+
+@pytest.mark.parametrize("definition", OUTSIDE, ids=["its own cursor", "the subscription's"])
+def test_with_on_data_loss_reset_it_starts_at_the_earliest_record(definition: dict[str, Any]) -> None:
+    world = World()
+    world.produce(5)
+    deliver(world.pipeline(**definition, on_data_loss="reset"))
+    assert (world.published(), world.ledger.losses("orders")) == ([(0, 5)], (Loss("orders", 0, 9, 0, 5),))
+
+
 def test_members_share_the_partitions_as_kafkas_range_assignor_does() -> None:
     world = World(partitions=3, topic="t0")
     world.topics.create("t1", 3)
