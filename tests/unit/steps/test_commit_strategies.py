@@ -10,7 +10,7 @@ from tidegate.errors import BatchFailedError, OverrunError, StaleError, StoppedE
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.run import Run, run_batch
-from tidegate.subscription import Cursor
+from tidegate.subscription import Cursor, TopicPartitions
 
 P0 = TopicPartition("orders", 0)
 
@@ -210,14 +210,19 @@ def test_a_ledger_that_was_lost_after_the_publish_still_waits_for_the_commit() -
 # ignore: each run from the cursor, and nothing is ever committed
 
 
-def test_each_run_starts_from_the_cursor_and_publishes_its_own_batch() -> None:
+CURSOR = Cursor("AT_OFFSET", offset=2)
+STARTS = [{"cursor": CURSOR}, {"topics": TopicPartitions({"orders": (0,)}, {"orders": {0: CURSOR}})}]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["the subscription's", "the partition's own"])
+def test_each_run_starts_from_the_cursor_and_publishes_its_own_batch(start: dict[str, Any]) -> None:
     world = World()
     world.produce(5)
     world.offsets.reset({P0: 4})  # what somebody committed means nothing here
     ids = set()
     for _ in range(2):
         world.offsets_of_ignore()
-        batch = done(world.pipeline(commit_strategy="ignore", cursor=Cursor("AT_OFFSET", offset=2)))
+        batch = done(world.pipeline(commit_strategy="ignore", **start))
         ids.add(batch.id)
         assert (batch.state, batch.offsets_committed) == (State.UNCOMMITTED, False)
     assert (len(ids), world.published()) == (2, [(2, 5), (2, 5)])
