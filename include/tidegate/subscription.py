@@ -272,6 +272,11 @@ class Subscription:
     unsynced_state_max_age_ms: int = 10_000
 
     @property
+    def has_cursors(self) -> bool:
+        """Whether the definition says where the very first batch starts, for all partitions or for some."""
+        return self.cursor is not None or (isinstance(self.topics, TopicPartitions) and bool(self.topics.cursors))
+
+    @property
     def dead_letter_topic(self) -> str | None:
         """Where its dead letters go, see `DeadLetterQueue.written_by`."""
         return self.dead_letter_queue.written_by(self.name, self.failure_strategy)

@@ -135,6 +135,8 @@ class Planner:
     def _open(self, batch: Batch, glance: Glance) -> Plan:
         batch = self.ledger.open(batch, glance.version)
         taken = [r for r in batch.ranges if not r.is_empty]
+        if batch.receipt.batch_id is not None and self.subscription.has_cursors:
+            log.info("%s: the group has committed and goes on from there: cursor and assign-seek are ignored", batch)
         log.info("%s: planned %s", batch, ", ".join(map(str, taken)))
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
 

@@ -256,6 +256,31 @@ def sought(offset: int) -> TopicPartitions:
     return TopicPartitions({"orders": (0,)}, {"orders": {0: Cursor("AT_OFFSET", offset=offset)}})
 
 
+@pytest.mark.parametrize(
+    ("definition", "is_told"),
+    [
+        ({"topics": sought(0)}, True),
+        ({"cursor": Cursor("LATEST")}, True),
+        ({"topics": TopicPartitions({"orders": (0,)})}, False),
+    ],
+    ids=["its own cursor", "the subscription's", "none"],
+)
+def test_a_group_that_has_committed_ignores_cursors_with_a_line_in_the_log(
+    definition: dict[str, Any], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    pipeline = world.pipeline(**definition)
+    pipeline.plan()
+    ignored = "cursor and assign-seek are ignored"
+    with caplog.at_level(logging.INFO):
+        for start in (0, 2):
+            world.produce(2)
+            batch = deliver(pipeline)
+            assert batch is not None
+            assert batch.ranges == (Range("orders", 0, start, start + 2),)
+            assert (ignored in caplog.text) == (is_told and start == 2)
+
+
 OUTSIDE: list[dict[str, Any]] = [{"topics": sought(9)}, {"cursor": Cursor("AFTER_OFFSET", offset=8)}]
 
 
