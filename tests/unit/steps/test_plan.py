@@ -305,6 +305,14 @@ def test_with_on_data_loss_reset_it_starts_at_the_earliest_record(definition: di
     assert (world.published(), world.ledger.losses("orders")) == ([(0, 5)], (Loss("orders", 0, 9, 0, 5),))
 
 
+def test_a_group_that_somebody_moved_out_of_range_is_not_the_cursor_s_fault() -> None:
+    world = World()
+    world.produce(5)
+    world.offsets.reset({P0: 9})
+    with pytest.raises(LostDataError, match=r"partition 0, offset 9: the committed position is outside"):
+        world.pipeline(topics=sought(2)).plan()
+
+
 def test_members_share_the_partitions_as_kafkas_range_assignor_does() -> None:
     world = World(partitions=3, topic="t0")
     world.topics.create("t1", 3)
