@@ -93,7 +93,7 @@ class Striker:
         self._point = point
         self._strike = strike
         self._step = point.step
-        self._current = ""
+        self._under_way: list[str] = []
         self._seen = 0
         self.has_struck = False
 
@@ -103,7 +103,7 @@ class Striker:
 
     def before(self, effect: Effect) -> None:
         """See `Watcher`."""
-        self._current = str(effect)
+        self._under_way.append(str(effect))
         if str(effect) == self._point.before:
             self.strike()
 
@@ -111,11 +111,12 @@ class Striker:
         """See `Watcher`."""
         if str(effect) == self._point.after:
             self.strike()
-        self._current = ""
+        while self._under_way.pop() != str(effect):
+            pass  # that one raised
 
     def strike_within(self) -> None:
         """Strike if it is this effect that the point means."""
-        if self._point.during in (None, self._current):
+        if self._point.during is None or self._under_way[-1:] == [self._point.during]:
             self.strike()
 
     def strike(self) -> None:

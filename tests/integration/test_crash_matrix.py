@@ -6,7 +6,7 @@ three partitions, one of them written in transactions: an aborted one and its ma
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from broker_world import Scene, rows_in_lake
 from crashing import Point, Striker, run_steps
+from strategy_world import LATE, UNTIL_THE_BROKER_ABORTS, playing
 from world import World
 
 from tidegate.parquet import lake
@@ -22,7 +23,6 @@ from tidegate.testing.effects import Effect, watched
 
 pytestmark = pytest.mark.broker
 
-_AT_A_TIME = 5  # runs on a broker mostly wait
 _CAP = 12  # of 16 offsets: the batch that is struck isn't the last one
 _IN_TRANSACTIONS = 2
 _RECORDS = (6, 4, 3)
@@ -66,11 +66,6 @@ TABLE = [
     Point("commit", after="fence.commit", fence="none"),
 ]
 """Inside of effects, and the effects of a fence that isn't one."""
-
-_UNTIL_THE_BROKER_ABORTS = "offsets sent, not committed"
-
-_LATE = {None, "StaleError", "TransitionError", "UnavailableError"}
-"""How a run ends that others overtook: it found all done, was refused, or its files were swept away."""
 
 _READS = frozenset(
     {
@@ -144,13 +139,11 @@ class Scenario:
 
 @pytest.fixture(scope="module")
 def under_way(request: pytest.FixtureRequest, fed: MakeFed) -> Iterator[dict[Scenario, Future[None]]]:
-    """The chosen scenarios of this module, played a few at a time."""
-    here = [i for i in request.session.items if isinstance(i, pytest.Function) and i.module is request.module]
-    scenarios = [i.callspec.params["scenario"] for i in here if "scenario" in i.fixturenames]
-    scenarios.sort(key=lambda scenario: scenario.point.within != _UNTIL_THE_BROKER_ABORTS)  # these take longest
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        yield {scenario: pool.submit(lambda s: s.play(s.point, fed()), scenario) for scenario in scenarios}
-        pool.shutdown(cancel_futures=True)
+    def begun(scenario: Scenario) -> None:
+        scenario.play(scenario.point, fed())
+
+    with playing(request, begun) as futures:
+        yield futures
 
 
 def killed(point: Point, scene: Scene) -> None:
@@ -168,7 +161,7 @@ def woken(point: Point, scene: Scene) -> None:
     assert scene.go_on()
     before = scene.feed.committed(scene.group)
     ended = sleeper.wake()
-    assert ended.error in _LATE, ended
+    assert ended.error in LATE, ended
     scene.audit()
     assert scene.feed.committed(scene.group) == before
     scene.feed.send(1, 2)
@@ -220,7 +213,7 @@ LOSSES = [
         Point("commit", before="lake.publish"),
         Point("commit", after="lake.publish"),
         Point("commit", before="fence.commit"),
-        Point("commit", within=_UNTIL_THE_BROKER_ABORTS),
+        Point("commit", within=UNTIL_THE_BROKER_ABORTS),
         Point("commit", after="fence.commit"),
     ]
 ]
