@@ -25,6 +25,7 @@ from sqlalchemy import Engine, event
 from tidegate.errors import TidegateError
 from tidegate.kafka.group import Group
 from tidegate.kafka.transaction import TransactionalFence
+from tidegate.ledger.offsets import SqlOffsets
 from tidegate.parquet import files, lake, landing, rename, writer
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection, Processor
@@ -192,6 +193,7 @@ WITHIN: dict[str, Callable[[Strike], None]] = {
     "ledger written, not committed": _before_sql_commit,
     "transaction begun, nothing sent": _before(TransactionalFence, "_send"),
     "offsets sent, not committed": _after(TransactionalFence, "_send"),
+    "letters produced, positions not stored": _after(SqlOffsets, "send"),
     "members looked for, fence not taken": _before(Group, "producer"),
     "positions asked for a commit without a fence": _before(Group, "commit"),
     "row group written, file not closed": _after(writer._OpenFile, "write"),
