@@ -32,7 +32,7 @@ class AcknowledgingProcessor:
     ranges of each run by partition.
     """
 
-    def __init__(self, *steps: Acks, after: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, *steps: Acks, after: Callable[[int], None] | None = None) -> None:
         self.handed: list[dict[int, tuple[int, int]]] = []
         self._steps = steps
         self._after = after
@@ -53,7 +53,8 @@ class AcknowledgingProcessor:
         for number, step in enumerate(self._steps):
             acked.append(_acknowledge(folder, manifest["ranges"][0]["topic"], step))
             watch()
-            self._after(number)
+            if self._after is not None:
+                self._after(number)
         _leave(folder, manifest, [_copy(folder, manifest)], acked if self._steps else None)
 
 
