@@ -168,6 +168,14 @@ def _before_sql_commit(strike: Strike) -> None:
     event.listen(Engine, "commit", lambda _: strike())
 
 
+def _before_sql_state(strike: Strike) -> None:
+    def execute(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.startswith("UPDATE tidegate_states SET state="):
+            strike()
+
+    event.listen(Engine, "before_cursor_execute", execute)
+
+
 def _half_a_copy(strike: Strike) -> None:
     def copy(source: Path, target: Path) -> None:
         content = source.read_bytes()
@@ -193,7 +201,10 @@ WITHIN: dict[str, Callable[[Strike], None]] = {
     "ledger written, not committed": _before_sql_commit,
     "transaction begun, nothing sent": _before(TransactionalFence, "_send"),
     "offsets sent, not committed": _after(TransactionalFence, "_send"),
-    "letters produced, positions not stored": _after(SqlOffsets, "send"),
+    "no letter produced, nothing stored": _before(SqlOffsets, "send"),
+    "letters produced, nothing stored": _after(SqlOffsets, "send"),
+    "a position written, the next not": _after(SqlOffsets, "_put"),
+    "positions written, the state not": _before_sql_state,
     "members looked for, fence not taken": _before(Group, "producer"),
     "positions asked for a commit without a fence": _before(Group, "commit"),
     "row group written, file not closed": _after(writer._OpenFile, "write"),

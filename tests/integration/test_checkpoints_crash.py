@@ -32,7 +32,10 @@ _IN_TRANSACTIONS = 2
 _RECORDS = (6, 4, 3)
 _ELSEWHERE = {0: 1, 1: 0, 2: 2}
 _LEDGER = "ledger written, not committed"
-_LETTERS = "letters produced, positions not stored"
+_LETTERS = "letters produced, nothing stored"
+_NO_LETTER = "no letter produced, nothing stored"
+_POSITION = "a position written, the next not"
+_NO_STATE = "positions written, the state not"
 
 
 def see(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +152,6 @@ def woken(point: Point, scene: CheckpointScene) -> None:
 SCENARIOS = [
     Scenario(killed, Point("plan", within=_LEDGER, during="fence.commit"), second=False),
     Scenario(killed, Point("plan", after="fence.commit"), second=False),
-    Scenario(killed, Point("commit", within=_LEDGER, during="fence.commit"), second=False),
     Scenario(killed, Point("commit", after="fence.commit"), second=False),
     Scenario(killed, Point("process", after="processor.run")),
     Scenario(killed, Point("process", after="ledger.processed")),
@@ -157,11 +159,13 @@ SCENARIOS = [
     Scenario(killed, Point("commit", within="manifest put, not renamed", during="lake.publish")),
     Scenario(killed, Point("commit", after="lake.publish")),
     Scenario(killed, Point("commit", before="fence.commit")),
+    Scenario(killed, Point("commit", within=_POSITION)),
+    Scenario(killed, Point("commit", within=_NO_STATE)),
     Scenario(killed, Point("commit", within=_LEDGER, during="fence.commit")),
     Scenario(killed, Point("commit", after="fence.commit")),
     Scenario(killed, Point("commit", within=_LEDGER, during="ledger.move")),
-    Scenario(killed, Point("commit", within=_LETTERS, during="fence.commit"), rejects=True),
-    Scenario(killed, Point("commit", within=_LEDGER, during="fence.commit"), rejects=True),
+    Scenario(killed, Point("commit", within=_NO_LETTER), rejects=True),
+    Scenario(killed, Point("commit", within=_LETTERS), rejects=True),
     Scenario(killed, Point("commit", after="fence.commit"), rejects=True),
     Scenario(woken, Point("commit", before="lake.publish")),
     Scenario(woken, Point("commit", before="fence.commit")),
@@ -191,6 +195,7 @@ def begin(scene: Callable[..., Scene], admin: AdminClient) -> Begin:
 def play(scenario: Scenario, scene: CheckpointScene) -> None:
     if scenario.second:
         scene.run_once()
+        scene.feed.send(1, 2)
         scene.feed.reset(scene.group, _ELSEWHERE)
         scene.elsewhere = True
     scenario.play(scenario.point, scene)
