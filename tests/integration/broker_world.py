@@ -1,6 +1,6 @@
 """What tests on the real broker do and look at."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,6 +59,13 @@ def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[
         consumer.close()
 
 
+def move(admin: AdminClient, topic: str, offsets: Mapping[int, int]) -> None:
+    """Move the group of a topic's subscription, partition by partition, as Kafka's own tool does."""
+    moved = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
+    assert all(p.error is None for p in answer.result(20).topic_partitions)
+
+
 def in_lake(pipeline: Pipeline) -> list[tuple[int, int]]:
     """(partition, offset) of every record that a reader of the lake sees, in order."""
     return [(partition, offset) for partition, offset, _ in rows_in_lake(pipeline)]
@@ -104,6 +111,12 @@ class Feed:
             producer.begin_transaction()
             self._send(producer, partition, count, self.rows)
             producer.commit_transaction()
+        self.send_aborted(partition, count)
+
+    def send_aborted(self, partition: int, count: int) -> None:
+        """A transaction that is aborted: so many offsets that hold nothing, and one for its marker."""
+        producer = self.producers.transactional
+        with self.producers.one_transaction:
             producer.begin_transaction()
             self._send(producer, partition, count, [])
             producer.abort_transaction()
@@ -132,9 +145,8 @@ class Feed:
 
     def reset(self, group: str, offsets: dict[int, int]) -> None:
         """Move the group as Kafka's own tool does."""
-        moved = [TopicPartition(self.topic, partition, offset) for partition, offset in offsets.items()]
-        (answer,) = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, moved)]).values()
-        assert all(p.error is None for p in answer.result(20).topic_partitions)
+        assert group == f"{self.topic}-lake"
+        move(self.admin, self.topic, offsets)
 
     def _send(self, producer: Producer, partition: int, count: int, told: list[Row]) -> None:
         def note(error: KafkaError | None, message: Message) -> None:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 
 import pytest
-from broker_world import committed, in_lake
+from broker_world import committed, in_lake, move
+from confluent_kafka.admin import AdminClient
 
 from tidegate.batch import State
 from tidegate.errors import BatchFailedError
@@ -69,12 +70,17 @@ def test_a_record_that_waits_too_long_fails_the_run_and_is_named(broker: Broker,
     assert stand(broker, filled) <= 1
 
 
-def test_a_state_comes_back_to_the_next_batch_and_kafka_is_left_alone(
-    broker: Broker, filled: str, produce: Callable[..., None], open_in_spark: Open
+def test_a_restart_resumes_with_its_state_from_the_store_and_kafka_is_neither_asked_nor_moved(
+    broker: Broker, admin: AdminClient, filled: str, produce: Callable[..., None], open_in_spark: Open
 ):
-    pipeline = open_in_spark(filled, "acknowledging:counting", commit_strategy="checkpoint")
-    assert run(pipeline).error is None
+    chosen = {"commit_strategy": "checkpoint"}
+    assert run(open_in_spark(filled, "acknowledging:counting", **chosen)).error is None
+    assert stand(broker, filled) == -1001
+    move(admin, filled, {0: 2})
     produce(filled, 3)
-    assert run(pipeline).error is None
-    assert pipeline.offsets.state() == '{"records": 13}'
-    assert (stand(broker, filled), len(in_lake(pipeline))) == (-1001, 13)
+    again = open_in_spark(filled, "acknowledging:counting", **chosen)
+    resumed = run(again)
+    assert resumed.batch is not None
+    assert (resumed.error, [(r.start, r.end) for r in resumed.batch.ranges]) == (None, [(RECORDS, RECORDS + 3)])
+    assert again.offsets.state() == '{"records": 13}'
+    assert (stand(broker, filled), in_lake(again)) == (2, [(0, offset) for offset in range(RECORDS + 3)])

@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 import pytest
-from broker_world import committed, deliver, in_lake
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from broker_world import committed, deliver, in_lake, move
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidegate.batch import State
@@ -63,7 +63,7 @@ def test_the_restart_resumes_from_the_store_and_not_from_kafka(
     name = topic()
     produce(name, 5)
     deliver(open_subscription(name, commit_strategy="checkpoint"))
-    move(admin, name, 2)
+    move(admin, name, {0: 2})
     produce(name, 3)
     again = open_subscription(name, commit_strategy="checkpoint")
     batch = deliver(again)
@@ -73,23 +73,16 @@ def test_the_restart_resumes_from_the_store_and_not_from_kafka(
     assert committed(broker, f"{name}-lake", (name, 0)) == [2]
 
 
-def move(admin: AdminClient, name: str, offset: int) -> None:
-    """Move the group as Kafka's own tool does."""
-    moved = ConsumerGroupTopicPartitions(f"{name}-lake", [TopicPartition(name, 0, offset)])
-    (answer,) = admin.alter_consumer_group_offsets([moved]).values()
-    answer.result(20)
-
-
 def test_a_group_that_somebody_moved_before_its_first_checkpoint_begins_there(
     admin: AdminClient, topic, produce, open_subscription, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = topic()
     produce(name, 5)
-    move(admin, name, 2)
+    move(admin, name, {0: 2})
     with caplog.at_level(logging.WARNING):
         deliver(open_subscription(name, commit_strategy="checkpoint"))
     assert sum(f"no checkpoint yet, it goes on where Kafka has the group: {name}-0 at 2" in m for m in caplog.messages)
-    move(admin, name, 0)
+    move(admin, name, {0: 0})
     produce(name, 1)
     again = open_subscription(name, commit_strategy="checkpoint")
     deliver(again)
