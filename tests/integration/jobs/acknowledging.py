@@ -1,5 +1,10 @@
 """Transforms that acknowledge records, and that keep a state."""
 
+import json
+import os
+import time
+from pathlib import Path
+
 from pyspark.sql import DataFrame
 
 from transforms.context import BatchContext
@@ -32,6 +37,21 @@ def counting(records: DataFrame, batch: BatchContext) -> Outcome:
     """Keeps how many records there were in all batches."""
     before = batch.state or {"records": 0}
     return Outcome(rows=records, state={"records": before["records"] + records.count()})
+
+
+def step_by_step(records: DataFrame, batch: BatchContext) -> DataFrame:
+    """Acknowledges what the folder STEPS says, and after each step waits until somebody has seen to it."""
+    folder = Path(os.environ["STEPS"])
+    for number, step in enumerate(json.loads((folder / "steps.json").read_text())):
+        places = [f"partition = {at} AND offset IN ({', '.join(map(str, offsets))})" for at, offsets in step.items()]
+        batch.acknowledge(records.filter(" OR ".join(places)))
+        (folder / f"acknowledged-{number}").touch()
+        deadline = time.monotonic() + 120
+        while not (folder / f"seen-{number}").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody looked at step {number}")
+            time.sleep(0.02)
+    return records
 
 
 def _slowly(parts):  # type: ignore[no-untyped-def] # of pandas frames, which this module doesn't import
