@@ -80,13 +80,15 @@ def open_in_spark(
     )
     with ExitStack() as stack:
 
-        def begin(topic: str, transform: str | None, **values: Any) -> Pipeline:
+        def begin(
+            topic: str, transform: str | None, *, consumer: dict[str, Any] | None = None, **values: Any
+        ) -> Pipeline:
             definition = subscription(
                 name=topic,
                 topics=TopicNames((topic,)),
                 poll_timeout_ms=5000,
                 processing=Processing(f"lake/{topic}", "spark_default", transform, ()),
-                consumer={"group_id": f"{topic}-lake", "librdkafka": properties.translate({})},
+                consumer={"group_id": f"{topic}-lake", "librdkafka": CLIENT, **(consumer or {})},
                 **{"max_retries": 0} | values,
             )
             settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
