@@ -217,6 +217,39 @@ def test_failed_records_come_again_no_earlier_than_due_and_then_are_dead(
     assert {letter.timestamp - 1_700_000_000_000 for letter in letters} == {3, 6, 9}
 
 
+def test_without_a_dead_letter_topic_what_has_no_retry_left_is_committed_dropped_and_counted(
+    broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open, caplog: pytest.LogCaptureFixture
+):
+    name = ten()
+    retry = topic(name=f"{name}_retry_1")
+    chosen = {"failure_strategy": "delayed-retry-topic", "delayed_retry_topic": DelayedRetryTopic((retry,))}
+    pipeline = open_in_spark(name, "rejecting:threes", **chosen)
+    began = time.time()
+    assert run(pipeline).error is None
+    waiting = arrived(broker.bootstrap_servers, retry)
+    assert [record.headers[: len(HEADERS)] for record in waiting] == [tuple(HEADERS)] * 3
+    assert [(record.key, record.value) for record in waiting] == [(f"k{n}".encode(), b"%d" % n) for n in (3, 6, 9)]
+    for number, record in zip((3, 6, 9), waiting, strict=True):
+        own = dict(record.headers[len(HEADERS) :])
+        assert began < int(own.pop("delayed-retry-first-processing-timestamp") or b"") / 1000 < time.time()
+        assert {header.removeprefix("delayed-retry-"): value for header, value in own.items()} == {
+            "count": b"0",
+            "original-timestamp": b"%d" % (1_700_000_000_000 + number),
+            "exception-class-name": b"tidegate.RejectedRecord",
+            "reason": b"no threes: %d" % number,
+            "topic": name.encode(),
+            "partition": b"0",
+            "offset": b"%d" % number,
+        }
+    last = run(pipeline)
+    assert last.batch is not None
+    assert (last.error, last.batch.state, last.batch.rows, last.batch.rejected) == (None, State.COMMITTED, 0, 3)
+    assert "3 records are dropped, there is no dead-letter-queue.topic: all 1 retries failed" in caplog.text
+    assert committed(broker, f"{name}-lake", (name, 0), (retry, 0)) == [10, last.batch.ranges[1].end]
+    assert (last.batch.ranges[1].start, len(in_lake(pipeline))) == (0, 7)
+    assert len(arrived(broker.bootstrap_servers, retry)) == 3
+
+
 def test_on_receipt_stays_committed_when_spark_fails_and_the_batch_is_processed_from_its_landing(
     broker: Broker, ten: Ten, open_in_spark: Open
 ):
