@@ -83,7 +83,6 @@ SCENARIOS = [
     Scenario(THROTTLED, Point("commit", within=UNTIL_THE_BROKER_ABORTS), (2, 0), is_processed=True, late=True),
     Scenario(THROTTLED, Point("commit", after="fence.commit"), (6, 1), is_processed=True, late=True),
     Scenario(LATEST, Point("process", after="fence.commit", nth=2), (4, 0)),
-    Scenario(LATEST, Point("process", after="ledger.processed"), (2, 0), is_processed=True, late=True),
     Scenario(LATEST, Point("commit", before="fence.commit"), (2, 0), is_processed=True, late=True),
     Scenario(LATEST, Point("commit", after="fence.commit"), (4, 2), is_processed=True, late=True),
 ]

@@ -151,14 +151,10 @@ def woken(point: Point, scene: CheckpointScene) -> None:
 
 SCENARIOS = [
     Scenario(killed, Point("plan", within=_LEDGER, during="fence.commit"), second=False),
-    Scenario(killed, Point("plan", after="fence.commit"), second=False),
     Scenario(killed, Point("commit", after="fence.commit"), second=False),
     Scenario(killed, Point("process", after="processor.run")),
-    Scenario(killed, Point("process", after="ledger.processed")),
-    Scenario(killed, Point("commit", within=_LEDGER, during="fence.open")),
     Scenario(killed, Point("commit", within="manifest put, not renamed", during="lake.publish")),
     Scenario(killed, Point("commit", after="lake.publish")),
-    Scenario(killed, Point("commit", before="fence.commit")),
     Scenario(killed, Point("commit", within=_POSITION)),
     Scenario(killed, Point("commit", within=_NO_STATE)),
     Scenario(killed, Point("commit", within=_LEDGER, during="fence.commit")),

@@ -180,7 +180,6 @@ SCENARIOS = [
     Scenario(killed, Point("commit", after="ledger.move"), job=FailingProcessor),
     Scenario(killed, Point("commit", within=_PRODUCED), job=FailingProcessor),
     Scenario(killed, Point("commit", within=UNTIL_THE_BROKER_ABORTS), job=FailingProcessor),
-    Scenario(killed, Point("commit", after="fence.commit"), job=FailingProcessor),
     Scenario(killed, Point("commit", within=UNTIL_THE_BROKER_ABORTS), second=True, job=FailingProcessor),
     Scenario(ledger_lost, Point("commit", after="lake.publish"), second=True),
     Scenario(ledger_lost, Point("commit", after="fence.commit")),
