@@ -10,7 +10,7 @@ MINUTES ?= 2
 SEED ?=
 SEEDS ?= 1000
 
-.PHONY: help run install check static test chaos simulate bench docs lock clean
+.PHONY: help run install check static test chaos simulate contenders bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,17 +48,26 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
 
-bench: install ## measure landing against plain consume, the steps, and parsing; writes docs/performance.md
+bench: install contenders ## measure landing beside other tools, the steps, and parsing; writes docs/performance.md
+	@$(BIN)/python benchmarks/compare.py --write
 	@$(BIN)/python benchmarks/landing.py --write
 	@$(BIN)/python benchmarks/steps.py --write
 	@$(BIN)/python benchmarks/parsing.py --write
+
+contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv
+
+.cache/contenders/.installed: benchmarks/requirements.lock | install
+	@test -x .cache/contenders/bin/python || $(UV) venv --quiet --python $(BIN)/python .cache/contenders
+	@VIRTUAL_ENV=.cache/contenders $(UV) pip sync --quiet --compile-bytecode --require-hashes benchmarks/requirements.lock
+	@touch $@
 
 docs: install ## write the JSON Schema and the reference page of a definition anew
 	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
 	@$(BIN)/python -m tidegate.definition.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
-lock: ## resolve the dependencies anew into requirements.lock
+lock: ## resolve the dependencies anew into requirements.lock, and the benchmark's own into its folder
 	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
+	@$(UV) pip compile benchmarks/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file benchmarks/requirements.lock
 
 clean: ## remove what was installed, fetched and written, data too
 	rm -rf $(VENV) .cache data .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts

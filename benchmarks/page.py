@@ -1,11 +1,14 @@
 """Tables of figures: shown on the terminal, and written into docs/performance.md between marks of their own."""
 
+import json
 import os
 import platform
+import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 from rich import table
@@ -13,7 +16,9 @@ from rich.console import Console
 
 from tidegate_local.kafka_jars import KAFKA_VERSION
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+PLOTTING = ROOT / ".cache" / "contenders" / "bin" / "python"
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,15 @@ class Table:
     title: str
     headings: list[str]
     rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Bars beside the page: the picture's file, what it shows in words, and its panels as `plot.py` takes them."""
+
+    file: str
+    shows: str
+    panels: list[dict[str, Any]]
 
 
 def show(tables: list[Table]) -> None:
@@ -37,10 +51,13 @@ def show(tables: list[Table]) -> None:
         console.print(shown)
 
 
-def write(section: str, command: str, tables: list[Table]) -> None:
-    """Replace the figures between the two marks of a section of docs/performance.md."""
+def write(section: str, command: str, tables: list[Table], picture: Picture | None = None) -> None:
+    """Replace the figures between the two marks of a section of docs/performance.md, and its picture."""
     begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
     lines = [begin, "", f"Measured on {_machine()}.", f"`{command}`"]
+    if picture:
+        _draw(picture)
+        lines += ["", f"![{picture.shows}]({picture.file})"]
     for one in tables:
         lines += ["", f"{one.title}:", "", f"| {' | '.join(one.headings)} |", f"|{'---|' * len(one.headings)}"]
         lines += [f"| {' | '.join(row)} |" for row in one.rows]
@@ -48,6 +65,12 @@ def write(section: str, command: str, tables: list[Table]) -> None:
     if not mark:
         raise RuntimeError(f"{PAGE} has no figures of {section}")
     PAGE.write_text(before + "\n".join([*lines, "", end]) + rest.partition(end)[2], "utf-8")
+
+
+def _draw(picture: Picture) -> None:
+    """In the environment of the contenders: the project has no use for matplotlib."""
+    command = [str(PLOTTING), str(ROOT / "benchmarks" / "plot.py"), str(PAGE.with_name(picture.file))]
+    subprocess.run(command, input=json.dumps(asdict(picture)), text=True, check=True)
 
 
 def _machine() -> str:
@@ -58,5 +81,5 @@ def _machine() -> str:
     return (
         f"{os.cpu_count()} cores of {processor}, {platform.system()}, Python {platform.python_version()}, "
         f"Kafka {KAFKA_VERSION}, confluent-kafka {version('confluent-kafka')} "
-        f"(librdkafka {confluent_kafka.libversion()[0]}), pyarrow {version('pyarrow')}"
+        f"(librdkafka {confluent_kafka.libversion()[0]}), pyarrow {version('pyarrow')}, PySpark {version('pyspark')}"
     )

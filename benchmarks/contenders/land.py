@@ -1,0 +1,70 @@
+"""The land step of one member, from planned ranges in Kafka to durable Parquet files.
+
+With `wait` as its second argument it says when its imports are done, and waits for a line before it begins.
+"""
+
+import sys
+
+from cost import report
+from tidegate.batch import Batch
+from tidegate.clock import SystemClock
+from tidegate.kafka.source import KafkaSource
+from tidegate.parquet import writer
+from tidegate.parquet.landing import ParquetLanding
+from tidegate.positions import Range, assign
+from tidegate.receipt import Receipt
+from tidegate.steps import land as step
+from tidegate.testing.ledger import MemoryLedger
+
+DEADLINE_MS = 300_000
+
+
+def land(
+    *,
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    each: int,
+    into: str,
+    members: int = 1,
+    member: int = 0,
+    compression: str | None = None,
+) -> None:
+    """Land a member's share of the first `each` records of every partition."""
+    if compression:
+        level = 1 if compression == "zstd" else None
+        writer.COMPRESSION = {"compression": compression, "compression_level": level}
+    batch = _batch([Range(topic, partition, 0, each) for partition in range(partitions)], members)
+    ledger = MemoryLedger()
+    ledger.open(batch, ledger.look(batch.subscription).version)
+    source = KafkaSource({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
+    step.land(
+        batch.id,
+        member,
+        poll_timeout_ms=DEADLINE_MS,
+        source=source,
+        landing=ParquetLanding(f"file://{into}"),
+        ledger=ledger,
+        clock=SystemClock(),
+    )
+    source.close()
+
+
+def _batch(ranges: list[Range], members: int) -> Batch:
+    receipt = Receipt("benchmark")
+    return Batch(
+        id=receipt.batch_after("benchmark", "benchmark"),
+        subscription="benchmark",
+        group="benchmark",
+        receipt=receipt,
+        ranges=tuple(ranges),
+        shares=assign([r.at for r in ranges], members),
+        output="file:///nowhere",
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] == ["wait"]:
+        print("ready", flush=True)
+        sys.stdin.readline()
+    report(land)
