@@ -48,7 +48,7 @@ CONSUME_LESS = Contender(
 KCAT = Contender(
     "kcat",
     "kcat",
-    "the C program on librdkafka, prints nothing; `fetch.error.backoff.ms=0`, which throttles its version",
+    "the C program on librdkafka, prints nothing; `fetch.error.backoff.ms=0`, by which its version is throttled",
     tool="kcat",
 )
 LAND = Contender("Tidegate, 1 member", "land", "the land step, its files synced", columns=SPARKS_COLUMNS)
