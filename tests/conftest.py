@@ -15,6 +15,7 @@ from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.postgres import Postgres, short_lived
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 settings.load_profile("here")
@@ -66,8 +67,12 @@ def _is_listed(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 @pytest.fixture(scope="session")
 def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    """A real Spark Connect server of the test session's own."""
-    with SparkConnect(java=find_java(), data=tmp_path_factory.mktemp("spark")) as started:
+    """A real Spark Connect server of the test session's own, with Kafka's source; beside its data is a log of events."""
+    java, data = find_java(), tmp_path_factory.mktemp("spark")
+    events = data / "events"
+    events.mkdir()
+    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+    with SparkConnect(java=java, data=data, settings=settings, jars=spark_kafka_jars(java, CACHE)) as started:
         yield started
 
 

@@ -10,7 +10,8 @@ from tidegate_local.java import Java, find_java
 from tidegate_local.maven_jars import JarSet
 from tidegate_local.spark_jars import SPARK_VERSION
 
-# What the source's own POM asks for, but for the token provider, which is there for some versions only: 4.0.0 does.
+# What the source's own POM asks for, except that not every version of the token provider is on Maven Central: the one
+# class of it that the source calls has been the same since Spark 3.
 _ROOTS = (
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",

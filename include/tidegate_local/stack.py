@@ -18,6 +18,7 @@ from tidegate_local.preflight import Preflight
 from tidegate_local.progress import Display
 from tidegate_local.spark_connect import SparkConnect
 from tidegate_local.spark_jars import SPARK_VERSION, spark_jars
+from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 
 def write_exports(path: Path, connections: Mapping[str, Connection]) -> None:
@@ -72,7 +73,8 @@ class Stack:
         self._started.append(self.airflow)
         java = self._checked.java
         with self._show.step(f"Spark {SPARK_VERSION}: jars"):
-            jars_of_spark = spark_jars(java, self._project / ".cache")
+            cache = self._project / ".cache"
+            jars_of_spark = (*spark_jars(java, cache), *spark_kafka_jars(java, cache))
         self.spark = SparkConnect(java=java, data=data / "spark", port=self._checked.spark_port, jars=jars_of_spark)
         self._started.append(self.spark)
         with self._show.step(f"Kafka {KAFKA_VERSION}: jars"):
