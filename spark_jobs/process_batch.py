@@ -7,16 +7,13 @@ again won't help, 143 when it was terminated, 1 otherwise.
 
 import importlib
 import inspect
-import os
-import signal
 import sys
 import time
-import traceback
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -24,27 +21,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from batch_io import Manifest, ManifestError, Result, open_batch, read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
+from job_process import run_job
 from transforms.context import BatchContext
 from transforms.outcome import TransformError
-
-_FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
 
 def main(arguments: list[str]) -> int:
     """Process the batch whose manifest `arguments` name; the exit status says how it went."""
-    if len(arguments) != 1:
-        print("usage: process_batch.py MANIFEST_URI", file=sys.stderr)  # noqa: T201 (a program's own output)
-        return _WRONG
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        _run(arguments[0])
-    except (ManifestError, TransformError, DeserializationError) as error:
-        _complain(f"{type(error).__name__}: {error}")
-        return _WRONG
-    except Exception:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)
-        _complain(traceback.format_exc())
-        return _FAILED
-    return 0
+    started = time.monotonic()
+    return run_job(
+        "process_batch.py",
+        arguments,
+        lambda spark, uri: _run(spark, uri, started),
+        (ManifestError, TransformError, DeserializationError),
+    )
 
 
 def load_transform(name: str) -> tuple[Callable[..., Any], ModuleType]:
@@ -93,18 +83,9 @@ def _takes(signature: inspect.Signature, *arguments: object) -> bool:
     return True
 
 
-def _run(manifest_uri: str) -> None:
-    started = time.monotonic()
-    spark = SparkSession.builder.getOrCreate()
-    try:
-        with TemporaryDirectory(prefix="tidegate-") as folder:
-            _process(spark, read_manifest(spark, manifest_uri), Path(folder), started)
-    except SystemExit:
-        if _over_connect():
-            spark.interruptAll()
-        raise
-    finally:
-        spark.stop()
+def _run(spark: SparkSession, manifest_uri: str, started: float) -> None:
+    with TemporaryDirectory(prefix="tidegate-") as folder:
+        _process(spark, read_manifest(spark, manifest_uri), Path(folder), started)
 
 
 def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: float) -> None:
@@ -149,22 +130,6 @@ def _packed(module: ModuleType, folder: Path) -> Path:
             elif top.__file__ is not None:
                 archive.write(top.__file__, Path(top.__file__).name)
     return packed
-
-
-def _over_connect() -> bool:
-    return "SPARK_REMOTE" in os.environ
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(_TERMINATED)
-
-
-def _complain(message: str) -> None:
-    """Say what went wrong, without what a Spark Connect URL may hold behind its host: tokens, headers."""
-    for parameter in filter(None, os.environ.get("SPARK_REMOTE", "").split(";")[1:]):
-        message = message.replace(parameter, f"{parameter.partition('=')[0]}=…")
-    print(message, file=sys.stderr)  # noqa: T201 (a program's own output)
 
 
 if __name__ == "__main__":
