@@ -5,7 +5,7 @@ with backslash escapes, or bare words; comments of both kinds. No error quotes w
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.errors import WrongDefinitionError
@@ -20,6 +20,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_FIRST_PRINTED = 0x20
 _QUOTE_IT = 'put each value into double quotes, with \\" and \\\\ for a quote and a backslash'
 
 
@@ -43,6 +44,18 @@ def parse(text: str) -> LoginModule:
     if module[1] or flag[1] or flag[0].lower() not in _FLAGS:
         raise _unreadable(f"it must begin with a login module's class and one of {', '.join(_FLAGS)}")
     return LoginModule(module[0].rpartition(".")[2], _options(rest))
+
+
+def written(module: str, options: Mapping[str, str]) -> str:
+    """The text of one required login module, such that Kafka's parser and `parse` read back these options."""
+    said = "".join(f' {name}="{_escaped(value)}"' for name, value in options.items())
+    return f"{module} required{said};"
+
+
+def _escaped(value: str) -> str:
+    return "".join(
+        f"\\{one}" if one in '"\\' else f"\\{ord(one):03o}" if ord(one) < _FIRST_PRINTED else one for one in value
+    )
 
 
 def _options(tokens: list[tuple[str, bool]]) -> dict[str, str]:

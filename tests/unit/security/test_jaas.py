@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import WrongDefinitionError
-from tidegate.security.jaas import parse
+from tidegate.security.jaas import parse, written
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SECRET = "hush-hush"
@@ -72,3 +72,9 @@ def test_any_password_in_quotes_comes_back(password: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(WrongDefinitionError):
         parse(text)
+
+
+@given(st.dictionaries(st.sampled_from(["username", "password"]), st.text(st.characters(exclude_categories=["Cs"]))))
+def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
+    module = parse(written(PLAIN, options))
+    assert (module.name, module.options) == ("PlainLoginModule", options)
