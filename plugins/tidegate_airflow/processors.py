@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,7 @@ from tidegate.errors import BatchFailedError, TidegateError, WrongDefinitionErro
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
-from tidegate.spark.job import local_job
+from tidegate.spark.job import NOTHING, local_job, refuse_distance
 from tidegate_airflow.connections import AirflowConnections
 
 JOBS = PROJECT / "spark_jobs"
@@ -46,18 +46,21 @@ class Stoppable(Processor, Protocol):
         ...
 
 
-def processor(connection_id: str, job: str | None = None) -> Stoppable:
+def processor(connection_id: str, job: str | None = None, environment: Mapping[str, str] = NOTHING) -> Stoppable:
     """The processor for this Spark connection and job, a path or URI: by default Tidegate's own.
 
-    Raises WrongDefinitionError where the connection or the job is none.
+    The job's process has the variables of `environment` too, which may be secrets. Raises WrongDefinitionError where
+    the connection or the job is none, or the variables wouldn't reach it.
     """
     job = job or str(APPLICATION)
     connection = AirflowConnections().get(connection_id)
+    if environment:
+        refuse_distance(connection)
     match connection.type:
         case "spark":
-            return SubmitProcessor(connection, job)
+            return SubmitProcessor(connection, job, environment)
         case "spark_connect":
-            return ConnectProcessor(connection, local_job(job))
+            return ConnectProcessor(connection, local_job(job), environment)
         case other:
             raise WrongDefinitionError(
                 f"connection {connection_id} has type {other}: `processing.connection` must name one of type "
@@ -68,7 +71,7 @@ def processor(connection_id: str, job: str | None = None) -> Stoppable:
 class SubmitProcessor:
     """spark-submit, on the master and in the deploy mode that the connection names."""
 
-    def __init__(self, connection: Connection, job: str) -> None:
+    def __init__(self, connection: Connection, job: str, environment: Mapping[str, str] = NOTHING) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as "
@@ -81,6 +84,7 @@ class SubmitProcessor:
             )
         self._connection = connection
         self._job = job
+        self._environment = environment
         self._is_local = connection.host.startswith("local")
         self._hook: SparkSubmitHook | None = None
         self._ended_by: TidegateError | None = None
@@ -96,6 +100,8 @@ class SubmitProcessor:
                 conn_id=self._connection.id,
                 name="tidegate",
                 py_files=modules,
+                jars=self._connection.extra.get("jars"),
+                packages=self._connection.extra.get("packages"),
                 application_args=[manifest_uri],
                 conf=self._python(),
             )
@@ -103,7 +109,8 @@ class SubmitProcessor:
             watching = Thread(target=self._watch, args=(timeout, watch, done), daemon=True)
             watching.start()
             try:
-                self._hook.submit(self._job)
+                # the hook's own env_vars go onto the command line for YARN and Kubernetes
+                self._hook.submit(self._job, env={**os.environ, **self._environment})
             except AirflowException as error:
                 raise self._ended_by or _failure(error) from error
             finally:
@@ -147,13 +154,14 @@ class SubmitProcessor:
 class ConnectProcessor:
     """The job as a child process of the task, its Spark on a Spark Connect server."""
 
-    def __init__(self, connection: Connection, job: Path) -> None:
+    def __init__(self, connection: Connection, job: Path, environment: Mapping[str, str] = NOTHING) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
             )
         self._id = connection.id
         self._job = job
+        self._environment = environment
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -161,7 +169,8 @@ class ConnectProcessor:
         """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
         remote = SparkConnectHook(self._id).get_connection_url()
         command = [sys.executable, str(self._job), manifest_uri]
-        run_child(command, {"SPARK_REMOTE": remote}, timeout, said, watch)  # not in argv: it may hold a token
+        environment = {**self._environment, "SPARK_REMOTE": remote}  # not in argv: it may hold a token
+        run_child(command, environment, timeout, said, watch)
 
     def stop(self) -> None:
         """Leave `run` with an error; the child is stopped on the way out."""

@@ -214,3 +214,34 @@ def test_a_job_that_is_no_file_here_is_named_over_spark_connect(connection: Conn
     connection("spark_connect", host="127.0.0.1", port=15002)
     with pytest.raises(WrongDefinitionError, match=r"processing\.job is /nowhere\.py"):
         processor("spark_test", "/nowhere.py")
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://master:7077", "yarn"])
+def test_what_a_job_is_handed_goes_by_its_environment_and_never_by_its_command(
+    connection: Connect, spark_submit: Program, master: str
+) -> None:
+    spark_submit('echo "got $* and $HANDED"')
+    connection("spark", host=master, extra={"jars": "/a.jar", "packages": "org:b:1"})
+    said: list[str] = []
+    processor("spark_test", "job.py", {"HANDED": "hush-hush"}).run(MANIFEST, 30, said.append, lambda: None)
+    got = [line for line in said if line.startswith("got ")]
+    assert len(got) == 1
+    assert got[0].endswith(f"job.py {MANIFEST} and hush-hush")
+    assert "--jars /a.jar" in got[0]
+    assert "--packages org:b:1" in got[0]
+    assert "hush-hush" not in "".join(said).replace(got[0], "")
+
+
+def test_over_connect_it_goes_the_same_way(connection: Connect, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("import os, sys; print(sys.argv[1:], os.environ['HANDED'])")
+    connection("spark_connect", host="127.0.0.1", port=15002)
+    said: list[str] = []
+    processor("spark_test", str(mine), {"HANDED": "hush-hush"}).run(MANIFEST, 30, said.append, lambda: None)
+    assert said == [f"['{MANIFEST}'] hush-hush"]
+
+
+def test_a_driver_on_the_cluster_is_handed_nothing(connection: Connect) -> None:
+    connection("spark", host="spark://master:7077", extra={"deploy-mode": "cluster"})
+    with pytest.raises(WrongDefinitionError, match="deploy-mode cluster"):
+        processor("spark_test", "job.py", {"HANDED": "hush-hush"})

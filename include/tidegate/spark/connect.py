@@ -1,7 +1,7 @@
 """The Spark job as a client of a Spark Connect server: a Python process that hands its plans to the server."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -30,13 +30,18 @@ def connect_url(connection: Connection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConnectProcessor:
-    """Runs the job in a child process against a server; the URL travels in its environment, never on its command."""
+    """Runs the job in a child process against a server; the URL travels in its environment, never on its command.
+
+    `environment` holds more variables of the job's, which may be secrets.
+    """
 
     url: str = field(repr=False)
     job: Path
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([sys.executable, str(self.job), manifest_uri], {"SPARK_REMOTE": self.url}, timeout, said, watch)
+        environment = {**self.environment, "SPARK_REMOTE": self.url}
+        run_child([sys.executable, str(self.job), manifest_uri], environment, timeout, said, watch)

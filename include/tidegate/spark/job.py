@@ -1,8 +1,9 @@
 """Which way the Spark job runs is the connection's to say, and it is asked only when a job is to run."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection, Connections, Processor
@@ -10,6 +11,8 @@ from tidegate.settings import PROJECT, absolute_uri
 from tidegate.spark.connect import ConnectProcessor, connect_url
 from tidegate.spark.submit import SubmitProcessor, submit_command
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
+"""No variables beside our own."""
 JOB = PROJECT / "spark_jobs" / "process_batch.py"
 
 
@@ -30,16 +33,19 @@ def local_job(job: str) -> Path:
     return path
 
 
-def processor_of(connection: Connection, job: str) -> Processor:
+def processor_of(connection: Connection, job: str, environment: Mapping[str, str] = NOTHING) -> Processor:
     """spark-submit for a `spark` connection, a client of the server for a `spark_connect` one.
 
-    Raises WrongDefinitionError for a connection of another type.
+    The job's process has the variables of `environment` too. Raises WrongDefinitionError for a connection of another
+    type, and for one that would run the job where they don't reach it.
     """
+    if environment:
+        refuse_distance(connection)
     match connection.type:
         case "spark":
-            return SubmitProcessor(submit_command(connection, job))
+            return SubmitProcessor(submit_command(connection, job), environment)
         case "spark_connect":
-            return ConnectProcessor(connect_url(connection), local_job(job))
+            return ConnectProcessor(connect_url(connection), local_job(job), environment)
         case other:
             raise WrongDefinitionError(
                 f"connection {connection.id} has type {other}: a batch is processed over a spark or a "
@@ -47,16 +53,30 @@ def processor_of(connection: Connection, job: str) -> Processor:
             )
 
 
+def refuse_distance(connection: Connection) -> None:
+    """Raise WrongDefinitionError for a connection whose driver runs elsewhere, where no secrets can be handed to it."""
+    if connection.type == "spark" and connection.extra.get("deploy-mode") == "cluster":
+        raise WrongDefinitionError(
+            f"connection {connection.id} has deploy-mode cluster: the landing job's driver would run where Kafka's "
+            "credentials reach it only through a command line; take client, or Spark Connect, or landing-engine python"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class JobProcessor:
-    """Runs a job, Tidegate's own by default, in a child process over the Spark connection of this id."""
+    """Runs a job, Tidegate's own by default, in a child process over the Spark connection of this id.
+
+    `environment` holds variables of the job's process; they may be secrets.
+    """
 
     connections: Connections
     connection: str
     job: str = str(JOB)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        processor_of(self.connections.get(self.connection), self.job).run(manifest_uri, timeout, said, watch)
+        connection = self.connections.get(self.connection)
+        processor_of(connection, self.job, self.environment).run(manifest_uri, timeout, said, watch)

@@ -1,8 +1,8 @@
 """The Spark job by spark-submit, for the command line; in Airflow the Spark provider's own hook submits."""
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
@@ -13,7 +13,8 @@ def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
     """spark-submit with the master, deploy mode and queue of a `spark` connection, as the Spark provider reads it.
 
     `job` is the path or URI of its file. Host and port make the master; extras: `deploy-mode`, `queue`, `namespace`,
-    `spark-binary`. Raises WrongDefinitionError without a host, where the provider would go to YARN in silence.
+    `spark-binary`, and beside the provider's own `jars` and `packages`, separated by commas. Raises
+    WrongDefinitionError without a host, where the provider would go to YARN in silence.
     """
     host = connection.host
     if not host:
@@ -26,6 +27,8 @@ def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
         "--master": f"{host}:{connection.port}" if connection.port else host,
         "--deploy-mode": extra.get("deploy-mode"),
         "--queue": extra.get("queue"),
+        "--jars": extra.get("jars"),
+        "--packages": extra.get("packages"),
         "--name": "tidegate",
     }
     namespace = extra.get("namespace")
@@ -43,12 +46,13 @@ _ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": None, "SPARK_C
 
 @dataclass(frozen=True, slots=True)
 class SubmitProcessor:
-    """Runs the job by a spark-submit command."""
+    """Runs the job by a spark-submit command, with these variables in its environment; they may be secrets."""
 
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([*self.command, manifest_uri], _ENVIRONMENT, timeout, said, watch)
+        run_child([*self.command, manifest_uri], {**_ENVIRONMENT, **self.environment}, timeout, said, watch)

@@ -55,3 +55,33 @@ def test_a_job_of_ones_own_is_submitted(tmp_path: Path) -> None:
     connections = MemoryConnections(connection("spark", extra={"spark-binary": str(submit)}))
     JobProcessor(connections, "spark_default", "s3a://bucket/mine.py").run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"--master local[2] --name tidegate s3a://bucket/mine.py {MANIFEST}"]
+
+
+def test_a_job_is_handed_what_its_environment_is_to_hold(tmp_path: Path) -> None:
+    job = tmp_path / "mine.py"
+    job.write_text("import os, sys; print(sys.argv[1:], os.environ['HANDED'])")
+    said: list[str] = []
+    connections = MemoryConnections(connection("spark_connect", host="127.0.0.1", port=15002))
+    processor = JobProcessor(connections, "spark_default", str(job), {"HANDED": "hush-hush"})
+    processor.run(MANIFEST, 30, said.append, lambda: None)
+    assert said == [f"['{MANIFEST}'] hush-hush"]
+    assert "hush" not in repr(processor)
+
+
+def test_a_submitted_job_is_handed_it_too(tmp_path: Path) -> None:
+    submit = tmp_path / "spark-submit"
+    submit.write_text('#!/bin/sh\necho "$@ $HANDED"\n')
+    submit.chmod(submit.stat().st_mode | stat.S_IXUSR)
+    said: list[str] = []
+    connections = MemoryConnections(connection("spark", extra={"spark-binary": str(submit)}))
+    processor = JobProcessor(connections, "spark_default", "job.py", {"HANDED": "hush-hush"})
+    processor.run(MANIFEST, 30, said.append, lambda: None)
+    assert said == [f"--master local[2] --name tidegate job.py {MANIFEST} hush-hush"]
+
+
+def test_no_driver_that_runs_elsewhere_is_handed_anything() -> None:
+    connections = MemoryConnections(connection("spark", extra={"deploy-mode": "cluster"}))
+    with pytest.raises(WrongDefinitionError, match=r"spark_default has deploy-mode cluster.*take client"):
+        JobProcessor(connections, "spark_default", "job.py", {"HANDED": "hush-hush"}).run(
+            MANIFEST, 30, print, lambda: None
+        )

@@ -35,3 +35,9 @@ def test_extras_of_the_connection_are_options() -> None:
         *("--conf", "spark.kubernetes.namespace=lake"),
         "process_batch.py",
     )
+
+
+def test_jars_that_spark_lacks_are_named_by_the_connection() -> None:
+    extra = {"jars": "/a.jar,/b.jar", "packages": "org:c:1"}
+    command = submit_command(connection(host="local[2]", extra=extra), JOB)
+    assert command[3:] == ("--jars", "/a.jar,/b.jar", "--packages", "org:c:1", "--name", "tidegate", JOB)
