@@ -67,11 +67,15 @@ def _is_listed(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 @pytest.fixture(scope="session")
 def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    """A real Spark Connect server of the test session's own, with Kafka's source; beside its data is a log of events."""
+    """A real Spark Connect server of the test session's own, with Kafka's source; its data has a log of events."""
     java, data = find_java(), tmp_path_factory.mktemp("spark")
     events = data / "events"
     events.mkdir()
-    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{events}",
+        "spark.eventLog.compress": "false",
+    }
     with SparkConnect(java=java, data=data, settings=settings, jars=spark_kafka_jars(java, CACHE)) as started:
         yield started
 

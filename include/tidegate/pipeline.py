@@ -1,6 +1,6 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
@@ -16,12 +16,14 @@ from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
+from tidegate.parquet.orders import ParquetOrders
 from tidegate.ports import (
     Answer,
     Clearance,
     Clock,
     Connections,
     Lake,
+    Lander,
     Landing,
     Ledger,
     OffsetStore,
@@ -30,8 +32,10 @@ from tidegate.ports import (
     SchemaRegistry,
 )
 from tidegate.security.client import kafka_client
+from tidegate.security.java import java_client
 from tidegate.settings import Settings, absolute_uri
 from tidegate.spark.job import JobProcessor, job_file
+from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
 from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
@@ -39,14 +43,21 @@ from tidegate.steps.decoding import Unregistered
 from tidegate.steps.land import land
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
+from tidegate.steps.read_and_land import ReadingLander
 from tidegate.subscription import CommitFence, Processing, Scalar, Subscription
+
+RunJob = Callable[[str, Mapping[str, str]], Processor]
+"""The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
 
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The steps of one subscription against its ports; each is idempotent and takes only the batch's id."""
+    """The steps of one subscription against its ports; each is idempotent and takes only the batch's id.
+
+    Without a lander this process lands, from the source.
+    """
 
     subscription: Subscription
     output: str
@@ -58,6 +69,7 @@ class Pipeline:
     processor: Processor
     clock: Clock
     registry: SchemaRegistry = field(default_factory=Unregistered)
+    lander: Lander | None = None
 
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
@@ -79,8 +91,8 @@ class Pipeline:
         return land(
             batch_id,
             member,
-            poll_timeout_ms=self.subscription.poll_timeout_ms,
-            source=self.source,
+            lander=self.lander
+            or ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms),
             landing=self.landing,
             ledger=self.ledger,
             clock=self.clock,
@@ -146,10 +158,12 @@ def open_pipeline(
     settings: Settings,
     connections: Connections,
     processor: Processor | None = None,
+    run_job: RunJob | None = None,
 ) -> Iterator[Pipeline]:
     """Join a subscription to the real systems; nothing is connected before it is used, and all is closed after.
 
-    Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection.
+    Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection; so
+    does the job that lands, without `run_job`.
     """
     client = {
         **kafka_client(connections.get(subscription.connection)),
@@ -174,6 +188,7 @@ def open_pipeline(
             processor=processor or _processor(subscription.processing, settings, connections),
             clock=clock,
             registry=_registry(connections, subscription.deserialization.registry),
+            lander=_lander(subscription, settings, connections, source, run_job),
         )
 
 
@@ -198,6 +213,38 @@ def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str
                 yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
             case Store.NOTHING:
                 yield Unkept(outbox)
+
+
+def _lander(
+    subscription: Subscription,
+    settings: Settings,
+    connections: Connections,
+    source: KafkaSource,
+    run_job: RunJob | None,
+) -> Lander | None:
+    """What lands instead of this process; None for the landing engine python."""
+    if subscription.landing_engine == "python":
+        return None
+
+    def by_child(job: str, environment: Mapping[str, str]) -> Processor:
+        return JobProcessor(connections, subscription.processing.connection, job, environment)
+
+    def begin() -> Processor:
+        client = {
+            **java_client(connections.get(subscription.connection)),
+            **subscription.consumer.java,
+            "group.id": subscription.consumer.group_id,
+            "isolation.level": subscription.consumer.isolation_level,
+        }
+        return (run_job or by_child)(str(LANDING_JOB), client_environment(client))
+
+    return SparkLander(
+        orders=ParquetOrders(settings.landing),
+        begin=begin,
+        source=source,
+        poll_timeout_ms=subscription.poll_timeout_ms,
+        job_timeout=subscription.consumer.max_poll_interval_ms / 1000,
+    )
 
 
 def _processor(processing: Processing, settings: Settings, connections: Connections) -> Processor:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from tidegate.acknowledged import Acknowledgements
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, Reached, State
+from tidegate.landing_order import JobLanding, LandingOrder
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.records import Failure, Outgoing, Rejected
@@ -201,6 +202,39 @@ class Landing(Protocol):
 
     def remove(self, uris: Collection[str]) -> None:
         """Remove files of records; one that is gone already is fine."""
+        ...
+
+
+class Lander(Protocol):
+    """Lands what was planned, by whichever engine: reads exactly the ranges of a member and makes them durable."""
+
+    def land(self, batch: Batch, member: int) -> Landed:
+        """Land a member's share, in an attempt of its own; its files are durable then, and nobody counts them yet.
+
+        Ranges may end earlier than planned, where that was as far as it came in time. Raises UnavailableError where
+        nothing could be landed, LostDataError, naming the position, for records that are gone; what the attempt wrote
+        is removed then, as far as it can be.
+        """
+        ...
+
+
+class LandingOrders(Protocol):
+    """Where a batch is landed by a job: the orders that jobs are given, and what they left."""
+
+    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingOrder:
+        """Store the order to land a member's share, in a folder that no other attempt has."""
+        ...
+
+    def left(self, order: LandingOrder) -> JobLanding | None:
+        """What a job that has ended left in the order's folder, durably; None without a result.
+
+        Records are counted in the files. Raises BatchFailedError for a file that isn't whole, or isn't one of landed
+        records.
+        """
+        ...
+
+    def withdraw(self, order: LandingOrder) -> None:
+        """Remove what an attempt that failed has left so far; nobody ever names what it may yet write."""
         ...
 
 

@@ -21,7 +21,7 @@ FailureStrategy = Literal["fail", "ignore", "dead-letter-queue", "delayed-retry-
 CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
 RowAccounting = Literal["strict", "free"]
-LandingEngine = Literal["python"]
+LandingEngine = Literal["python", "spark"]
 DeserializerName = Literal[
     "bytes",
     "string",
@@ -121,7 +121,8 @@ class ConsumerProperties:
     """The `consumer:` section: what the engine itself acts on, and the client configuration made of it all.
 
     `librdkafka` lacks only what the connection knows (addresses, credentials). Its `auto.offset.reset` is
-    always `error`: every read starts at a planned position, and `auto_offset_reset` is plan's to apply.
+    always `error`: every read starts at a planned position, and `auto_offset_reset` is plan's to apply. `java` is the
+    same for Spark's Kafka source.
     """
 
     group_id: str
@@ -130,6 +131,7 @@ class ConsumerProperties:
     auto_offset_reset: OffsetReset
     isolation_level: IsolationLevel
     librdkafka: Mapping[str, Scalar] = field(hash=False)
+    java: Mapping[str, Scalar] = field(hash=False, default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from tidegate.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Asset, Context
 
     from tidegate.batch import Batch
@@ -54,7 +56,9 @@ _NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError, StoppedError
 
 
 class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed
-    """A task that calls the engine for one subscription."""
+    """A task that calls the engine for one subscription; a Spark job that it runs ends with it."""
+
+    _running: "Stoppable | None" = None
 
     @contextmanager
     def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
@@ -71,7 +75,10 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             settings = self._settings()
             subscription = self._subscription(settings)
             processor = self._processor(subscription.processing, settings) if processing else None
-            with open_pipeline(subscription, settings, AirflowConnections(), processor) as pipeline:
+            connection = subscription.processing.connection
+            with open_pipeline(
+                subscription, settings, AirflowConnections(), processor, lambda *job: self._run_job(connection, *job)
+            ) as pipeline:
                 yield pipeline
         self.log.info("%s took %.2f s", self.task_id, time.monotonic() - began)
 
@@ -97,8 +104,23 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
     def _subscription(self, settings: "Settings") -> "Subscription":
         raise NotImplementedError(settings)
 
-    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable | None":
-        raise NotImplementedError(processing, settings)
+    def on_kill(self) -> None:
+        """Stop the Spark job as well; a delivery then counts as failed, and a landing never was."""
+        if self._running is not None:
+            self._running.stop()
+
+    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable":
+        from tidegate.spark.job import job_file  # noqa: PLC0415 (nothing of this at parse time)
+
+        job = None if processing.job is None else job_file(settings.home, processing.job)
+        return self._run_job(processing.connection, job, {})
+
+    def _run_job(self, connection: str, job: str | None, environment: "Mapping[str, str]") -> "Stoppable":
+        """What runs a Spark job in this task; without a job it is Tidegate's own, which processes a batch."""
+        from tidegate_airflow.processors import processor  # noqa: PLC0415 (imports the provider)
+
+        self._running = processor(connection, job, environment)
+        return self._running
 
 
 class StepOperator(EngineOperator):
@@ -151,10 +173,6 @@ class LandOperator(StepOperator):
 class ProcessOperator(StepOperator):
     """Has the Spark job process the batch, by whichever way the type of its Spark connection says."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._running: Stoppable | None = None
-
     def execute(self, context: "Context") -> None:
         """Process, unless it is done already; a batch without records skips the task."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
@@ -163,19 +181,6 @@ class ProcessOperator(StepOperator):
             batch = pipeline.process(batch_id)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} has no records: nothing to process")
-
-    def on_kill(self) -> None:
-        """Stop the Spark job as well; the delivery then counts as failed."""
-        if self._running is not None:
-            self._running.stop()
-
-    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable":
-        from tidegate.spark.job import job_file  # noqa: PLC0415 (nothing of this at parse time)
-        from tidegate_airflow.processors import processor  # noqa: PLC0415 (imports the provider)
-
-        job = None if processing.job is None else job_file(settings.home, processing.job)
-        self._running = processor(processing.connection, job)
-        return self._running
 
 
 class _SettlingOperator(StepOperator):

@@ -45,6 +45,15 @@ def test_four_tasks_in_a_row_and_landing_is_mapped(define: Define, dag_of: Calla
     assert land.operator_class is LandOperator
 
 
+def test_a_subscription_that_spark_lands_has_the_same_tasks(define: Define, dag_of: Callable[[Path], DAG]) -> None:
+    path = define("flights")
+    tasks = {task.task_id: sorted(task.downstream_task_ids) for task in dag_of(path).tasks}
+    path.write_text(path.read_text("utf-8").replace("members: 2", "landing-engine: spark"), "utf-8")
+    dag = dag_of(path)
+    assert {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks} == tasks
+    assert dag.task_dict["land"].is_mapped
+
+
 def test_commit_runs_whatever_happened_and_the_others_only_after_success(
     define: Define, dag_of: Callable[[Path], DAG]
 ) -> None:

@@ -92,6 +92,19 @@ def test_over_spark_connect(
     assert rows(home, filled) == list(range(RECORDS))
 
 
+def test_landed_by_spark_too(
+    broker: Broker, spark_connect: SparkConnect, filled: str, connection: Connect, define: Define
+) -> None:
+    connection(conn_type="spark_connect", host="127.0.0.1", port=spark_connect.port)
+    path = define("walk", topic=filled, group=filled)
+    path.write_text(path.read_text("utf-8").replace("members: 2", "landing-engine: spark"), "utf-8")
+    assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
+    home = path.parents[2]
+    assert len(landed(home)) == PARTITIONS
+    assert rows(home, filled) == list(range(RECORDS))
+    assert committed(broker, filled, filled) == [RECORDS // PARTITIONS] * PARTITIONS
+
+
 def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared(
     broker: Broker, filled: str, connection: Connect, define: Define
 ) -> None:

@@ -38,11 +38,16 @@ from guarded import (
 
 from tidegate import cli
 from tidegate.errors import BrokerUnavailableError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.ports import Connection
+from tidegate.security.java import java_client
 from tidegate.settings import Settings
+from tidegate.spark.connect import ConnectProcessor
+from tidegate.spark.landing import LANDING_JOB, client_environment
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = pytest.mark.broker
 
@@ -399,3 +404,29 @@ def test_no_secret_is_in_what_the_command_line_prints_nor_in_any_file(
     assert canary not in told
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or canary.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize(
+    "case", ["truststore in PKCS#12", "keystore in PKCS#12", "keystore in PEM", "PLAIN", "SCRAM-SHA-512 by JAAS"]
+)
+def test_spark_lands_with_what_is_right(
+    case: str, guarded: Guarded, keys: Keys, spark_connect: SparkConnect, tmp_path: Path
+) -> None:
+    listener, extra, who = RIGHT[case]
+    given = {**filled(keys, extra), "bootstrap.servers": at(keys, listener)}
+    client = java_client(Connection("kafka_default", "kafka", None, None, who.get("login"), who.get("password"), given))
+    order = {
+        "format": 1,
+        "subscription": "flights",
+        "batch_id": "b1",
+        "folder": f"file://{tmp_path}/attempt",
+        "ranges": [{"topic": guarded.topic, "partition": 0, "start": 0, "end": 3}],
+        "poll_timeout_ms": 20_000,
+    }
+    (tmp_path / "order.json").write_text(json.dumps(order))
+    said: list[str] = []
+    job = ConnectProcessor(spark_connect.url, LANDING_JOB, client_environment(client))
+    job.run(f"file://{tmp_path}/order.json", 120, said.append, lambda: None)
+    assert "landed 3 records of 1 partitions" in said[-1]

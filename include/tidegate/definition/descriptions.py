@@ -143,7 +143,11 @@ _TOP: Mapping[str, Description] = {
         "Whether every landed record must be written, rejected or filtered, one row each. With free a transform may "
         "explode records or aggregate them.",
     ),
-    "landing-engine": Description("Tidegate", "What reads a batch from Kafka and lands it."),
+    "landing-engine": Description(
+        "Tidegate",
+        "What reads a batch from Kafka and lands it: the task itself, "
+        "or the executors of the Spark connection; see scaling.md.",
+    ),
 }
 _CONSUMER: Mapping[str, Description] = {
     "group.id": Description(

@@ -78,7 +78,7 @@ TOP: Mapping[str, Key] = {
     "retry-delay.ms": Key(Whole(0), 1_000),
     "fail-on-deserialization-failure": Key(Flag(), default=True),
     "row-accounting": Key(Choice(("strict", "free")), "strict"),
-    "landing-engine": Key(Choice(("python",), later=("spark",)), "python"),
+    "landing-engine": Key(Choice(("python", "spark")), "python"),
 }
 CURSOR: Mapping[str, Key] = {
     "type": Key(Choice(("TRIM_HORIZON", "LATEST", "AT_TIME", "AT_OFFSET", "AFTER_OFFSET"))),

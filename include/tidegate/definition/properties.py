@@ -174,6 +174,18 @@ _ALWAYS: Mapping[str, Scalar] = {
 }
 
 
+_SPARK_TAKES = frozenset(
+    {
+        *("group.id", "client.id", "client.rack", "client.dns.lookup", "isolation.level", "request.timeout.ms"),
+        *("fetch.max.wait.ms", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs"),
+        *("connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"),
+        *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms", "retry.backoff.max.ms"),
+        *("metadata.max.age.ms", "metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms"),
+        *("receive.buffer.bytes", "send.buffer.bytes", "enable.metrics.push", "allow.auto.create.topics"),
+    }
+)
+
+
 def refusal(name: str) -> str | None:
     """Why a known consumer property can't be given, to be read after its name; None if it isn't refused."""
     families = (reason for prefix, reason in REFUSED_FAMILIES.items() if name.startswith(prefix))
@@ -209,6 +221,14 @@ def translate(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
     if int(client["fetch.max.bytes"]) < LIBRDKAFKA_MESSAGE_MAX_BYTES:
         client["message.max.bytes"] = client["fetch.max.bytes"]
     return client | dict(_ALWAYS)
+
+
+def for_java(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """What of `given` (valid) the Java consumer inside Spark's Kafka source takes; its own defaults hold for the rest.
+
+    Left out: what Spark sets itself or refuses, what bounds a batch and not a poll, and what a group's members have.
+    """
+    return {name: value for name, value in given.items() if name in _SPARK_TAKES}
 
 
 def _at_least(floor: int | None, value: Scalar) -> Scalar:

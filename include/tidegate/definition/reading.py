@@ -103,6 +103,7 @@ def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings
     deserialization = rules.deserialization(good, findings)
     rules.check_timeouts(good, findings)
     rules.check_job(good["processing"], findings)
+    rules.check_engine(good[""], findings)
     strategies.check(name, good, topics, findings)
     if topics is None or "group.id" not in good["consumer"] or "output" not in good["processing"]:
         return None
@@ -146,6 +147,7 @@ def _consumer(given: Mapping[str, Any]) -> ConsumerProperties:
         auto_offset_reset=values["auto.offset.reset"],
         isolation_level=values["isolation.level"],
         librdkafka=properties.translate(given),
+        java=properties.for_java(given),
     )
 
 

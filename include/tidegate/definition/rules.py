@@ -120,6 +120,13 @@ def check_job(good: Values, findings: Findings) -> None:
         findings.add("processing.transform", text, "refused", good["transform"])
 
 
+def check_engine(good: Values, findings: Findings) -> None:
+    """Spark lands a batch by one job, which splits it among its executors."""
+    if good.get("landing-engine") == "spark" and good.get("members", 1) > 1:
+        text = "members are landing tasks of landing-engine python; spark lands by one job: remove members"
+        findings.add("members", text, "refused", good["members"])
+
+
 def deserialization(good: Mapping[str, Values], findings: Findings) -> Deserialization:
     """How keys and values are decoded, each option where its deserializer takes it."""
     faulty = findings.faulty

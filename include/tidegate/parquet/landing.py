@@ -25,7 +25,7 @@ from tidegate.records import Failure, Rejected
 
 log = logging.getLogger(__name__)
 
-_MEMBER = "member-"
+MEMBER = "member-"
 
 
 class ParquetLanding:
@@ -45,7 +45,7 @@ class ParquetLanding:
         Raises UnavailableError if the file system refuses.
         """
         system, root = self._place
-        below = f"{subscription}/{batch_id}/{_MEMBER}{member}/{uuid.uuid4().hex}"
+        below = f"{subscription}/{batch_id}/{MEMBER}{member}/{uuid.uuid4().hex}"
         attempt = ParquetWriter(system, f"{root}/{below}", f"{self._uri}/{below}")
         try:
             yield attempt
@@ -116,4 +116,4 @@ class ParquetLanding:
 
 
 def _is_data(name: str) -> bool:
-    return name.startswith(_MEMBER) or name.rpartition("/")[2].startswith(".")
+    return name.startswith(MEMBER) or name.rpartition("/")[2].startswith(".")

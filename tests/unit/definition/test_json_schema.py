@@ -91,7 +91,7 @@ WRONG = [
     "on-data-loss: skip",
     "commit-strategy: sometimes",
     "failure-strategy: dead-letters",
-    "landing-engine: spark",
+    "landing-engine: rust",
     "dead-letter-queue: {topic: dead}",
     "dead-letter-queue.topic: a/b",
     "dead-letter-queue.limit: -1",

@@ -211,3 +211,18 @@ def test_where_a_default_is_not_java_s():
 def test_the_list_of_java_s_properties_is_that_of_the_jars():
     jars = kafka_jars(find_java(), Path(__file__).parents[3] / ".cache")
     assert run_source("ConsumerProperties.java", f"{jars}/*") == (FOLDER / "consumer_properties.tsv").read_text()
+
+
+REFUSED_BY_SPARK = {
+    *("key.deserializer", "value.deserializer", "enable.auto.commit", "auto.offset.reset", "interceptor.classes"),
+    "bootstrap.servers",
+}
+
+
+def test_spark_is_handed_what_is_given_and_nothing_that_it_sets_or_refuses():
+    given = {"fetch.min.bytes": 5, "client.rack": "a", "max.poll.records": 9, "auto.offset.reset": "latest"}
+    assert properties.for_java(given) == {"fetch.min.bytes": 5, "client.rack": "a"}
+    every = dict.fromkeys(properties.PROPERTIES, 1)
+    assert not properties.for_java(every).keys() & REFUSED_BY_SPARK
+    members = {"session.timeout.ms", "heartbeat.interval.ms", "group.protocol", "partition.assignment.strategy"}
+    assert not properties.for_java(every).keys() & members

@@ -297,3 +297,16 @@ def test_failing_or_rejecting_is_the_definition_s_to_say(reading, line, fails, w
     bytes_ = reading(text + decoded("client.id: c"))
     assert [(each.rule, each.severity) for each in bytes_.problems] == ([("no-effect", "warning")] if warned else [])
     assert bytes_.subscription is not None
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("landing-engine: spark", []),
+        ("landing-engine: spark\nmembers: 1", []),
+        ("landing-engine: python\nmembers: 2", []),
+        ("landing-engine: spark\nmembers: 2", [(5, "members", "refused")]),
+    ],
+)
+def test_spark_lands_by_one_job(with_lines, lines, expected):
+    assert told(with_lines(lines)) == expected

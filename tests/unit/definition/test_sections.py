@@ -26,7 +26,6 @@ from definition_files import LEAST, told
         ("failure-strategy: [ask]", "failure-strategy", "allowed"),
         ("commit-fence: kerberos", "commit-fence", "allowed"),
         ("landing-engine: rust", "landing-engine", "allowed"),
-        ("landing-engine: spark", "landing-engine", "not-available"),
         ("dead-letter-queue.topic: a/b", "dead-letter-queue.topic", "allowed"),
         ("dead-letter-queue.limit: 100.1%", "dead-letter-queue.limit", "allowed"),
         ("dead-letter-queue: {topic: dead}", "dead-letter-queue", "unknown"),

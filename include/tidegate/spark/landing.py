@@ -1,0 +1,88 @@
+"""The landing engine `spark`: a job of its own has Spark's executors read the planned ranges and land them."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate.batch import Batch, Landed
+from tidegate.errors import BatchFailedError, BrokerUnavailableError, LostDataError, UnavailableError, place
+from tidegate.landing_order import LandingOrder, account
+from tidegate.ports import LandingOrders, Processor, RecordSource
+from tidegate.settings import PROJECT
+from tidegate.subscription import Scalar
+
+log = logging.getLogger(__name__)
+
+LANDING_JOB = PROJECT / "spark_jobs" / "land_batch.py"
+
+_VARIABLE = "TIDEGATE_KAFKA_"
+_LONGEST = 100_000  # characters in a variable: Linux takes no more than 131,071 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLander:
+    """Lands by a Spark job; implements ports.Lander.
+
+    What `begin` gives runs the job, for `job_timeout` seconds at most. An executor waits `poll_timeout_ms` for the
+    broker, and the job lands all of a share or nothing. `source` is only asked what became of records that the job
+    couldn't read.
+    """
+
+    orders: LandingOrders
+    begin: Callable[[], Processor]
+    source: RecordSource
+    poll_timeout_ms: int
+    job_timeout: float
+
+    def land(self, batch: Batch, member: int) -> Landed:
+        """See ports.Lander. Raises UnavailableError where the job failed, or what it left isn't what it was to land."""
+        order = self.orders.place(batch, member, self.poll_timeout_ms)
+        try:
+            return self._carried_out(order)
+        except BatchFailedError as failed:
+            self.orders.withdraw(order)
+            self._refuse_loss(batch, order)
+            raise UnavailableError(f"{batch}: nothing was landed, and nothing has changed: {failed}") from failed
+        except BaseException:
+            self.orders.withdraw(order)
+            raise
+
+    def _carried_out(self, order: LandingOrder) -> Landed:
+        self.begin().run(order.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
+        left = self.orders.left(order)
+        if left is None:
+            raise BatchFailedError(
+                f"{order}: the landing job ended well and left no result in {order.folder}; the landing must be on "
+                "storage that all of Spark's machines share"
+            )
+        return account(order, left)
+
+    def _refuse_loss(self, batch: Batch, order: LandingOrder) -> None:
+        """Raise LostDataError if records that were to be landed are gone; not while the broker is away."""
+        try:
+            now = self.source.watermarks([r.at for r in order.ranges])
+        except BrokerUnavailableError as away:
+            log.warning("%s: whether its records are still there isn't known (%s)", batch, away)
+            return
+        for r in order.ranges:
+            if not now[r.at].earliest <= r.start <= now[r.at].end:
+                where = place(topic=r.topic, partition=r.partition, offset=r.start)
+                raise LostDataError(
+                    f"{batch}, {where}: its records are gone: the partition holds "
+                    f"[{now[r.at].earliest}, {now[r.at].end}); nothing was landed"
+                )
+
+
+def client_environment(client: Mapping[str, Scalar]) -> dict[str, str]:
+    """The variables that hand the landing job its Kafka client: passwords show in no command and no document.
+
+    `client` has Java's names. The texts are one JSON object, cut into parts that a variable can hold.
+    """
+    text = json.dumps({name: _text(value) for name, value in client.items()})
+    parts = [text[start : start + _LONGEST] for start in range(0, len(text), _LONGEST)]
+    return {f"{_VARIABLE}{number}": part for number, part in enumerate(parts)}
+
+
+def _text(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

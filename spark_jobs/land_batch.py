@@ -1,0 +1,110 @@
+"""Lands one batch: `land_batch.py ORDER_URI` has Spark's executors read the ordered ranges from Kafka into Parquet.
+
+Started like process_batch.py, and ends as it does. The properties of the Kafka client, secrets among them, come in the
+environment: `TIDEGATE_KAFKA_0`, `_1` and so on are the parts of one JSON object of texts, by their Java names.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from itertools import count, takewhile
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
+
+from batch_documents import spark_uri
+from job_process import run_job
+from landing_order import FORMAT, LandingOrder, OrderError, parse_order, source_options
+
+_KAFKA = "TIDEGATE_KAFKA_"
+_RESULT = "_result"
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+_WRITING = {
+    "compression": "lz4_raw",
+    # keys and values seldom repeat: a dictionary of them costs time and is thrown away
+    "parquet.enable.dictionary#key": "false",
+    "parquet.enable.dictionary#value": "false",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_SETTINGS = {
+    # as Kafka has them, and as the engine's own landing writes them
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    # a Spark Connect server keeps the text of a plan, and with it the options of a source: passwords
+    "spark.sql.redaction.string.regex": r"(?s)kafka\..*",
+}
+
+
+class NoConnectorError(Exception):
+    """Spark has no Kafka source: its jars are to be added. Trying again won't help."""
+
+
+def main(arguments: list[str]) -> int:
+    """Land the batch whose order `arguments` name; the exit status says how it went."""
+    client = client_properties(os.environ)
+    secrets = [value for name, value in client.items() if name.startswith(("sasl.", "ssl."))]
+    return run_job(
+        "land_batch.py",
+        arguments,
+        lambda spark, uri: land(spark, uri, client),
+        (OrderError, NoConnectorError),
+        lambda: secrets,
+    )
+
+
+def client_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """The Kafka client's properties, put together from the variables that hold their parts."""
+    names = takewhile(environment.__contains__, (f"{_KAFKA}{number}" for number in count()))
+    found: dict[str, str] = json.loads("".join(environment[name] for name in names) or "{}")
+    return found
+
+
+def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
+    """Write the records of the order at `uri` into its folder, and last of all how many they were.
+
+    Raises OrderError, NoConnectorError, and what Spark raises.
+    """
+    started = time.monotonic()
+    order = read_order(spark, uri)
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    observed = Observation("landed")
+    records = read_kafka(spark, source_options(order, client)).observe(observed, F.count(F.lit(1)).alias("records"))
+    # no folder that is there already is written to: an attempt has one of its own
+    records.write.mode("error").options(**_WRITING).parquet(spark_uri(order.folder))
+    number = int(observed.get["records"])
+    result = json.dumps({"format": FORMAT, "batch_id": order.batch_id, "records": number})
+    # not createDataFrame: that starts Python on an executor, and landing needs none there
+    spark.range(1).select(F.lit(result).alias("value")).coalesce(1).write.text(f"{spark_uri(order.folder)}/{_RESULT}")
+    print(  # noqa: T201 (a program's own output)
+        f"batch {order.batch_id}: landed {number} records of {len(order.ranges)} partitions; "
+        f"{time.monotonic() - started:.1f} s"
+    )
+
+
+def read_order(spark: SparkSession, uri: str) -> LandingOrder:
+    """Read the order at `uri` through Spark, so from wherever Spark can read. Raises OrderError."""
+    texts = spark.read.text(spark_uri(uri), wholetext=True).collect()
+    if len(texts) != 1:
+        raise OrderError(f"{uri} holds {len(texts)} files; name one order")
+    return parse_order(texts[0].value, uri)
+
+
+def read_kafka(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The records, in the columns of Spark's Kafka source with headers. Raises NoConnectorError without the source."""
+    try:
+        return spark.read.format("kafka").options(**options).load().select(*_COLUMNS)
+    except PySparkException as error:
+        if "Failed to find data source: kafka" not in str(error):
+            raise
+        raise NoConnectorError(
+            f"Spark has no Kafka source: add org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version} to "
+            "spark.jars.packages of the cluster or of the Spark Connect server, or name it as packages in the extra "
+            "of the spark connection"
+        ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
