@@ -66,6 +66,7 @@ class Opening:
             consumer={
                 "group_id": f"{name}-lake",
                 "max_poll_records": 100_000,
+                "max_poll_interval_ms": 500_000,
                 "librdkafka": properties.translate(given),
                 "java": properties.for_java(given),
             },
@@ -177,6 +178,7 @@ def test_a_run_lands_by_spark_and_commits_to_the_end(
     assert len(in_lake(pipeline)) == 53
 
 
+@pytest.mark.timeout(600)  # it starts five Java processes
 @pytest.mark.usefixtures("spark_submit")
 def test_two_executors_of_a_cluster_share_a_landing(
     topic: Callable[..., str], produce: Callable[..., None], opening: Opening

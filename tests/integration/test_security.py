@@ -422,7 +422,7 @@ def test_spark_lands_with_what_is_right(
         "subscription": "flights",
         "batch_id": "b1",
         "folder": f"file://{tmp_path}/attempt",
-        "ranges": [{"topic": guarded.topic, "partition": 0, "start": 0, "end": 3}],
+        "ranges": [{"topic": guarded.name, "partition": 0, "start": 0, "end": 3}],
         "poll_timeout_ms": 20_000,
     }
     (tmp_path / "order.json").write_text(json.dumps(order))
