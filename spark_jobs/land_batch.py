@@ -29,12 +29,8 @@ _WRITING = {
     "parquet.enable.dictionary#value": "false",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-_SETTINGS = {
-    # as Kafka has them, and as the engine's own landing writes them
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
-    # a Spark Connect server keeps the text of a plan, and with it the options of a source: passwords
-    "spark.sql.redaction.string.regex": r"(?s)kafka\..*",
-}
+# as Kafka has them, and as the engine's own landing writes them
+_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS")
 
 
 class NoConnectorError(Exception):
@@ -68,8 +64,7 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
     """
     started = time.monotonic()
     order = read_order(spark, uri)
-    for name, value in _SETTINGS.items():
-        spark.conf.set(name, value)
+    spark.conf.set(*_TIMESTAMPS)
     observed = Observation("landed")
     records = read_kafka(spark, source_options(order, client)).observe(observed, F.count(F.lit(1)).alias("records"))
     # no folder that is there already is written to: an attempt has one of its own

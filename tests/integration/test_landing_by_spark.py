@@ -237,14 +237,17 @@ def until(condition: Callable[[], object], what: str, seconds: float = 120) -> N
         _PAUSE.wait(0.02)
 
 
+def commands() -> Iterator[tuple[psutil.Process, list[str]]]:
+    """Each process that this one has started, and its command."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # or one that has ended
+            yield child, child.cmdline()
+
+
 def kill_job() -> None:
     """SIGKILL to the landing job, a child of this process."""
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if any("land_batch.py" in part for part in child.cmdline()):
-                child.kill()
-                return
-    raise AssertionError("no job runs")
+    (job,) = [child for child, command in commands() if any("land_batch.py" in part for part in command)]
+    job.kill()
 
 
 def test_no_secret_shows_in_what_spark_keeps_of_a_landing(
@@ -260,20 +263,19 @@ def test_no_secret_shows_in_what_spark_keeps_of_a_landing(
     pipeline = opening(name, connect)
     plan = pipeline.plan()
     assert plan.batch is not None
-    client = {"bootstrap.servers": broker.bootstrap_servers, "ssl.key.password": SECRET, "client.id": "in-the-open"}
+    secrets = dict.fromkeys(
+        ("sasl.jaas.config", "ssl.keystore.key", "ssl.key.password"), SECRET
+    )  # not used in PLAINTEXT
+    client = {"bootstrap.servers": broker.bootstrap_servers, **secrets}
     said: list[str] = []
-    begun: list[list[str]] = []
+    begun: list[tuple[psutil.Process, list[str]]] = []
     lander: Any = pipeline.lander
     order = lander.orders.place(plan.batch, 0, 20_000)
     job = ConnectProcessor(spark_connect.url, LANDING_JOB, client_environment(client))
-    job.run(
-        order.uri,
-        120,
-        said.append,
-        lambda: begun.extend(p.cmdline() for p in psutil.Process().children(recursive=True)),
-    )
+    job.run(order.uri, 120, said.append, lambda: begun.extend(commands()))
     assert lander.orders.left(order).said == 3
     assert SECRET not in "".join(said)
+    assert any("land_batch.py" in str(command) for _, command in begun)
     assert SECRET not in str(begun)
     assert SECRET not in repr(job)
     kept = [path for path in spark_connect.log.parent.rglob("*") if path.is_file() and "scratch" not in path.parts]
