@@ -9,14 +9,15 @@ from tidegate.receipt import Receipt
 from tidegate.steps.commit import Committer
 from tidegate.steps.standing import Stander
 from tidegate.testing.ledger import MemoryLedger
-from tidegate.testing.simulation.audit import ViolationError
-from tidegate.testing.simulation.exploration import Bounds, Exploration, Setting
+from tidegate.testing.simulation.bounds import Bounds, Setting
+from tidegate.testing.simulation.exploration import Exploration
 from tidegate.testing.simulation.explorations import PLAIN, QUICK, RESETS
 from tidegate.testing.simulation.orders import Order
 from tidegate.testing.simulation.runner import Runner
 from tidegate.testing.simulation.script import Grow, Produce
 from tidegate.testing.simulation.subscriptions import subscription
 from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 pytestmark = pytest.mark.simulation

@@ -1,6 +1,7 @@
 """What each strategy promises of a record, by examples of every way to break it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,10 @@ IN_ANOTHER = {**LAKE, "b2": Appeared("j", "b", these(1))}
 REJECTED = {"b1": Appeared("i", "a", these(0, 1), these(2))}
 GONE = {"b2": GivenUp("i", these(2), is_settled=True)}
 ALL = these(0, 1, 2)
+RETRIES = TopicPartition("orders_retry_100", 0)
+FIRST_OF = {(RETRIES, 0): (FIRST, 2), (RETRIES, 2): (FIRST, 2)}
+AT_LAST = {**LAKE, "b2": Appeared("j", "b", frozenset({(RETRIES, 0)}))}
+TWO_RETRIES = {**AT_LAST, "b3": Appeared("j", "c", frozenset({(RETRIES, 2)}))}
 
 
 def promise(commit: CommitStrategy, failure: FailureStrategy = "fail", *, fencing: bool = True) -> Promise:
@@ -46,6 +51,10 @@ def promise(commit: CommitStrategy, failure: FailureStrategy = "fail", *, fencin
         (promise("after-processing", "ignore"), Facts(published=LAKE), these(2)),
         (promise("after-processing", "dead-letter-queue"), Facts(published=REJECTED), these(2)),
         (promise("after-processing", "dead-letter-queue"), Facts(published=REJECTED, dead=dead(2)), NONE),
+        (promise("after-processing", "delayed-retry-topic"), Facts(published=LAKE), these(2)),
+        (promise("after-processing", "delayed-retry-topic"), Facts(published=LAKE, waiting=these(2)), NONE),
+        (promise("after-processing", "delayed-retry-topic"), Facts(published=AT_LAST, first=FIRST_OF), NONE),
+        (promise("after-processing", "delayed-retry-topic"), Facts(published=LAKE, dead=dead(2)), NONE),
         (promise("on-receipt"), Facts(landed=ALL), NONE),
         (promise("on-receipt"), Facts(landed=these(0, 1)), these(2)),
         (promise("on-next-poll"), Facts(landed=ALL), ALL),
@@ -54,7 +63,7 @@ def promise(commit: CommitStrategy, failure: FailureStrategy = "fail", *, fencin
     ],
 )
 def test_what_a_commit_may_leave_behind(kept: Promise, facts: Facts, too_early: Records) -> None:
-    everything = Facts(ALL, facts.skipped, facts.landed, facts.published, facts.given_up, facts.dead, passed=ALL)
+    everything = replace(facts, everything=ALL, passed=ALL)
     assert kept.passed_too_early(everything) == too_early
 
 
@@ -68,6 +77,8 @@ def test_what_a_commit_may_leave_behind(kept: Promise, facts: Facts, too_early: 
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, dead=dead(2)), NONE),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, given_up=GONE), these(2)),
         (promise("ignore"), Facts(ALL), NONE),
+        (promise("after-processing", "delayed-retry-topic"), Facts(ALL, published=LAKE, waiting=these(2)), these(2)),
+        (promise("after-processing", "delayed-retry-topic"), Facts(ALL, published=AT_LAST, first=FIRST_OF), NONE),
     ],
 )
 def test_what_is_lost_once_all_is_over(kept: Promise, facts: Facts, lost: Records) -> None:
@@ -89,6 +100,22 @@ def test_what_is_lost_once_all_is_over(kept: Promise, facts: Facts, lost: Record
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=REJECTED, dead=dead(2)), ""),
         (promise("after-processing", "dead-letter-queue", fencing=False), Facts(ALL, dead=dead(2, times=2)), ""),
         (promise("on-receipt", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2)), ""),
+        (
+            promise("after-processing", "delayed-retry-topic"),
+            Facts(ALL, published=TWO_RETRIES, first=FIRST_OF),
+            "nobody moved the partition",
+        ),
+        (
+            promise("after-processing", "delayed-retry-topic"),
+            Facts(ALL, published=TWO_RETRIES, first=FIRST_OF, replayed=frozenset({RETRIES})),
+            "",
+        ),
+        (promise("on-receipt", "delayed-retry-topic"), Facts(ALL, published=TWO_RETRIES, first=FIRST_OF), ""),
+        (
+            promise("after-processing", "delayed-retry-topic"),
+            Facts(ALL, published=AT_LAST, first=FIRST_OF, dead=dead(2)),
+            "in the lake and in the dead-letter topic",
+        ),
         (
             promise("on-next-poll", "dead-letter-queue"),
             Facts(ALL, published={"b1": Appeared("j", "a", these(2))}, dead=dead(2)),

@@ -19,11 +19,12 @@ from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.simulation import explorations
-from tidegate.testing.simulation.audit import ViolationError
-from tidegate.testing.simulation.exploration import Bounds, Exploration, Setting
+from tidegate.testing.simulation.bounds import Bounds, Setting
+from tidegate.testing.simulation.exploration import Exploration
 from tidegate.testing.simulation.explorations import STRATEGIES
 from tidegate.testing.simulation.histories import history
 from tidegate.testing.simulation.strategies import NAMES
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 pytestmark = pytest.mark.simulation
@@ -139,6 +140,9 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
         FAILS,
         "published nowhere",
     ),
+    ("no retries", at(Leaving, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
+    ("retries before the transaction", outside(after=False), explorations.RETRIED, CRASHES, "twice, and nobody moved"),
+    ("retries after the transaction", outside(after=True), explorations.RETRIED, FAILS, "published nowhere"),
     (
         "offsets_committed forgotten",
         at(MemoryLedger, "received", MemoryLedger.batch),

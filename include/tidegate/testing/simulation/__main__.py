@@ -9,11 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 
-from tidegate.testing.simulation.audit import ViolationError
-from tidegate.testing.simulation.exploration import Bounds, Exploration, Explored, Setting
+from tidegate.testing.simulation.bounds import Bounds, Setting
+from tidegate.testing.simulation.exploration import Exploration, Explored
 from tidegate.testing.simulation.explorations import DEEP, QUICK, STRATEGIES
 from tidegate.testing.simulation.histories import History, history
 from tidegate.testing.simulation.strategies import NAMES, concerns
+from tidegate.testing.simulation.violation import ViolationError
 
 _CHUNK = 100
 _SHOWN = 3

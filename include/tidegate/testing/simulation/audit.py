@@ -6,8 +6,7 @@ record has come to the one end that its strategies have for it, a reset is honou
 open.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,11 @@ from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
+from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
 from tidegate.testing.simulation.promises import Promise
+from tidegate.testing.simulation.script import TOPIC
+from tidegate.testing.simulation.violation import ViolationError
 
 if TYPE_CHECKING:
     from tidegate.testing.lake import PublishedAttempt
@@ -27,10 +29,6 @@ if TYPE_CHECKING:
 _NEWEST = 3
 _CLEARING = ("clear", "")  # by a person, seen or unseen
 _WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
-
-
-class ViolationError(Exception):
-    """The promise is broken, or a run ends otherwise than with an error of the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +71,39 @@ class Audit:
 
     def facts(self, world: "World") -> Facts:
         """What has become of the records of this world."""
-        everything = frozenset((at, o) for at in world.topics.logs for o in _visible(world, at))
+        everything = frozenset((at, o) for at in world.topics.logs if at.topic == TOPIC for o in visible(world, at))
+        first = {(at, o): place for at in world.retry_partitions for o, place in first_places(world, at)}
+        landed = {
+            (TopicPartition(r.topic, r.partition), r.offset) for file in world.landing.files.values() for r in file
+        }
         return Facts(
             everything=everything,
             skipped=self.skipped,
-            landed=frozenset(
-                (TopicPartition(r.topic, r.partition), r.offset) for file in world.landing.files.values() for r in file
-            ),
+            landed=frozenset(first.get(r, r) for r in landed),
             published=self.appeared,
             given_up=self.given_up,
             dead=self.dead,
-            passed=frozenset((at, o) for at, o in everything if at in self.positions and o < self.positions[at].offset),
+            passed=frozenset(r for r in everything if self._is_past(*r)),
             excused=self.excused,
             replayed=self.replayed,
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
+            first=first,
+            waiting=frozenset(place for (at, o), place in first.items() if not self._is_past(at, o)),
         )
+
+    def _is_past(self, at: TopicPartition, offset: int) -> bool:
+        return at in self.positions and offset < self.positions[at].offset
 
     def ledger_lost(self, world: "World") -> None:
         """An empty ledger takes the place of the one that was."""
         self.lost_ledgers += 1
         self.stopped = frozenset()
         facts = self.facts(world)
-        self.excused |= (facts.passed & facts.landed) - self.promise.settled(facts) - self.skipped
+        self.excused |= self._forgotten(facts)
+
+    def _forgotten(self, facts: Facts) -> Records:
+        """What is committed and known of nowhere but in the ledger."""
+        return (facts.passed & facts.landed) - self.promise.settled(facts) - facts.waiting - self.skipped
 
     def offsets_expired(self) -> None:
         """The broker forgets the group, and with it whatever a foreign tool wanted."""
@@ -107,7 +116,8 @@ class Audit:
         receipts = [Receipt.parse(position.metadata) for position in world.offsets.positions.values()]
         known = {receipt.incarnation for receipt in receipts if receipt} | facts.incarnations
         for at, offset in moved.items():
-            self.skipped |= {(at, o) for o in _visible(world, at) if o < offset}
+            passed_over = {(at, o) for o in visible(world, at) if o < offset}
+            self.skipped |= facts.at_first([passed_over])
             self.moves[at] = Move(offset, frozenset(known), self.compared)
             self.positions[at] = Committed(offset)
         self.replayed |= frozenset(moved)
@@ -163,7 +173,7 @@ class Audit:
             raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
         rejected = frozenset((each.at, each.offset) for each in published.attempt.rejected)
-        _check_contents(world, batch, written, rejected)
+        check_contents(world, batch, written, rejected)
         if rejected and not self.promise.ends.may_reject:
             raise ViolationError(f"batch {batch_id} was published though {listed(rejected)} had been rejected")
         self.given_up.pop(batch_id, None)
@@ -192,7 +202,7 @@ class Audit:
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
             waits = batch.state in _WAITS_FOR_A_PERSON
-            gives_up = batch.state in (State.IGNORING, State.DEAD_LETTERING)
+            gives_up = batch.state.is_given_up
             if gives_up and batch.id not in self.stopped and batch.state not in self.promise.ends.gives_up:
                 raise ViolationError(f"batch {batch.id} is {batch.state}, and nobody said so")
             if batch.state in (State.IGNORING, State.IGNORED):
@@ -205,7 +215,7 @@ class Audit:
                 self.stopped -= {batch.id}
 
     def _give_up(self, world: "World", batch: Batch) -> None:
-        records = union({(r.at, o) for o in _visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
+        records = union({(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
         self.given_up[batch.id] = GivenUp(batch.receipt.incarnation, records, batch.state is State.IGNORED)
         if batch.state is State.IGNORED and batch.id in self.appeared:
             raise ViolationError(f"batch {batch.id} was given up, and it is published")
@@ -214,12 +224,13 @@ class Audit:
         """Dead letters were produced."""
         new = world.produced[self.produced :]
         self.produced += len(new)
-        for at, offset in map(source, new):
+        letters = [each for each in new if each.topic not in self.subscription.retry_topics]
+        for at, offset in map(source, letters):
             position = world.offsets.positions.get(at)
             receipt = Receipt.parse(position.metadata) if position else None
             dead = self.dead.setdefault(receipt.incarnation if receipt else "", {})
             dead[at, offset] = dead.get((at, offset), 0) + 1
-        if new:
+        if letters:
             self._check_doubled(world, ", now a dead letter")
 
     def _check_doubled(self, world: "World", why: str) -> None:
@@ -263,7 +274,7 @@ class Audit:
         if self.lost_ledgers:  # a commit that was under way when the ledger was lost
             still_open = world.ledger.look(self.subscription.name).open
             known = union({(r.at, o) for o in range(r.start, r.end)} for r in (still_open.ranges if still_open else ()))
-            self.excused |= (facts.passed & facts.landed) - self.promise.settled(facts) - self.skipped - known
+            self.excused |= self._forgotten(facts) - facts.at_first([known])
             facts = self.facts(world)
         if passed := self.promise.passed_too_early(facts):
             where = ", ".join(f"{at} at {self.positions[at].offset}" for at in sorted({at for at, _ in passed}))
@@ -274,7 +285,7 @@ class Audit:
         facts = self.facts(world)
         if lost := self.promise.lost(facts):
             raise ViolationError(f"lost: {listed(lost)}, published nowhere")
-        _check_counts(world)
+        check_counts(world)
         is_forgetful = (
             self.lost_ledgers and not self.promise.order.in_the_commit
         )  # what was committed before it was made
@@ -282,7 +293,7 @@ class Audit:
         for at, move in self.moves.items() if self.fencing else ():  # who sleeps without a fence may undo a reset
             names = facts.incarnations - move.incarnations
             again = union(self.promise.settled(facts, name) for name in names) | facts.excused | forgotten
-            due = {r for r in facts.everything if r[0] == at and r[1] >= move.offset}
+            due = facts.at_first([{(at, o) for o in visible(world, at) if o >= move.offset}])
             if unread := due - again:
                 raise ViolationError(f"{at} was reset to {move.offset}, and {listed(unread)} never came again")
 
@@ -290,37 +301,3 @@ class Audit:
 def _is_of(position: Committed, incarnation: str) -> bool:
     receipt = Receipt.parse(position.metadata)
     return receipt is not None and receipt.incarnation == incarnation
-
-
-def _check_contents(world: "World", batch: Batch, written: list[At], rejected: Records) -> None:
-    """A published batch holds each record of its ranges once, in the lake or among the rejected ones."""
-    ranged = union({(r.at, o) for o in _visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
-    held = {*written, *rejected}
-    if doubled := _twice([*written, *rejected]):
-        raise ViolationError(f"batch {batch.id} holds records twice: {listed(doubled)}")
-    if missing := ranged - held:
-        raise ViolationError(f"batch {batch.id} says it holds {listed(missing)}, which it doesn't")
-    if strange := {(at, o) for at, o in held if not any(r.at == at and r.start <= o < r.end for r in batch.ranges)}:
-        raise ViolationError(f"batch {batch.id} holds {listed(strange)}, which lie outside of its ranges")
-    if aborted := {(at, o) for at, o in held - ranged if o in world.topics.logs[at].entries}:
-        raise ViolationError(f"batch {batch.id} holds {listed(aborted)}, of transactions that weren't committed")
-
-
-def _check_counts(world: "World") -> None:
-    """What the ledger says of a published batch that it closed is what there is."""
-    for outcome in world.ledger.history(world.subscription.name, len(world.lake.published_attempts) + _NEWEST):
-        batch = outcome.batch
-        held = world.lake.published_attempts.get((batch.output, batch.id))
-        if held is None or batch.state not in (State.COMMITTED, State.UNCOMMITTED) or batch.rejected is None:
-            continue
-        if batch.rejected != len(held.attempt.rejected):
-            raise ViolationError(f"{batch} counts {batch.rejected} rejected records of {len(held.attempt.rejected)}")
-
-
-def _visible(world: "World", at: TopicPartition) -> Iterator[int]:
-    log = world.topics.logs[at]
-    return (offset for offset, _ in log.records(0, log.high, committed_only=True))
-
-
-def _twice(records: Iterable[At]) -> set[At]:
-    return {record for record, times in Counter(records).items() if times > 1}

@@ -3,15 +3,15 @@
 from tidegate.batch import State
 from tidegate.pipeline import Pipeline
 from tidegate.receipt import Receipt
-from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
 from tidegate.testing.simulation.script import Produce
 from tidegate.testing.simulation.subscriptions import MANY
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 RUNS = 12
-_A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more
+_A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more, and a retry is due
 _ALL = 1_000_000
 
 
@@ -36,7 +36,7 @@ def finish(world: World, told: Told, *, orphans: bool = True) -> int:
 
 def _read_all(world: World, before: int, told: Told) -> int:
     """Run until nothing is left to do; how many runs that took."""
-    records = sum(len(log.entries) for log in world.topics.logs.values())  # a batch may take a single offset
+    records = sum(len(log.entries) for log in world.read.values())  # a batch may take a single offset
     enough = RUNS + 2 * records if world.audit.promise.order.is_kept else RUNS
     for run in range(1, enough + 1):
         _run(world, before + run, told)
@@ -48,7 +48,7 @@ def _read_all(world: World, before: int, told: Told) -> int:
 def _run(world: World, run: int, told: Told) -> None:
     world.tokens.at("clean", run)
     clock = RunnerClock(world.clock)
-    if world.subscription.max_retries < MANY:
+    if world.subscription.max_retries < MANY or world.subscription.retry_topics:
         clock.wait(_A_WHILE * run)
     pipeline = world.pipeline(clock, f"clean {run}")
     try:
@@ -80,7 +80,7 @@ def _left(world: World) -> str:
         return f"{glance.open} is still {glance.open.state}"
     if not world.audit.promise.order.is_kept:
         return _unread(world)
-    for at, log in sorted(world.topics.logs.items()):
+    for at, log in world.read.items():
         position = world.offsets.positions.get(at)
         if position is None or position.offset != log.end(committed_only=True):
             return f"{at} stands at {position} of {log.end(committed_only=True)}"
@@ -93,8 +93,7 @@ def _unread(world: World) -> str:
     """Of runs that commit nothing, whether the newest has taken all that its cap lets it, from the beginning."""
     newest = world.ledger.history(world.subscription.name, 1)
     ends = {r.at: r.end for r in newest[0].batch.ranges} if newest else {}
-    logs = world.topics.logs
-    wanted = min(world.subscription.consumer.max_poll_records, sum(log.high for log in logs.values()))
+    wanted = min(world.subscription.consumer.max_poll_records, sum(log.high for log in world.read.values()))
     return "" if sum(ends.values()) >= wanted else f"no run has read all from the beginning: {ends}"
 
 

@@ -4,66 +4,24 @@ A schedule is cut where it comes to a state that was seen before with as much le
 data and, for each runner, the hash of the answers that it has had: more it can't know.
 """
 
-import gc
-import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from tidegate.ports import Answer
-from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.audit import ViolationError
+from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.ending import finish
 from tidegate.testing.simulation.orders import FAILURES, READS, UNSHARED, Order, mishaps
+from tidegate.testing.simulation.quiet import silence, uncollected
 from tidegate.testing.simulation.runner import Runner, SavedRunner
-from tidegate.testing.simulation.runs import Work, dag_run
-from tidegate.testing.simulation.script import Grow, Produce, TopicEvent
+from tidegate.testing.simulation.runs import dag_run
+from tidegate.testing.simulation.script import Grow
 from tidegate.testing.simulation.story import Line
-from tidegate.testing.simulation.subscriptions import subscription
 from tidegate.testing.simulation.tokens import Tokens
-from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Reset, Saved, World
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much may go wrong in one schedule, besides that records arrive and late drivers finish at any time.
-
-    `crashes` are of any runner, `lost` are questions and answers that get lost, `losses` are of the ledger, `expiries`
-    of the group's offsets, `resets` are those that a foreign tool may do, `failures` deliveries that fail or reject. A
-    switch to another runner costs a preemption unless the present one has ended its run.
-    """
-
-    runs: int = 1
-    preemptions: int = 2
-    crashes: int = 1
-    lost: int = 0
-    losses: int = 0
-    expiries: int = 0
-    resets: int = 0
-    failures: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a schedule begins with: the definition, the events that have happened and those that may at any time.
-
-    `person` is what the second runner does in each of its runs, in place of DAG runs; `answer` what a person says of
-    a batch that stops or asks.
-    """
-
-    subscription: Subscription = field(default_factory=subscription)
-    before: tuple[TopicEvent, ...] = (Grow(), Grow(), Produce(0), Produce(1))
-    events: tuple[TopicEvent, ...] = (Produce(0),)
-    resets: tuple[Reset, ...] = ()
-    fencing: bool = True
-    orphans: bool = True
-    audited_as_fenced: bool | None = None
-    person: Work | None = None
-    answer: Answer = "redeliver"
-
+from tidegate.testing.simulation.violation import ViolationError
+from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Saved, World
 
 Budget = tuple[int, ...]
 _PREEMPTION, _CRASH, _LOST, _LOSS, _EXPIRY, _RESET, _FAILURE = range(7)
@@ -106,12 +64,14 @@ class Exploration:
         self._ended: set[tuple[int, ...]] = set()
         grows = any(isinstance(event, Grow) for event in setting.events)
         self._told_of_events = {"source.watermarks", *(("source.partitions",) if grows else ())}
+        produces = bool(setting.subscription.retry_topics)  # then a runner's commit is what another finds in a topic
+        self._unshared = frozenset(e for e in UNSHARED if not (produces and e.startswith("source.")))
         self._schedules = 0
         self._clean_runs = 0
 
     def explore(self) -> Explored:
         """Try everything. Raises ViolationError for the first history that breaks the promise."""
-        with self._tokens.drawn(), silence(), _uncollected():
+        with self._tokens.drawn(), silence(), uncollected():
             self._tokens.at("world")
             self._world = World(
                 self._setting.subscription,
@@ -194,7 +154,7 @@ class Exploration:
         return (
             following is not None
             and not left[_LOST]
-            and str(following) in UNSHARED
+            and str(following) in self._unshared
             and str(following) in READS
             and not (self._world.script.left and str(following) in self._told_of_events)
         )
@@ -226,7 +186,7 @@ class Exploration:
             if has_work and (runner.run or other.run or not are_alike):  # where they are, it is the same who begins
                 self._push(switched, cost)
             return
-        if left[_PREEMPTION] and str(following) not in UNSHARED and has_work:
+        if left[_PREEMPTION] and str(following) not in self._unshared and has_work:
             self._push(replace(switched, left=_less(left, _PREEMPTION)), cost + 1)
         if left[_CRASH] and str(following) not in READS:
             self._branch_at_crash(node, following, left, cost + 1)
@@ -301,26 +261,3 @@ def _less(left: Budget, part: int) -> Budget:
     spent = list(left)
     spent[part] -= 1
     return tuple(spent)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """What was seen is kept to the end: to look through it for garbage again and again takes half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """The steps log what they do; thousands of histories needn't."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.ports import Answer
 from tidegate.positions import TopicPartition
-from tidegate.testing.simulation.exploration import Bounds, Setting
+from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.runs import Work, clears, commits
 from tidegate.testing.simulation.script import TOPIC, Grow, Produce
 from tidegate.testing.simulation.subscriptions import subscription
@@ -57,6 +57,8 @@ IGNORE = _small(commit_strategy="ignore")
 IGNORING = _small(failure_strategy="ignore", max_retries=0)
 DEAD_LETTERS = _small(failure_strategy="dead-letter-queue", max_retries=0)
 DEAD_LETTERS_FENCELESS = _small(failure_strategy="dead-letter-queue", max_retries=0, commit_fence="none")
+RETRIED = _small(failure_strategy="delayed-retry-topic", max_retries=0)
+RETRIED_FENCELESS = _small(failure_strategy="delayed-retry-topic", max_retries=0, commit_fence="none")
 CLEARED = _small(clears("redeliver"), max_retries=0)
 SKIPPED = _small(clears("skip"), "skip", failure_strategy="ask", max_retries=0)
 BURIED = _small(clears("dead-letter"), "dead-letter", failure_strategy="ask", max_retries=0)
@@ -84,6 +86,16 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     ),
     "dead-letter-queue, a lost answer": (DEAD_LETTERS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
     "dead-letter-queue, no fence": (DEAD_LETTERS_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "delayed-retry-topic": (RETRIED, Bounds(preemptions=1, crashes=0, failures=1)),
+    "delayed-retry-topic, to the last retry": (RETRIED, Bounds(preemptions=0, crashes=0, failures=3, runs=2)),
+    "delayed-retry-topic and a crash": (RETRIED, Bounds(preemptions=0, failures=1)),
+    "delayed-retry-topic, the ledger lost": (RETRIED, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
+    "delayed-retry-topic, a foreign reset": (
+        replace(RETRIED, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
+        Bounds(preemptions=0, crashes=0, resets=1, failures=1),
+    ),
+    "delayed-retry-topic, a lost answer": (RETRIED, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "delayed-retry-topic, no fence": (RETRIED_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
     "cleared": (CLEARED, Bounds(preemptions=1, crashes=0, failures=1)),
     "skipped": (SKIPPED, Bounds(preemptions=1, crashes=0, failures=1)),
     "dead-lettered by a person": (BURIED, Bounds(preemptions=0, failures=1)),

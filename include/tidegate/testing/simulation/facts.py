@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 
-from tidegate.failures.dead_letters import OFFSET, PARTITION, TOPIC
+from tidegate.failures import dead_letters, delayed_retry
 from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing, last
+from tidegate.records import Headers, Outgoing, last
 
 At = tuple[TopicPartition, int]
 Records = frozenset[At]
@@ -39,6 +40,9 @@ class Facts:
     and `given_up` are batches by id; `dead` tells how often each record became a dead letter, by incarnation. `passed`
     lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
     nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
+
+    Records are named by their first place but in `published` and `given_up`; `first` has that of each record in a retry
+    topic. `waiting` ones are in a retry topic, and the group isn't past them.
     """
 
     everything: Records = NONE
@@ -51,18 +55,20 @@ class Facts:
     excused: Records = NONE
     replayed: frozenset[TopicPartition] = frozenset()
     may_repeat: bool = False
+    first: Mapping[At, At] = field(default_factory=dict)
+    waiting: Records = NONE
 
     def written(self, incarnation: str | None = None) -> Records:
         """Records in the lake, of one incarnation or of all."""
-        return union(b.records for b in self.published.values() if incarnation in (None, b.incarnation))
+        return self.at_first(b.records for b in self.published.values() if incarnation in (None, b.incarnation))
 
     def rejected(self, incarnation: str | None = None) -> Records:
         """Records beside the output, each with its reason."""
-        return union(b.rejected for b in self.published.values() if incarnation in (None, b.incarnation))
+        return self.at_first(b.rejected for b in self.published.values() if incarnation in (None, b.incarnation))
 
     def gone(self, incarnation: str | None = None) -> Records:
         """Records of batches that were given up."""
-        return union(b.records for b in self.given_up.values() if incarnation in (None, b.incarnation))
+        return self.at_first(b.records for b in self.given_up.values() if incarnation in (None, b.incarnation))
 
     def buried(self, incarnation: str | None = None) -> Records:
         """Records in the dead-letter topic."""
@@ -77,7 +83,20 @@ class Facts:
     @property
     def kept_still(self) -> Records:
         """The records of partitions that nobody else moved: each has to have one end only."""
-        return NONE if self.may_repeat else frozenset(r for r in self.everything if r[0] not in self.replayed)
+        if self.may_repeat:
+            return NONE
+        moved = {first for copy, first in self.first.items() if copy[0] in self.replayed}
+        return frozenset(r for r in self.everything if r[0] not in self.replayed and r not in moved)
+
+    @property
+    def retried(self) -> Records:
+        """Records that were in a retry topic."""
+        return frozenset(self.first.values())
+
+    def at_first(self, sets: Iterable[Iterable[At]]) -> Records:
+        """All records of these sets, by their first places."""
+        records = union(sets)
+        return frozenset(self.first.get(r, r) for r in records) if self.first else records
 
 
 def union(sets: Iterable[Iterable[At]]) -> Records:
@@ -85,9 +104,18 @@ def union(sets: Iterable[Iterable[At]]) -> Records:
     return NONE.union(*sets)
 
 
-def source(dead_letter: Outgoing) -> At:
-    """Where the record of a dead letter comes from, as its headers tell."""
-    topic, partition, offset = (last(dead_letter.headers, name) or b"" for name in (TOPIC, PARTITION, OFFSET))
+def source(outgoing: Outgoing) -> At:
+    """Where the record of a dead letter or a retry was first, as its headers tell."""
+    return _place(outgoing.headers, dead_letters if last(outgoing.headers, dead_letters.TOPIC) else delayed_retry)
+
+
+def first_place(headers: Headers) -> At:
+    """Where a record of a retry topic was first."""
+    return _place(headers, delayed_retry)
+
+
+def _place(headers: Headers, named: ModuleType) -> At:
+    topic, partition, offset = (last(headers, name) or b"" for name in (named.TOPIC, named.PARTITION, named.OFFSET))
     return TopicPartition(topic.decode(), int(partition)), int(offset)
 
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidegate.testing.simulation.audit import ViolationError
 from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.exploration import silence
 from tidegate.testing.simulation.orders import FAILURES, Order, mishaps
+from tidegate.testing.simulation.quiet import silence
 from tidegate.testing.simulation.runner import Runner
 from tidegate.testing.simulation.runs import Work, dag_run
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.strategies import draw
 from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Reset, World
 
 if TYPE_CHECKING:

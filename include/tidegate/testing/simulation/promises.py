@@ -29,6 +29,11 @@ def dead_lettered(facts: Facts, incarnation: str | None) -> Records:
     return facts.written(incarnation) | facts.buried(incarnation)
 
 
+def retried(facts: Facts, incarnation: str | None) -> Records:
+    """`delayed-retry-topic`: in the lake, whichever retry that took, or in the dead-letter topic after the last one."""
+    return facts.written(incarnation) | facts.buried(incarnation)
+
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The ends that a failure strategy has for records, and what it may do without asking anybody."""
@@ -43,6 +48,7 @@ ENDS: Mapping[FailureStrategy, Ends] = {
     "ask": Ends(answered),
     "ignore": Ends(ignored, frozenset({State.IGNORING}), may_reject=True),
     "dead-letter-queue": Ends(dead_lettered, frozenset({State.DEAD_LETTERING}), may_reject=True),
+    "delayed-retry-topic": Ends(retried, frozenset({State.RETRYING}), may_reject=True),
 }
 
 
@@ -122,7 +128,7 @@ class Promise:
 
     def passed_too_early(self, facts: Facts) -> Records:
         """What a commit has passed and may not have."""
-        return facts.passed - self.order.may_pass(self.ends.settled, facts) - facts.skipped
+        return facts.passed - self.order.may_pass(self.ends.settled, facts) - facts.waiting - facts.skipped
 
     def lost(self, facts: Facts) -> Records:
         """What should have come to an end once all is over."""
@@ -130,26 +136,30 @@ class Promise:
 
     def doubled(self, facts: Facts) -> Iterator[str]:
         """Records with more ends than one, in words."""
-        yield from _in_the_lake_again(facts, kept=self.order.is_kept)
+        yield from _in_the_lake_again(facts, kept=self.order.is_kept, once=self.once)
         if self.once:
             yield from _more_ends_than_one(facts)
 
 
-def _in_the_lake_again(facts: Facts, *, kept: bool) -> Iterator[str]:
+def _in_the_lake_again(facts: Facts, *, kept: bool, once: bool) -> Iterator[str]:
+    """A replay may bring a second retry of a record; so may one that isn't produced `once`."""
     for name in sorted(facts.incarnations):
         written = [r for b in facts.published.values() if b.incarnation == name for r in b.records]
         if again := _twice(written):
             yield f"twice within incarnation {name}: {listed(again)}"
-    if kept and (again := _twice([r for b in facts.published.values() for r in b.records]) & facts.kept_still):
+    written = [facts.first.get(r, r) for b in facts.published.values() for r in b.records]
+    may_repeat = NONE if once else facts.retried
+    if kept and (again := (_twice(written) & facts.kept_still) - may_repeat):
         yield f"twice, and nobody moved the partition: {listed(again)}"
 
 
 def _more_ends_than_one(facts: Facts) -> Iterator[str]:
+    replayed = facts.retried - facts.kept_still
     for name in sorted(facts.incarnations):
         buried, gone = facts.buried(name), facts.gone(name)
-        if again := {r for r, times in facts.dead.get(name, {}).items() if times > 1}:
+        if again := {r for r, times in facts.dead.get(name, {}).items() if times > 1} - replayed:
             yield f"dead letters twice within incarnation {name}: {listed(again)}"
-        if both := (facts.written(name) & (buried | gone)) | (buried & gone):
+        if both := ((facts.written(name) & (buried | gone)) | (buried & gone)) - replayed:
             yield f"several ends within incarnation {name}: {listed(both)}"
     times = {r: sum(dead.get(r, 0) for dead in facts.dead.values()) for r in facts.buried()}
     if again := {r for r, number in times.items() if number > 1} & facts.kept_still:

@@ -6,11 +6,22 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.definition.reading import load
-from tidegate.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
+from tidegate.subscription import (
+    CommitFence,
+    CommitStrategy,
+    DeadLetterQueue,
+    DelayedRetryTopic,
+    FailureStrategy,
+    Subscription,
+)
 
 MANY = 1000
 """Retries of a subscription that never comes to its limit."""
 
+DEAD = "dead"
+"""Where a record goes that has no retry left."""
+
+_RETRIES = DelayedRetryTopic(("orders_retry_100", "orders_retry_150"), timeout_ms=2**60)  # due within a poll
 _DEFINITION = """
 topics: [orders]
 connection: kafka_default
@@ -38,6 +49,8 @@ def subscription(
 ) -> Subscription:
     """The subscription `orders` of the topic of that name."""
     given = _default()
+    if failure_strategy == "delayed-retry-topic":
+        given = replace(given, delayed_retry_topic=_RETRIES, dead_letter_queue=DeadLetterQueue(DEAD))
     return replace(
         given,
         members=members,

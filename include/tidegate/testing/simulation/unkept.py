@@ -9,13 +9,14 @@ from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
 from tidegate.records import Outgoing
 from tidegate.testing.outbox import MemoryOutbox
+from tidegate.testing.topics import MemoryTopics
 
 
 class UnkeptStores:
     """The stores by the run that each belongs to, and the outbox that all of them produce to."""
 
-    def __init__(self) -> None:
-        self.outbox = MemoryOutbox()
+    def __init__(self, topics: MemoryTopics | None = None) -> None:
+        self.outbox = MemoryOutbox(topics)
         self.stores: dict[str, Unkept] = {}
 
     def of(self, run: str) -> "OwnStore":

@@ -17,19 +17,20 @@ from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.simulation.audit import Audit
 from tidegate.testing.simulation.orders import FAILURES, Order
-from tidegate.testing.simulation.script import Script, TopicEvent
+from tidegate.testing.simulation.script import TOPIC, Script, TopicEvent
 from tidegate.testing.simulation.spark import SimulatedSpark
+from tidegate.testing.simulation.subscriptions import DEAD
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.unkept import UnkeptStores
 from tidegate.testing.simulation.values import Values
 from tidegate.testing.source import MemorySource
-from tidegate.testing.topics import MemoryTopics
+from tidegate.testing.topics import MemoryPartition, MemoryTopics
 
 OUTPUT = "file:///lake/orders"
 _UNREAD = {"offsets": "commits", "landing": "manifests"}  # logs for tests, which no step reads
 _CHANGED_BY = {
     "offsets": ("offsets", "unkept"),
-    "fence": ("offsets", "unkept", "audit"),
+    "fence": ("offsets", "unkept", "topics", "audit"),
     "landing": ("landing",),
     "writer": ("landing",),
     "lake": ("lake", "audit"),
@@ -67,13 +68,17 @@ class World:
         self.tokens = tokens
         self.clock = MemoryClock()
         self.topics = MemoryTopics()
+        for topic in (*subscription.retry_topics, *((DEAD,) if subscription.retry_topics else ())):
+            self.topics.create(topic)
         self.script = Script(self.topics, events)
+        produced_to = self.topics if subscription.retry_topics else None
         self.offsets = MemoryOffsets(
             subscription.consumer.group_id,
             fencing=fencing,
+            topics=produced_to,
             keeps_state=subscription.commit_strategy == "checkpoint",
         )
-        self.unkept = UnkeptStores()
+        self.unkept = UnkeptStores(produced_to)
         self.landing = MemoryLanding()
         self.lake = MemoryLake()
         self.ledger = MemoryLedger(self.clock.now)
@@ -95,8 +100,19 @@ class World:
         self._dirty = set(self._parts)
 
     @property
+    def retry_partitions(self) -> list[TopicPartition]:
+        """The partitions of the retry topics."""
+        return [at for at in self.topics.logs if at.topic in self.subscription.retry_topics]
+
+    @property
+    def read(self) -> dict[TopicPartition, MemoryPartition]:
+        """The logs that the subscription reads, in order."""
+        topics = (TOPIC, *self.subscription.retry_topics)
+        return {at: log for at, log in sorted(self.topics.logs.items()) if at.topic in topics}
+
+    @property
     def produced(self) -> list[Outgoing]:
-        """The dead letters, in the order in which they came."""
+        """The dead letters and the retries, in the order in which they came."""
         return self.offsets.produced + self.unkept.outbox.produced
 
     def pipeline(self, clock: Clock, run: str) -> Pipeline:

@@ -1,0 +1,56 @@
+"""What published batches hold, and what the ledger says of them, held against what was to be read."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tidegate.batch import Batch, State
+from tidegate.positions import TopicPartition
+from tidegate.testing.simulation.facts import At, Records, first_place, listed, union
+from tidegate.testing.simulation.violation import ViolationError
+
+if TYPE_CHECKING:
+    from tidegate.testing.simulation.world import World
+
+_NEWEST = 3
+
+
+def check_contents(world: "World", batch: Batch, written: list[At], rejected: Records) -> None:
+    """A published batch holds each record of its ranges once, in the lake or among the rejected ones."""
+    ranged = union({(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
+    held = {*written, *rejected}
+    if doubled := _twice([*written, *rejected]):
+        raise ViolationError(f"batch {batch.id} holds records twice: {listed(doubled)}")
+    if missing := ranged - held:
+        raise ViolationError(f"batch {batch.id} says it holds {listed(missing)}, which it doesn't")
+    if strange := {(at, o) for at, o in held if not any(r.at == at and r.start <= o < r.end for r in batch.ranges)}:
+        raise ViolationError(f"batch {batch.id} holds {listed(strange)}, which lie outside of its ranges")
+    if aborted := {(at, o) for at, o in held - ranged if o in world.topics.logs[at].entries}:
+        raise ViolationError(f"batch {batch.id} holds {listed(aborted)}, of transactions that weren't committed")
+
+
+def check_counts(world: "World") -> None:
+    """What the ledger says of a published batch that it closed is what there is."""
+    for outcome in world.ledger.history(world.subscription.name, len(world.lake.published_attempts) + _NEWEST):
+        batch = outcome.batch
+        held = world.lake.published_attempts.get((batch.output, batch.id))
+        if held is None or batch.state not in (State.COMMITTED, State.UNCOMMITTED) or batch.rejected is None:
+            continue
+        if batch.rejected != len(held.attempt.rejected):
+            raise ViolationError(f"{batch} counts {batch.rejected} rejected records of {len(held.attempt.rejected)}")
+
+
+def visible(world: "World", at: TopicPartition) -> Iterator[int]:
+    """The offsets of a partition's records, as a reader of committed ones sees them."""
+    log = world.topics.logs[at]
+    return (offset for offset, _ in log.records(0, log.high, committed_only=True))
+
+
+def _twice(records: Iterable[At]) -> set[At]:
+    return {record for record, times in Counter(records).items() if times > 1}
+
+
+def first_places(world: "World", at: TopicPartition) -> Iterator[tuple[int, At]]:
+    """The offsets of a retry topic's records, and where each record was first."""
+    log = world.topics.logs[at]
+    return ((o, first_place(record.headers)) for o, record in log.records(0, log.high, committed_only=True))
