@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.acknowledged import Acknowledgements
-from tidegate.errors import BatchFailedError, StaleError
+from tidegate.errors import BatchFailedError, StaleError, UnavailableError
 from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.positions import TopicPartition
@@ -68,6 +68,7 @@ class MemoryLake:
     ) -> StagedFile:
         """A driver leaves a file of acknowledgements, at a path below its attempt's folder."""
         with self._lock:
+            self.staged[staging]  # the folder is there from now on
             self.acks[f"{staging}/{attempt}/{path}"] = {at: tuple(ones) for at, ones in offsets.items()}
         return StagedFile(path, sum(map(len, offsets.values())))
 
@@ -110,7 +111,9 @@ class MemoryLake:
     def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
-            offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks[file]
+            offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks.get(file)
+        if offsets is None:
+            raise UnavailableError(f"{file} can't be read: it is gone")
         for at, ones in offsets.items():
             if at not in into:
                 raise BatchFailedError(f"{file} acknowledges records of {at}, and the batch has none of that partition")
@@ -139,6 +142,7 @@ class MemoryLake:
             if at in self.published_attempts:
                 raise StaleError(f"{manifest.batch} is published already; the next run finds out by whom")
             staged = self.staged[manifest.staging].pop(attempt)
+            self._forget_acks(f"{manifest.staging}/{attempt}")
             self.published_attempts[at] = PublishedAttempt(manifest, staged)
 
     def staged_batches(self, output: str) -> frozenset[str]:
@@ -151,20 +155,30 @@ class MemoryLake:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             for staging in self._staging_of(output, batch_id):
-                del self.staged[staging]
+                self._take_away(staging)
                 self.abandoned.append(staging.rpartition("/")[2])
 
     def clear_staging(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             for staging in self._staging_of(output, batch_id):
-                del self.staged[staging]
+                self._take_away(staging)
             self.abandoned = [name for name in self.abandoned if not name.startswith(f"{batch_id}-")]
 
-    def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]]:
+    def _take_away(self, staging: str) -> None:
+        del self.staged[staging]
+        self._forget_acks(staging)
+
+    def _forget_acks(self, folder: str) -> None:
+        self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(f"{folder}/")}
+
+    def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]] | None:
         staging, attempt, _ = file.rsplit("/", 2)
+        staged = self.staged.get(staging, {}).get(attempt)
+        if staged is None:
+            return None
         offsets: dict[TopicPartition, list[int]] = defaultdict(list)
-        for record in self.staged[staging][attempt].rejected:
+        for record in staged.rejected:
             offsets[record.at].append(record.offset)
         return offsets
 

@@ -28,6 +28,7 @@ IN_ANOTHER = {**LAKE, "b2": Appeared("j", "b", these(1))}
 REJECTED = {"b1": Appeared("i", "a", these(0, 1), these(2))}
 GONE = {"b2": GivenUp("i", these(2), is_settled=True)}
 ALL = these(0, 1, 2)
+DONE, BEFORE = {"i": these(2)}, {"i": these(0, 1)}
 RETRIES = TopicPartition("orders_retry_100", 0)
 FIRST_OF = {(RETRIES, 0): (FIRST, 2), (RETRIES, 2): (FIRST, 2)}
 AT_LAST = {**LAKE, "b2": Appeared("j", "b", frozenset({(RETRIES, 0)}))}
@@ -55,6 +56,11 @@ def promise(commit: CommitStrategy, failure: FailureStrategy = "fail", *, fencin
         (promise("after-processing", "delayed-retry-topic"), Facts(published=LAKE, waiting=these(2)), NONE),
         (promise("after-processing", "delayed-retry-topic"), Facts(published=AT_LAST, first=FIRST_OF), NONE),
         (promise("after-processing", "delayed-retry-topic"), Facts(published=LAKE, dead=dead(2)), NONE),
+        (promise("throttled"), Facts(published=LAKE, acknowledged=DONE), NONE),
+        (promise("throttled"), Facts(acknowledged=DONE, overtaken=BEFORE), these(0, 1)),
+        (promise("latest"), Facts(acknowledged=DONE, overtaken=BEFORE), NONE),
+        (promise("latest"), Facts(acknowledged={"i": these(1)}, overtaken={"i": these(0)}), these(2)),
+        (promise("after-processing"), Facts(acknowledged=DONE, overtaken=BEFORE), ALL),
         (promise("on-receipt"), Facts(landed=ALL), NONE),
         (promise("on-receipt"), Facts(landed=these(0, 1)), these(2)),
         (promise("on-next-poll"), Facts(landed=ALL), ALL),
@@ -77,6 +83,9 @@ def test_what_a_commit_may_leave_behind(kept: Promise, facts: Facts, too_early: 
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, dead=dead(2)), NONE),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, given_up=GONE), these(2)),
         (promise("ignore"), Facts(ALL), NONE),
+        (promise("throttled"), Facts(ALL, published=LAKE, acknowledged=DONE, overtaken=BEFORE), NONE),
+        (promise("throttled"), Facts(ALL, acknowledged=DONE, overtaken=BEFORE), these(0, 1)),
+        (promise("latest"), Facts(ALL, acknowledged=DONE, overtaken=BEFORE), NONE),
         (promise("after-processing", "delayed-retry-topic"), Facts(ALL, published=LAKE, waiting=these(2)), these(2)),
         (promise("after-processing", "delayed-retry-topic"), Facts(ALL, published=AT_LAST, first=FIRST_OF), NONE),
     ],
@@ -94,6 +103,9 @@ def test_what_is_lost_once_all_is_over(kept: Promise, facts: Facts, lost: Record
         (promise("after-processing"), Facts(ALL, published=IN_ANOTHER, replayed=frozenset({FIRST})), ""),
         (promise("after-processing"), Facts(ALL, published=IN_ANOTHER, may_repeat=True), ""),
         (promise("ignore"), Facts(ALL, published=IN_ANOTHER), ""),
+        (promise("throttled"), Facts(ALL, published=AGAIN), "twice within incarnation i"),
+        (promise("throttled", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2)), "dead letters twice"),
+        (promise("throttled", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2), beyond=these(2)), ""),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2)), "dead letters twice"),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, dead=dead(1)), "several ends"),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, given_up=GONE, dead=dead(2)), "several ends"),

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
+from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch, State
 from tidegate.commits.after_processing import AfterProcessing
+from tidegate.commits.latest import Latest
 from tidegate.commits.on_next_poll import OnNextPoll
 from tidegate.commits.strategy import Moment
+from tidegate.commits.throttled import Throttled
 from tidegate.failures.fail import Fail
 from tidegate.failures.ignore import Ignore
 from tidegate.failures.verdict import Verdict
 from tidegate.steps import process
+from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.commit import Committer
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
@@ -65,6 +69,12 @@ def outside(*, after: bool) -> Patch:
         monkeypatch.setattr(Committer, "_commit", commit)
 
     return patch
+
+
+def too_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prefix with one record that isn't acknowledged."""
+    real = Acknowledged.prefix
+    monkeypatch.setattr(Acknowledged, "prefix", lambda self, within: min(within.end, real(self, within) + 1))
 
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +149,35 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
         explorations.ON_RECEIPT_DEAD_LETTERS,
         FAILS,
         "published nowhere",
+    ),
+    (
+        "throttled commits what latest would",
+        at(Throttled, "offsets", Latest.offsets),
+        explorations.THROTTLED,
+        FAILS,
+        "published nowhere",
+    ),
+    ("a prefix that is one record too long", too_far, explorations.THROTTLED, FAILS, "published nowhere"),
+    (
+        "latest passes what nobody acknowledged",
+        at(Acknowledged, "latest", lambda _, within: within.end),
+        explorations.LATEST,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "all of a batch that was acknowledged in part",
+        at(Acknowledging, "settled", lambda *_: ()),
+        explorations.THROTTLED,
+        FAILS,
+        "published nowhere",
+    ),
+    (
+        "what is committed is delivered again",
+        at(Acknowledging, "begin", lambda self: self._batch),
+        explorations.THROTTLED,
+        CRASHES,
+        "hands on",
     ),
     ("no retries", at(Leaving, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
     ("retries before the transaction", outside(after=False), explorations.RETRIED, CRASHES, "twice, and nobody moved"),

@@ -11,7 +11,7 @@ from itertools import islice
 
 from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.exploration import Exploration, Explored
-from tidegate.testing.simulation.explorations import DEEP, QUICK, STRATEGIES
+from tidegate.testing.simulation.explorations import DEEP, DEEPER_STRATEGIES, QUICK, STRATEGIES
 from tidegate.testing.simulation.histories import History, history
 from tidegate.testing.simulation.strategies import NAMES, concerns
 from tidegate.testing.simulation.violation import ViolationError
@@ -51,7 +51,13 @@ def _replay(seed: int, strategy: str | None) -> int:
 def _explore(jobs: int, strategy: str | None) -> bool:
     """All bounds at once, the longest first."""
     with ProcessPoolExecutor(jobs) as pool:
-        known = {"two preemptions and a crash": (Setting(), Bounds()), **DEEP, **QUICK, **STRATEGIES}
+        known = {
+            "two preemptions and a crash": (Setting(), Bounds()),
+            **DEEP,
+            **DEEPER_STRATEGIES,
+            **QUICK,
+            **STRATEGIES,
+        }
         everything = {
             name: what for name, what in known.items() if strategy is None or concerns(strategy, what[0].subscription)
         }

@@ -16,7 +16,7 @@ from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
+from tidegate.testing.simulation.contents import batch_holds, check_contents, check_counts, first_places, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
 from tidegate.testing.simulation.promises import Promise
 from tidegate.testing.simulation.script import TOPIC
@@ -57,6 +57,8 @@ class Audit:
         self.given_up: dict[str, GivenUp] = {}
         self.dead: dict[str, dict[At, int]] = {}
         self.produced = 0
+        self.beyond: Records = NONE
+        self.looked: dict[int, dict[TopicPartition, Committed]] = {}
         self.skipped: Records = NONE
         self.excused: Records = NONE
         self.stopped: frozenset[str] = frozenset()
@@ -87,6 +89,9 @@ class Audit:
             excused=self.excused,
             replayed=self.replayed,
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
+            acknowledged=world.spark.acknowledged,
+            overtaken=world.spark.overtaken,
+            beyond=frozenset(first.get(r, r) for r in self.beyond),
             first=first,
             waiting=frozenset(place for (at, o), place in first.items() if not self._is_past(at, o)),
         )
@@ -125,6 +130,7 @@ class Audit:
     def stopped_run(self, runner: int) -> None:
         """The runner's run is over: what it had compared, it won't commit any more."""
         self.compared -= {runner}
+        self.looked.pop(runner, None)
 
     def effected(self, world: "World", runner: int, effect: Effect) -> None:
         """An effect of a runner has happened."""
@@ -136,6 +142,11 @@ class Audit:
                 self._bury(world)
                 self._committed(world, runner)
                 self.compared -= {runner}
+            case "offsets", "committed" if world.spark.acknowledges:
+                self.looked[runner] = dict(world.offsets.positions)
+                world.touched("audit")
+            case "processor", "begin":
+                self._check_handed(world, self.looked.get(runner, {}))
             case "lake", "publish":
                 self._look_at_the_lake(world)
             case "lake", _:
@@ -173,13 +184,24 @@ class Audit:
             raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
         rejected = frozenset((each.at, each.offset) for each in published.attempt.rejected)
-        check_contents(world, batch, written, rejected)
+        done = self.promise.order.also(replace(self.facts(world), first={}), batch.receipt.incarnation)
+        check_contents(world, batch, written, rejected, done)
         if rejected and not self.promise.ends.may_reject:
             raise ViolationError(f"batch {batch_id} was published though {listed(rejected)} had been rejected")
         self.given_up.pop(batch_id, None)
-        self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, frozenset(written), rejected)
+        self.beyond |= {r for r in (*written, *rejected) if not batch_holds(batch, *r)}
+        held = {r for r in written if batch_holds(batch, *r) and (result.ack_files is None or r in done)}
+        self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, frozenset(held), rejected)
         self._check_doubled(world, f", now batch {batch_id}")
         self._check_behind(world, batch)
+
+    def _check_handed(self, world: "World", looked: Mapping[TopicPartition, Committed]) -> None:
+        """What was acknowledged and committed when the delivery looked isn't handed to its job."""
+        began, world.spark.began = world.spark.began, None
+        for r in began.batch.ranges if began else ():
+            stands = looked.get(r.at)
+            if began and stands and _is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
+                raise ViolationError(f"{began.batch} hands on {r} again, of which {stands.offset} was committed")
 
     def _check_behind(self, world: "World", published: Batch) -> None:
         """Of one incarnation, the group stands behind one published batch at most: the open one."""

@@ -34,7 +34,7 @@ class Setting:
     """What a schedule begins with: the definition, the events that have happened and those that may at any time.
 
     `person` is what the second runner does in each of its runs, in place of DAG runs; `answer` what a person says of
-    a batch that stops or asks.
+    a batch that stops or asks. Where the job `acknowledges`, it does so record by record while it runs.
     """
 
     subscription: Subscription = field(default_factory=subscription)
@@ -46,3 +46,4 @@ class Setting:
     audited_as_fenced: bool | None = None
     person: Work | None = None
     answer: Answer = "redeliver"
+    acknowledges: bool = False

@@ -13,7 +13,7 @@ from functools import partial
 from tidegate.testing.effects import Effect
 from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.orders import FAILURES, READS, UNSHARED, Order, mishaps
+from tidegate.testing.simulation.orders import READS, UNSHARED, Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence, uncollected
 from tidegate.testing.simulation.runner import Runner, SavedRunner
 from tidegate.testing.simulation.runs import dag_run
@@ -79,6 +79,7 @@ class Exploration:
                 self._tokens,
                 fencing=self._setting.fencing,
                 answer=self._setting.answer,
+                acknowledges=self._setting.acknowledges,
             )
             if self._setting.audited_as_fenced is not None:
                 self._world.audit.fencing = self._setting.audited_as_fenced
@@ -193,8 +194,8 @@ class Exploration:
         if left[_LOST]:
             for order in self._orders(following):
                 self._push(replace(node, order=order, left=_less(left, _LOST)), cost + 1)
-        if left[_FAILURE] and following.port == "processor":
-            for order in FAILURES:
+        if left[_FAILURE]:
+            for order in failures(following):
                 self._push(replace(node, order=order, left=_less(left, _FAILURE)), cost + 1)
         for act, spent in self._acts(following, left):
             spends = left if spent is None else _less(left, spent)

@@ -41,11 +41,15 @@ DEEP: dict[str, tuple[Setting, Bounds]] = {
 """Up to a few minutes each."""
 
 
-def _small(person: Work | None = None, answer: Answer = "redeliver", **strategies: Any) -> Setting:
+def _small(
+    person: Work | None = None, answer: Answer = "redeliver", *, acknowledges: bool = False, **strategies: Any
+) -> Setting:
     """One partition with two records, and no more."""
     fencing = strategies.get("commit_fence") != "none"
     before = (Grow(), Produce(0, 2))
-    return Setting(subscription(**strategies), before, (), fencing=fencing, person=person, answer=answer)
+    return Setting(
+        subscription(**strategies), before, (), fencing=fencing, person=person, answer=answer, acknowledges=acknowledges
+    )
 
 
 _TWO_PARTITIONS = (Grow(), Grow(), Produce(0), Produce(1))
@@ -53,6 +57,8 @@ ON_RECEIPT = _small(commit_strategy="on-receipt")
 ON_RECEIPT_DEAD_LETTERS = _small(commit_strategy="on-receipt", failure_strategy="dead-letter-queue", max_retries=0)
 ON_NEXT_POLL = _small(commit_strategy="on-next-poll", max_poll_records=1)
 MANUAL = _small(commits, commit_strategy="manual", max_poll_records=1)
+THROTTLED = _small(acknowledges=True, commit_strategy="throttled")
+LATEST = _small(acknowledges=True, commit_strategy="latest")
 IGNORE = _small(commit_strategy="ignore")
 IGNORING = _small(failure_strategy="ignore", max_retries=0)
 DEAD_LETTERS = _small(failure_strategy="dead-letter-queue", max_retries=0)
@@ -75,6 +81,14 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "on-next-poll": (ON_NEXT_POLL, Bounds(runs=2, preemptions=0)),
     "on-next-poll, the ledger lost": (ON_NEXT_POLL, Bounds(preemptions=0, losses=1)),
     "manual": (MANUAL, Bounds(runs=2, preemptions=1)),
+    "throttled and a crash": (THROTTLED, Bounds(preemptions=0, failures=1)),
+    "throttled, the ledger lost": (THROTTLED, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
+    "throttled, a foreign reset": (
+        replace(THROTTLED, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
+        Bounds(preemptions=0, crashes=0, resets=1, failures=1),
+    ),
+    "latest and a crash": (LATEST, Bounds(preemptions=0, failures=1)),
+    "latest, the ledger lost": (LATEST, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
     "ignore (commit strategy)": (IGNORE, Bounds(preemptions=0, failures=1)),
     "ignore (failure strategy)": (IGNORING, Bounds(preemptions=0, failures=1)),
     "dead-letter-queue": (DEAD_LETTERS, Bounds(preemptions=1, crashes=0, failures=1)),
@@ -86,7 +100,6 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     ),
     "dead-letter-queue, a lost answer": (DEAD_LETTERS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
     "dead-letter-queue, no fence": (DEAD_LETTERS_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
-    "delayed-retry-topic": (RETRIED, Bounds(preemptions=1, crashes=0, failures=1)),
     "delayed-retry-topic, to the last retry": (RETRIED, Bounds(preemptions=0, crashes=0, failures=3, runs=2)),
     "delayed-retry-topic and a crash": (RETRIED, Bounds(preemptions=0, failures=1)),
     "delayed-retry-topic, the ledger lost": (RETRIED, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
@@ -94,10 +107,18 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
         replace(RETRIED, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
         Bounds(preemptions=0, crashes=0, resets=1, failures=1),
     ),
-    "delayed-retry-topic, a lost answer": (RETRIED, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
-    "delayed-retry-topic, no fence": (RETRIED_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
     "cleared": (CLEARED, Bounds(preemptions=1, crashes=0, failures=1)),
     "skipped": (SKIPPED, Bounds(preemptions=1, crashes=0, failures=1)),
     "dead-lettered by a person": (BURIED, Bounds(preemptions=0, failures=1)),
 }
 """One or more for each strategy, a second or two each."""
+
+DEEPER_STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
+    "delayed-retry-topic and a switch": (RETRIED, Bounds(preemptions=1, crashes=0, failures=1)),
+    "delayed-retry-topic, a lost answer": (RETRIED, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "delayed-retry-topic, no fence": (RETRIED_FENCELESS, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "throttled and a switch": (THROTTLED, Bounds(preemptions=1, crashes=0, failures=1)),
+    "throttled, a lost answer": (THROTTLED, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
+    "latest and a switch": (LATEST, Bounds(preemptions=1, crashes=0, failures=1)),
+}
+"""Up to half a minute each."""

@@ -41,6 +41,9 @@ class Facts:
     lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
     nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
 
+    Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them; `beyond` are those
+    that a published job was handed behind where its batch ends: they come again.
+
     Records are named by their first place but in `published` and `given_up`; `first` has that of each record in a retry
     topic. `waiting` ones are in a retry topic, and the group isn't past them.
     """
@@ -55,6 +58,9 @@ class Facts:
     excused: Records = NONE
     replayed: frozenset[TopicPartition] = frozenset()
     may_repeat: bool = False
+    acknowledged: Mapping[str, Records] = field(default_factory=dict)
+    overtaken: Mapping[str, Records] = field(default_factory=dict)
+    beyond: Records = NONE
     first: Mapping[At, At] = field(default_factory=dict)
     waiting: Records = NONE
 
@@ -74,11 +80,21 @@ class Facts:
         """Records in the dead-letter topic."""
         return union(each for name, each in self.dead.items() if incarnation in (None, name))
 
+    def done_with(self, incarnation: str | None = None) -> Records:
+        """Records that a job acknowledged."""
+        return self.at_first(each for name, each in self.acknowledged.items() if incarnation in (None, name))
+
+    def passed_by(self, incarnation: str | None = None) -> Records:
+        """Records that lie before one that a job acknowledged."""
+        return self.at_first(each for name, each in self.overtaken.items() if incarnation in (None, name))
+
     @property
     def incarnations(self) -> frozenset[str]:
         """All incarnations of which there is anything."""
         published, given_up = self.published.values(), self.given_up.values()
-        return frozenset({*self.dead, *(b.incarnation for b in published), *(b.incarnation for b in given_up)})
+        return frozenset(
+            {*self.dead, *self.acknowledged, *(b.incarnation for b in published), *(b.incarnation for b in given_up)}
+        )
 
     @property
     def kept_still(self) -> Records:

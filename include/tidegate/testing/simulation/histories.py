@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.orders import FAILURES, Order, mishaps
+from tidegate.testing.simulation.orders import Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence
 from tidegate.testing.simulation.runner import Runner
 from tidegate.testing.simulation.runs import Work, dag_run
@@ -120,7 +120,14 @@ class _Scheduler:
         self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
         tokens.at("world")
-        self._world = World(described, own if events is None else events, tokens, fencing=fencing, answer=chosen.answer)
+        self._world = World(
+            described,
+            own if events is None else events,
+            tokens,
+            fencing=fencing,
+            answer=chosen.answer,
+            acknowledges=chosen.acknowledges,
+        )
         self._world.script.go_on()
         self._fencing = fencing
         self._moods = _Moods(
@@ -194,8 +201,8 @@ class _Scheduler:
             return Order.GO
         if runner.following.port == "processor" and self._rng.random() < self._moods.outlive:
             return Order.OUTLIVE
-        if runner.following.port == "processor" and self._rng.random() < self._moods.fails:
-            return self._rng.choice(FAILURES)
+        if (known := failures(runner.following)) and self._rng.random() < self._moods.fails:
+            return self._rng.choice(known)
         orders = list(mishaps(runner.following))
         if not self._fencing and str(runner.following) == "fence.commit":
             orders += [Order.PARTLY] * 3

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
 from tidegate.testing.effects import Effect
+from tidegate.testing.simulation.acknowledged import Settled, awaited, told
 
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
 _STREAMED = frozenset({("landing", "records"), ("lake", "rejected")})
@@ -37,6 +39,10 @@ class Kept:
             held = _HELD[self._port, name]
             return lambda *args, **kwargs: _Holding(held, found(*args, **kwargs), self._life)
         effect = Effect(self._port, name)
+        if str(effect) == "landing.awaited":
+            return lambda *args: awaited(self._life.perform(effect, lambda: told(found(*args)), args))
+        if str(effect) == "lake.take_settled":
+            return partial(self._take, effect, found)
         if (self._port, name) in _STREAMED:
             return lambda *args: iter(self._life.perform(effect, lambda: tuple(found(*args)), args))
         return lambda *args, **kwargs: self._perform(effect, found, args, kwargs)
@@ -46,6 +52,10 @@ class Kept:
         args = tuple([_whole(each) for each in given])
         kwargs = {name: _whole(each) for name, each in named.items()}
         return self._life.perform(effect, lambda: found(*args, **kwargs), (*args, *kwargs.values()))
+
+    def _take(self, effect: Effect, found: Callable[..., Any], file: str, into: Any) -> None:
+        """What is acknowledged is entered by each life of a runner anew: its own gathering is no part of the world."""
+        self._life.perform(effect, lambda: Settled.taken(found, file, into), (file,)).enter(into)
 
     def __iter__(self) -> "Kept":
         return Kept(self._port, iter(self._real), self._life)

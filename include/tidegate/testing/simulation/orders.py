@@ -24,6 +24,8 @@ class Order(Enum):
     FAIL = "fails: the job ends badly"
     REJECT = "rejects the first record"
     REJECT_ALL = "rejects every record"
+    OVERTAKE = "acknowledges the last record first"
+    LEAVE = "acknowledges nothing more, and the job comes to its end"
 
 
 _LOCAL = frozenset(
@@ -43,15 +45,26 @@ READS = _LOCAL | frozenset(
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.records"),
         *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_batches"),
         *("lake.rejections", "lake.rejected"),
+        *("lake.ack_files", "lake.settled_files", "lake.take_settled", "landing.awaited"),
     }
 )
 """Effects that change nothing for anybody else: whether they happened makes no difference once the answer is lost."""
 
-FAILURES = (Order.FAIL, Order.REJECT, Order.REJECT_ALL)
-"""What the job itself can do wrong."""
+_FAILURES = {
+    "processor.run": (Order.FAIL, Order.REJECT, Order.REJECT_ALL),
+    "processor.acknowledge": (Order.FAIL, Order.REJECT, Order.OVERTAKE, Order.LEAVE),
+    "processor.end": (Order.FAIL,),
+}
+FROM_THE_JOB = frozenset({Order.OUTLIVE, Order.TWICE, *(order for orders in _FAILURES.values() for order in orders)})
+"""Orders that the job carries out."""
 
 _CERTAIN = frozenset({"fence.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
 _BROKERS = frozenset({"source", "offsets", "fence"})
+
+
+def failures(effect: Effect) -> tuple[Order, ...]:
+    """What the job itself can do otherwise than well."""
+    return _FAILURES.get(str(effect), ())
 
 
 def mishaps(effect: Effect) -> tuple[Order, ...]:
@@ -59,7 +72,9 @@ def mishaps(effect: Effect) -> tuple[Order, ...]:
     name = str(effect)
     if effect.port == "clock" or name in _CERTAIN:
         return ()
-    if name == "processor.run":
+    if name in ("processor.begin", "processor.acknowledge"):
+        return (Order.LOSE_QUESTION, Order.LOSE_ANSWER, Order.OUTLIVE)
+    if effect.port == "processor":
         return (Order.LOSE_QUESTION, Order.LOSE_ANSWER, Order.OUTLIVE, Order.TWICE)
     if name in READS:
         return (Order.LOSE_QUESTION,)

@@ -52,6 +52,21 @@ ENDS: Mapping[FailureStrategy, Ends] = {
 }
 
 
+def none(facts: Facts, incarnation: str | None) -> Records:  # noqa: ARG001 (what every strategy is asked)
+    """No other end than those of the failure strategy."""
+    return NONE
+
+
+def acknowledged(facts: Facts, incarnation: str | None) -> Records:
+    """`throttled`: what a job acknowledges, it has done with, whatever becomes of the job."""
+    return facts.done_with(incarnation)
+
+
+def overtaken(facts: Facts, incarnation: str | None) -> Records:
+    """`latest`: the same, and what lies before it may be skipped."""
+    return facts.done_with(incarnation) | facts.passed_by(incarnation)
+
+
 def nothing(settled: Of, facts: Facts) -> Records:  # noqa: ARG001 (what every strategy is asked)
     """No commit may pass anything: there is none."""
     return NONE
@@ -87,13 +102,14 @@ class Order:
     """What a commit strategy lets a commit pass, and what has to have come to an end when there is nothing left.
 
     `in_the_commit`: dead letters are produced in the transaction that passes their records. `is_kept`: what is
-    committed outlasts the run.
+    committed outlasts the run. `also` are the records that are done with though no batch of them came to an end.
     """
 
     may_pass: Callable[[Of, Facts], Records]
     due: Callable[[Facts], Records] = everything
     in_the_commit: bool = True
     is_kept: bool = True
+    also: Of = none
 
 
 AFTER_PUBLISHING = Order(what_is_settled)
@@ -102,6 +118,8 @@ ORDERS: Mapping[CommitStrategy, Order] = {
     "on-next-poll": AFTER_PUBLISHING,
     "manual": AFTER_PUBLISHING,
     "checkpoint": AFTER_PUBLISHING,
+    "throttled": Order(what_is_settled, also=acknowledged),
+    "latest": Order(what_is_settled, also=overtaken),
     "on-receipt": Order(what_has_landed, what_no_ledger_forgot, in_the_commit=False),
     "ignore": Order(nothing, what_one_run_takes, in_the_commit=False, is_kept=False),
 }
@@ -124,11 +142,11 @@ class Promise:
 
     def settled(self, facts: Facts, incarnation: str | None = None) -> Records:
         """The records that have come to an end."""
-        return self.ends.settled(facts, incarnation)
+        return self.ends.settled(facts, incarnation) | self.order.also(facts, incarnation)
 
     def passed_too_early(self, facts: Facts) -> Records:
         """What a commit has passed and may not have."""
-        return facts.passed - self.order.may_pass(self.ends.settled, facts) - facts.waiting - facts.skipped
+        return facts.passed - self.order.may_pass(self.settled, facts) - facts.waiting - facts.skipped
 
     def lost(self, facts: Facts) -> Records:
         """What should have come to an end once all is over."""
@@ -148,23 +166,23 @@ def _in_the_lake_again(facts: Facts, *, kept: bool, once: bool) -> Iterator[str]
         if again := _twice(written):
             yield f"twice within incarnation {name}: {listed(again)}"
     written = [facts.first.get(r, r) for b in facts.published.values() for r in b.records]
-    may_repeat = NONE if once else facts.retried
+    may_repeat = facts.retried & facts.beyond if once else facts.retried
     if kept and (again := (_twice(written) & facts.kept_still) - may_repeat):
         yield f"twice, and nobody moved the partition: {listed(again)}"
 
 
 def _more_ends_than_one(facts: Facts) -> Iterator[str]:
-    replayed = facts.retried - facts.kept_still
+    excepted = (facts.retried - facts.kept_still) | facts.beyond
     for name in sorted(facts.incarnations):
         buried, gone = facts.buried(name), facts.gone(name)
-        if again := {r for r, times in facts.dead.get(name, {}).items() if times > 1} - replayed:
+        if again := {r for r, times in facts.dead.get(name, {}).items() if times > 1} - excepted:
             yield f"dead letters twice within incarnation {name}: {listed(again)}"
-        if both := ((facts.written(name) & (buried | gone)) | (buried & gone)) - replayed:
+        if both := ((facts.written(name) & (buried | gone)) | (buried & gone)) - excepted:
             yield f"several ends within incarnation {name}: {listed(both)}"
     times = {r: sum(dead.get(r, 0) for dead in facts.dead.values()) for r in facts.buried()}
-    if again := {r for r, number in times.items() if number > 1} & facts.kept_still:
+    if again := {r for r, number in times.items() if number > 1} & facts.kept_still - facts.beyond:
         yield f"dead letters twice, and nobody moved the partition: {listed(again)}"
-    if both := facts.written() & facts.buried() & facts.kept_still:
+    if both := facts.written() & facts.buried() & facts.kept_still - facts.beyond:
         yield f"in the lake and in the dead-letter topic, and nobody moved the partition: {listed(both)}"
 
 

@@ -6,7 +6,7 @@ by giving them again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from greenlet import (  # type: ignore[import-untyped]  # it ships no types
@@ -19,6 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.simulation.clock import RunnerClock
+from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.kept import Kept
 from tidegate.testing.simulation.orders import Order, lost
 from tidegate.testing.simulation.runs import Told, Work, dag_run
@@ -163,15 +164,18 @@ class _Life:
         """The pipeline, stopped at every effect."""
         ports = {
             name: Kept(name, getattr(pipeline, name), self)
-            for name in ("source", "offsets", "landing", "lake", "ledger", "processor")
+            for name in ("source", "offsets", "landing", "lake", "ledger")
         }
         kept = Pipeline(
             subscription=pipeline.subscription,
             output=pipeline.output,
             clock=pipeline.clock,
+            processor=Kept("processor", self._world.spark, self),
             **ports,
         )
-        return watched(kept, self)
+        seen = watched(kept, self)
+        job: Any = seen.processor
+        return replace(seen, processor=AcknowledgingJob(job)) if self._world.spark.acknowledges else seen
 
     @property
     def replaying(self) -> bool:

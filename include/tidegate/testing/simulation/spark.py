@@ -1,18 +1,34 @@
 """A Spark job that remembers which records it wrote, and whose drivers may outlive their tasks."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from tidegate.errors import BatchFailedError, OverrunError
 from tidegate.failures.dead_letters import REJECTED
-from tidegate.manifest import Counts, Manifest, Result
-from tidegate.records import Failure
+from tidegate.manifest import Counts, Manifest, Result, StagedFile
+from tidegate.records import Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 from tidegate.testing.landing import MemoryLanding
+from tidegate.testing.simulation.facts import NONE, At, Records
 from tidegate.testing.simulation.orders import Order
 
 Content = tuple[tuple[str, int, int], ...]
 """The topic, partition and offset of each record, in the order in which they were written."""
+
+_REJECTED = Failure(REJECTED, "simulated")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that acknowledges: what it was handed, what of that is `left`, what it rejected, and its files so far."""
+
+    manifest: Manifest
+    attempt: str
+    handed: tuple[Rejected, ...]
+    left: tuple[Rejected, ...]
+    rejected: tuple[Rejected, ...] = ()
+    files: tuple[StagedFile, ...] = ()
 
 
 class SimulatedSpark:
@@ -20,29 +36,71 @@ class SimulatedSpark:
 
     `order` is what the next run does, `late` the manifests of drivers that go on without their task, `contents`
     what each attempt wrote.
+
+    With `acknowledges` a job goes step by step; see `tidegate.testing.simulation.job`. Then `began` is the manifest of
+    the job that began last, `acknowledged` has the records that jobs acknowledged, by incarnation, and `overtaken`
+    those that lie before such a one in what its job was handed.
     """
 
-    def __init__(self, landing: MemoryLanding, lake: MemoryLake) -> None:
+    def __init__(self, landing: MemoryLanding, lake: MemoryLake, *, acknowledges: bool = False) -> None:
+        self.acknowledges = acknowledges
         self.order = Order.GO
         self.late: list[Manifest] = []
         self.contents: dict[str, Content] = {}
+        self.jobs: dict[str, Job] = {}
+        self.began: Manifest | None = None
+        self.acknowledged: dict[str, Records] = {}
+        self.overtaken: dict[str, Records] = {}
         self._landing = landing
         self._lake = lake
 
     def run(
-        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+        self,
+        manifest_uri: str,
+        timeout: float | None,  # noqa: ARG002 (what it does takes no time, and it overruns when it is ordered to)
+        said: Callable[[str], None],
+        watch: Callable[[], None],
     ) -> None:
         """See `tidegate.ports.Processor`."""
         manifest = self._landing.manifest(manifest_uri)
         said(f"processing {manifest.records} records of {manifest.batch}")
-        if self.order is Order.OUTLIVE:
-            self.late.append(manifest)
-            raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout} s and was stopped")
+        self._check_alive(manifest)
         watch()
-        if self.order is Order.FAIL:
-            raise BatchFailedError(f"{manifest.batch}: the job failed: simulated")
         for _ in range(2 if self.order is Order.TWICE else 1):
             self._write(manifest, self.order)
+
+    def begin(self, manifest_uri: str) -> str:
+        """A job that acknowledges begins; its name."""
+        manifest = self.began = self._landing.manifest(manifest_uri)
+        self._check_alive(manifest)
+        handed = tuple(self._read(manifest))
+        job = Job(manifest, uuid.uuid4().hex, handed, handed)
+        self.jobs[job.attempt] = job
+        return job.attempt
+
+    def acknowledge(self, job: str) -> bool:
+        """It acknowledges its first record, or as ordered; whether it goes on to do so."""
+        now = self.jobs[job]
+        self._check_alive(now.manifest)
+        if not now.left or self.order is Order.LEAVE:
+            return False
+        if self.order is Order.REJECT:
+            now = replace(now, left=now.left[1:], rejected=(*now.rejected, now.left[0]))
+        elif self.order is Order.OVERTAKE:
+            now = self._acknowledged(replace(now, left=now.left[:-1]), now.left[-1])
+        else:
+            now = self._acknowledged(replace(now, left=now.left[1:]), now.left[0])
+        self.jobs[job] = now
+        return bool(now.left)
+
+    def end(self, job: str) -> None:
+        """It writes all that it was handed and didn't reject, and ends well; or the cluster starts it again first."""
+        now = self.jobs[job]
+        self._check_alive(now.manifest)
+        del self.jobs[job]
+        self._stage(now.manifest, now.attempt, now.handed, now.rejected, now.files)
+        if self.order is Order.TWICE:
+            self._write(now.manifest)
 
     def finish(self, number: int) -> None:
         """A driver that outlived its task finishes; it fails unseen where its files are gone."""
@@ -50,15 +108,50 @@ class SimulatedSpark:
         if all(file.uri in self._landing.files for file in manifest.batch.files):
             self._write(manifest)
 
-    def _write(self, manifest: Manifest, order: Order = Order.GO) -> None:
+    def _check_alive(self, manifest: Manifest) -> None:
+        if self.order is Order.OUTLIVE:
+            self.late.append(manifest)
+            raise OverrunError(f"{manifest.batch}: the job took too long and was stopped")
+        if self.order is Order.FAIL:
+            raise BatchFailedError(f"{manifest.batch}: the job failed: simulated")
+
+    def _acknowledged(self, job: Job, record: Rejected) -> Job:
+        name, number = job.manifest.batch.receipt.incarnation, len(job.files)
+        before = (each for each in job.handed if each.at == record.at and each.offset < record.offset)
+        self.acknowledged[name] = self.acknowledged.get(name, NONE) | {_at(record)}
+        self.overtaken[name] = self.overtaken.get(name, NONE) | set(map(_at, before))
+        path, offsets = f"_acks/{number}/part-0.parquet", {record.at: (record.offset,)}
+        file = self._lake.acknowledge(job.manifest.staging, job.attempt, path, offsets)
+        return replace(job, files=(*job.files, file))
+
+    def _read(self, manifest: Manifest) -> Iterator[Rejected]:
+        """The records that the manifest hands to the job."""
         if gone := [file.uri for file in manifest.batch.files if file.uri not in self._landing.files]:
             raise BatchFailedError(f"{manifest.batch}: the job failed: no such file: {', '.join(gone)}")
-        attempt = uuid.uuid4().hex
-        uris = [file.uri for file in manifest.batch.files]
-        read = tuple(self._landing.records(uris, Failure(REJECTED, "simulated")))
+        ranges = {r.at: range(r.start, r.end) for r in manifest.batch.ranges}
+        landed = self._landing.records([file.uri for file in manifest.batch.files], _REJECTED)
+        return (record for record in landed if record.offset in ranges[record.at])
+
+    def _write(self, manifest: Manifest, order: Order = Order.GO) -> None:
+        read = tuple(self._read(manifest))
         rejected = {Order.REJECT: read[:1], Order.REJECT_ALL: read}.get(order, ())
-        written = read[len(rejected) :]
+        self._stage(manifest, uuid.uuid4().hex, read, rejected, None)
+
+    def _stage(
+        self,
+        manifest: Manifest,
+        attempt: str,
+        read: tuple[Rejected, ...],
+        rejected: tuple[Rejected, ...],
+        files: tuple[StagedFile, ...] | None,
+    ) -> None:
+        written = [each for each in read if each not in rejected]
         self.contents[attempt] = tuple((each.at.topic, each.at.partition, each.offset) for each in written)
-        result = Result(manifest.batch.id, manifest.delivery.token, attempt, len(read), 0, (), ())
+        token = manifest.delivery.token
+        result = Result(manifest.batch.id, token, attempt, len(read), 0, (), (), ack_files=files)
         counts = Counts(written=len(written), rejected=len(rejected))
         self._lake.stage(manifest.staging, attempt, StagedAttempt(result, counts, rejected=rejected))
+
+
+def _at(record: Rejected) -> At:
+    return record.at, record.offset

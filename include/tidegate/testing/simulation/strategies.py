@@ -15,6 +15,7 @@ NAMES = tuple(sorted({*ORDERS, *ENDS}))
 
 _PLAIN = 0.35
 _FENCED = 0.85
+_MOSTLY = 0.8
 _ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip")
 
 
@@ -22,7 +23,7 @@ _ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip")
 class Chosen:
     """The strategies of one subscription, and what a person says of a batch that stops or asks.
 
-    `fails` is the chance of each delivery to fail or to reject records.
+    `fails` is the chance of each delivery, or of each step of one that `acknowledges`, to fail or to reject records.
     """
 
     commit: CommitStrategy = "after-processing"
@@ -31,6 +32,7 @@ class Chosen:
     max_retries: int = MANY
     answer: Answer = "redeliver"
     fails: float = 0.0
+    acknowledges: bool = False
 
     def subscription(self, *, members: int, max_poll_records: int) -> Subscription:
         """The subscription, with as many members and records at a time."""
@@ -63,4 +65,6 @@ def draw(rng: random.Random, name: str | None = None, *, fenceless: bool = True)
     pairs = [(c, f) for c, f in product(ORDERS, ENDS) if name in (None, c, f)]
     commit, failure = rng.choice(pairs)
     max_retries, fails = rng.choice([(MANY, 0.0), (MANY, 0.3), (0, 0.3), (1, 0.5)])
-    return Chosen(commit, failure, fence, max_retries, rng.choice(_ANSWERS), fails)
+    answer = rng.choice(_ANSWERS)
+    acknowledges = commit in ("throttled", "latest") and rng.random() < _MOSTLY
+    return Chosen(commit, failure, fence, max_retries, answer, fails, acknowledges)

@@ -59,6 +59,7 @@ def subscription(
         commit_strategy=commit_strategy,
         failure_strategy=failure_strategy,
         max_retries=max_retries,
+        auto_commit_interval_ms=0,  # whenever the job is looked at
     )
 
 

@@ -16,7 +16,8 @@ from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.simulation.audit import Audit
-from tidegate.testing.simulation.orders import FAILURES, Order
+from tidegate.testing.simulation.job import AcknowledgingJob
+from tidegate.testing.simulation.orders import FROM_THE_JOB, Order
 from tidegate.testing.simulation.script import TOPIC, Script, TopicEvent
 from tidegate.testing.simulation.spark import SimulatedSpark
 from tidegate.testing.simulation.subscriptions import DEAD
@@ -35,7 +36,7 @@ _CHANGED_BY = {
     "writer": ("landing",),
     "lake": ("lake", "audit"),
     "ledger": ("ledger",),
-    "processor": ("spark", "lake"),
+    "processor": ("spark", "lake", "audit"),
     "audit": ("audit",),
 }
 
@@ -62,6 +63,7 @@ class World:
         *,
         fencing: bool = True,
         answer: Answer = "redeliver",
+        acknowledges: bool = False,
     ) -> None:
         self.subscription = subscription
         self.answer = answer
@@ -82,7 +84,7 @@ class World:
         self.landing = MemoryLanding()
         self.lake = MemoryLake()
         self.ledger = MemoryLedger(self.clock.now)
-        self.spark = SimulatedSpark(self.landing, self.lake)
+        self.spark = SimulatedSpark(self.landing, self.lake, acknowledges=acknowledges)
         self.audit = Audit(subscription, fencing=fencing)
         self._parts = {
             "topics": self.topics,
@@ -127,7 +129,7 @@ class World:
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
-            processor=self.spark,
+            processor=AcknowledgingJob(self.spark) if self.spark.acknowledges else self.spark,
             clock=clock,
         )
 
@@ -168,7 +170,7 @@ class World:
     def disturbed(self, order: Order) -> Iterator[None]:
         """The next effect happens as ordered."""
         refused = max(self.offsets.positions, default=None) if order is Order.PARTLY else None
-        self.spark.order = order if order in (Order.OUTLIVE, Order.TWICE, *FAILURES) else Order.GO
+        self.spark.order = order if order in FROM_THE_JOB else Order.GO
         if refused is not None:
             self.offsets.refuse(refused, "simulated")
         try:
