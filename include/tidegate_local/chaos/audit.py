@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.positions import TopicPartition
+
 Records = npt.NDArray[np.int64]
 
 _PARTITIONS = 256
@@ -28,9 +30,18 @@ def number_and_partition(one: int) -> tuple[int, int]:
     return divmod(one, _PARTITIONS)
 
 
+def partitions_of(some: Records) -> Records:
+    """The partition of each."""
+    return some % _PARTITIONS
+
+
 def records(numbers: npt.ArrayLike, partitions: npt.ArrayLike) -> Records:
     """Columns of numbers and partitions as records."""
     return np.asarray(numbers, np.int64) * _PARTITIONS + np.asarray(partitions, np.int64)
+
+
+def _none() -> Records:
+    return np.array([], np.int64)
 
 
 @dataclass(frozen=True)
@@ -41,20 +52,26 @@ class Evidence:
     which it never learned; `lake` is what a reader of the lake sees. `committed` and `ends` are the group's offsets
     and the logs' ends by partition; `open_batches` what the ledger has open; `landed` the data files in the landing
     and `named` those of batches in the ledger; `staged` what lies in `_staging` and `_abandoned`. `dead` are those
-    that a dead letter names, and the job rejects each number that `rejects` divides, 0 for none.
+    that a dead letter names, `rejected` those beside the output, `given_up` those of batches of which nothing is to be
+    published. The job never takes a number that `rejects` divides, 0 for none; with `buries_batches` whole ones may be
+    dead. `seen` is how many records the transform's state has counted, where it does.
     """
 
     acknowledged: Records
     uncertain: Records
     lake: Records
-    committed: Mapping[int, int]
-    ends: Mapping[int, int]
+    committed: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
     open_batches: Sequence[str] = ()
     landed: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
     staged: Sequence[str] = ()
-    dead: Records = field(default_factory=lambda: np.array([], np.int64))
+    dead: Records = field(default_factory=_none)
+    rejected: Records = field(default_factory=_none)
+    given_up: Records = field(default_factory=_none)
     rejects: int = 0
+    buries_batches: bool = False
+    seen: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,18 +97,20 @@ def audit(found: Evidence) -> Verdict:
     """Compare what was found with what must be.
 
     Strangers are rows of no record that counts: of aborted transactions, or that nobody produced; and records that are
-    in the lake though the job rejects them, or dead though it doesn't. Partitions whose committed offset is beyond the
-    end count as lag too.
+    in the lake though the job rejects them, or dead or rejected though it doesn't. Partitions whose committed offset is
+    beyond the end count as lag too, and a state that has seen too few records or too many as losses or duplicates.
     """
-    once, times = np.unique(np.concatenate([found.lake, found.dead]), return_counts=True)
+    places = [found.lake, found.dead, found.rejected, found.given_up]
+    once, times = np.unique(np.concatenate(places), return_counts=True)
     lost = np.setdiff1d(found.acknowledged, once)
     doubled = once[times > 1]
     strange = np.concatenate([np.setdiff1d(once, np.union1d(found.acknowledged, found.uncertain)), _misplaced(found)])
     lags = {p: end - found.committed.get(p, 0) for p, end in found.ends.items()}
+    unseen = 0 if found.seen is None else found.lake.size - found.seen
     orphans = [*sorted(found.landed - found.named), *sorted(found.staged)]
     return Verdict(
-        losses=lost.size,
-        duplicates=int((times - 1).sum()),
+        losses=lost.size + max(0, unseen),
+        duplicates=int((times - 1).sum()) + max(0, -unseen),
         strangers=strange.size,
         lag=sum(abs(lag) for lag in lags.values()),
         open_batches=len(found.open_batches),
@@ -100,11 +119,8 @@ def audit(found: Evidence) -> Verdict:
             *_examples("lost", lost),
             *_examples("doubled", doubled),
             *_examples("strange", strange),
-            *(
-                f"lag: partition {p} is committed at {found.committed.get(p)} of {found.ends[p]}"
-                for p in lags
-                if lags[p]
-            ),
+            *(f"lag: {p} is committed at {found.committed.get(p)} of {found.ends[p]}" for p in lags if lags[p]),
+            *([f"the state has seen {found.seen} of {found.lake.size} records"] if unseen else []),
             *(f"open: batch {batch}" for batch in found.open_batches),
             *(f"orphan: {path}" for path in orphans[:_NAMED]),
         ),
@@ -126,10 +142,15 @@ def total(verdicts: Mapping[str, Verdict]) -> Verdict:
 
 
 def _misplaced(found: Evidence) -> Records:
+    out = np.concatenate([*([] if found.buries_batches else [found.dead]), found.rejected])
     if not found.rejects:
-        return found.dead
-    in_lake, dead = found.lake // _PARTITIONS, found.dead // _PARTITIONS
-    return np.concatenate([found.lake[in_lake % found.rejects == 0], found.dead[dead % found.rejects != 0]])
+        return out
+    return np.concatenate([_divided(found.lake, found.rejects), np.setdiff1d(out, _divided(out, found.rejects))])
+
+
+def _divided(some: Records, by: int) -> Records:
+    is_one: npt.NDArray[np.bool_] = some // _PARTITIONS % by == 0
+    return np.asarray(some[is_one], np.int64)
 
 
 def _examples(what: str, which: Records) -> list[str]:

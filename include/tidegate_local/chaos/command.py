@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tidegate.settings import PROJECT
-from tidegate_local.chaos.kinds import KINDS, MIX
+from tidegate_local.chaos.kinds import KINDS, mix
 from tidegate_local.chaos.play import Chosen, play
 from tidegate_local.chaos.report import Report
 from tidegate_local.errors import LocalStackError
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
-    kinds = tuple(KINDS[name] for name in options.strategy or MIX)
+    kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed))
     chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, options.spark, options.cache, kinds)
     try:
         report = play(chosen, folder, os.getpid(), show)
@@ -66,7 +66,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--spark", type=int, default=0, metavar="N", help="each N-th run uses real Spark (default: none)"
     )
-    beside = "a subscription with this strategy; more than once for several (default: " + ", ".join(MIX) + ")"
+    beside = (
+        "a subscription with this strategy; more than once for several (default: after-processing and two by the seed)"
+    )
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")

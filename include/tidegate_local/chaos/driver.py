@@ -1,13 +1,15 @@
 """A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
 
-`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N] MANIFEST_URI`. It
-imports little, so that it starts quickly, and ends by itself once the process that keeps chaos is gone.
+`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--count]
+MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps chaos is
+gone.
 """
 
 import argparse
 import os
 import sys
 import time
+from typing import Any
 
 from tidegate.testing.copying import CopyingProcessor
 
@@ -22,6 +24,8 @@ def main() -> int:
     parser.add_argument("--work", type=float, default=0.0)
     parser.add_argument("--late", type=float, default=0.0)
     parser.add_argument("--reject", type=int, default=0, metavar="N", help="reject each number that N divides")
+    parser.add_argument("--again", type=int, default=0, metavar="N", help="of retried ones, those that N divides")
+    parser.add_argument("--count", action="store_true", help="count the records in the transform's state")
     parser.add_argument("manifest")
     chosen = parser.parse_args()
     if chosen.late and os.fork():
@@ -30,17 +34,26 @@ def main() -> int:
         _let_go()
         _wait(chosen.late, chosen.keeper)
     _wait(chosen.work / 2, chosen.keeper)
-    _job(chosen.reject).run(chosen.manifest, 0, lambda _: None, lambda: None)
+    job = _job(chosen.reject, chosen.again)
+    if chosen.count:
+        job.fold = _counted
+    job.run(chosen.manifest, 0, lambda _: None, lambda: None)
     _wait(chosen.work / 2, chosen.keeper)
     return 0
 
 
-def _job(divisor: int) -> CopyingProcessor:
+def _counted(manifest: dict[str, Any]) -> dict[str, int]:
+    """How many records the transform has seen up to this batch's end."""
+    before = manifest.get("state") or {"seen": 0}
+    return {"seen": before["seen"] + manifest["records"]}
+
+
+def _job(divisor: int, again: int) -> CopyingProcessor:
     if not divisor:
         return CopyingProcessor()
     from tidegate_local.chaos.rejecting import RejectingProcessor  # noqa: PLC0415 (Arrow takes its time, if wanted)
 
-    return RejectingProcessor(divisor)
+    return RejectingProcessor(divisor, again or divisor)
 
 
 def _let_go() -> None:

@@ -1,7 +1,9 @@
 """What is found when all is over: in the topic, the lake, the landing and the ledger, as anybody could look."""
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tidegate.batch import LandedFile, State
 from tidegate.failures.dead_letters import PARTITION
 from tidegate.ledger.sql import SqlLedger
 from tidegate.records import last
 from tidegate_local.chaos.audit import Evidence, Records, records
+from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.tasks import Place
-from tidegate_local.chaos.world import TOPIC
-from tidegate_local.lag import group_lag
+from tidegate_local.chaos.tasks import Place, opened
 
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60
@@ -24,10 +26,15 @@ _PAUSE_SECONDS = 0.2
 _FROM_THE_BEGINNING = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": 3}
 
 
-def is_settled(place: Place) -> bool:
-    """Whether the group has no lag and no batch is open."""
+def is_settled(place: Place, began: datetime) -> bool:
+    """Whether the group has no lag and no batch is open; where nothing is committed, whether there was one since."""
+    ledger = SqlLedger(place.ledger)
+    if ledger.look(place.kind.name).open is not None:
+        return False
+    if place.kind.commit == "ignore":
+        return any(each.opened_at > began for each in ledger.history(place.kind.name, 1))
     committed, ends = positions(place)
-    return committed == ends and SqlLedger(place.ledger).look(place.kind.name).open is None
+    return committed == ends
 
 
 def gather(place: Place, numbers: Numbers) -> Evidence:
@@ -44,7 +51,11 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         uncertain=uncertain,
         lake=in_lake(lake),
         dead=in_dead_letters(place),
-        rejects=place.kind.rejects,
+        rejected=in_rejected(lake) if place.kind.failure == "ignore" else _none(),
+        given_up=in_landing(file for line in history if line.batch.state is State.IGNORED for file in line.batch.files),
+        rejects=place.kind.dies,
+        buries_batches=place.kind.person == "answers",
+        seen=seen(place),
         committed=committed,
         ends=ends,
         open_batches=[still_open.id] if still_open else [],
@@ -56,9 +67,35 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
 
 def in_lake(lake: Path) -> Records:
     """The records that a reader of the lake sees: those in `batch_id=*/`."""
-    files = [str(path) for path in lake.glob("batch_id=*/*.parquet")]
+    return _held(sorted(map(str, lake.glob("batch_id=*/*.parquet"))))
+
+
+def in_rejected(lake: Path) -> Records:
+    """The records that were rejected beside the output."""
+    return _held(sorted(map(str, lake.glob("batch_id=*/_rejected/*.parquet"))))
+
+
+def in_landing(files: Iterable[LandedFile]) -> Records:
+    """The records of batches that were given up, which are nowhere else."""
+    return _held([file.uri.removeprefix("file://") for file in files])
+
+
+def seen(place: Place) -> int | None:
+    """How many records the transform's state has seen; None where it doesn't count them."""
+    if not place.kind.counts:
+        return None
+    with opened(place) as pipeline:
+        state = pipeline.offsets.state()
+    return int(json.loads(state)["seen"]) if state else 0
+
+
+def _none() -> Records:
+    return np.array([], np.int64)
+
+
+def _held(files: list[str]) -> Records:
     if not files:
-        return np.array([], np.int64)
+        return _none()
     rows = ds.dataset(files).to_table(["value", "partition"])
     numbers = pc.cast(pc.cast(rows["value"], "string"), "int64")
     return records(numbers.to_numpy(), rows["partition"].to_numpy())
@@ -68,7 +105,7 @@ def in_dead_letters(place: Place) -> Records:
     """The records that the dead letters name, as `read_committed` sees them."""
     topic = place.kind.dead_letters
     if topic is None:
-        return np.array([], np.int64)
+        return _none()
     consumer = Consumer({"bootstrap.servers": place.bootstrap, "group.id": f"{topic}-audit", **_FROM_THE_BEGINNING})
     try:
         at = TopicPartition(topic, 0, 0)
@@ -90,23 +127,6 @@ def _dead(consumer: Consumer, at: TopicPartition, end: int) -> Iterator[tuple[in
                 raise KafkaException(KafkaError._TIMED_OUT)  # noqa: SLF001 (its public name in this library)
             continue
         yield int(message.value()), int(last(tuple(message.headers() or ()), PARTITION) or b"")
-
-
-def positions(place: Place) -> tuple[dict[int, int], dict[int, int]]:
-    """The group's committed offsets and the ends of the logs, markers included, by partition.
-
-    Asks again while a broker that was just started loads the group. Raises KafkaException without an answer in time.
-    """
-    until = time.monotonic() + _ANSWER_SECONDS
-    while True:
-        try:
-            lags = group_lag(place.bootstrap, place.kind.group, TOPIC)
-        except KafkaException:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            return {each.partition: each.committed or 0 for each in lags}, {each.partition: each.end for each in lags}
 
 
 def history_lines(place: Place) -> list[str]:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from tidegate.ports import Answer
+
 Step = Literal["plan", "land", "process", "commit"]
 Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on"]
 Target = Literal["broker", "postgres", "spark"]
 
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {"none": 45, "kill task": 30, "pause task": 7, "kill driver": 10, "driver lives on": 8}
+_ANSWERS: tuple[Answer, ...] = ("redeliver", "redeliver", "dead-letter", "skip")
 _APART = 0.3
 _LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
 _LONGEST_TASK = 0.6
@@ -27,7 +30,8 @@ class Fate:
     `apart`: each task in a process of its own, as Airflow has it, and the blow falls on `step`; else one process runs
     all four steps. `after` is how long the process that is struck lives before, `pause` how long it is stopped.
     `work` is how long the copying driver takes, half before and half after it has written; one that lives on while its
-    task fails is done `late` seconds after that. `spark`: the real job, over Spark Connect.
+    task fails is done `late` seconds after that. `spark`: the real job, over Spark Connect. `answer` is what a person
+    says of a batch that asks.
     """
 
     apart: bool = False
@@ -38,6 +42,7 @@ class Fate:
     work: float = 0.0
     late: float = 0.0
     spark: bool = False
+    answer: Answer = "redeliver"
 
 
 CALM = Fate()
@@ -69,6 +74,7 @@ def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
             work=draw.choice((0, 0.1, 0.5)) * draw.random() * 2,
             late=draw.uniform(0.1, 5),
             spark=spark,
+            answer=draw.choice(_ANSWERS),
         )
 
 

@@ -1,18 +1,54 @@
 """The subscriptions of chaos: all read the same topic, each with strategies, a group and a lake of its own."""
 
 from dataclasses import dataclass
+from random import Random
+from typing import Literal
 
 from tidegate.subscription import CommitStrategy, FailureStrategy
 
 SUBSCRIPTION = "numbers"
+MANY = 100_000
 _SOME = 97  # each number that this divides
+_BESIDE = 2
+_DEFINITION = """\
+topics: [{topic}]
+members: 3
+consumer:
+  group.id: {group}
+  max.poll.records: {cap}
+  {waiting}
+  auto.offset.reset: earliest
+  fetch.max.wait.ms: 50
+poll-timeout.ms: 3000
+commit-timeout.ms: 10000
+commit-strategy: {commit}
+failure-strategy: {failure}
+max-retries: {retries}
+{more}processing:
+  output: {output}
+"""
+_SOON_GIVEN_UP = """\
+max.poll.interval.ms: 12000
+  session.timeout.ms: 6000
+  heartbeat.interval.ms: 2000
+  socket.connection.setup.timeout.ms: 2000
+  socket.connection.setup.timeout.max.ms: 4000"""
+_RETRIES = """\
+delayed-retry-topic.topics: [{topics}]
+delayed-retry-topic.timeout: 3600000
+dead-letter-queue.topic: {dead_letters}
+"""
+
+Person = Literal["commits", "answers"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A subscription, how many runners it has, and its strategies.
 
-    Its job rejects each number that `rejects` divides, 0 for none; `output` is the lake's folder.
+    Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
+    that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, or answers
+    for those that failed as often as they may. `output` is the lake's folder.
     """
 
     name: str = SUBSCRIPTION
@@ -21,6 +57,10 @@ class Kind:
     commit: CommitStrategy = "after-processing"
     failure: FailureStrategy = "fail"
     rejects: int = 0
+    rejects_again: int = 0
+    counts: bool = False
+    person: Person | None = None
+    max_retries: int = MANY
 
     @property
     def group(self) -> str:
@@ -30,7 +70,37 @@ class Kind:
     @property
     def dead_letters(self) -> str | None:
         """The dead-letter topic, if there is one."""
-        return f"dead-letter-topic-{self.name}" if self.failure == "dead-letter-queue" else None
+        has_one = self.failure in ("dead-letter-queue", "delayed-retry-topic", "ask")
+        return f"dead-letter-topic-{self.name}" if has_one else None
+
+    @property
+    def retry_topics(self) -> tuple[str, ...]:
+        """The retry topics, if there are any; they have as many partitions as the topic."""
+        delays = (500, 1000) if self.failure == "delayed-retry-topic" else ()
+        return tuple(f"{self.name}_retry_{delay}" for delay in delays)
+
+    @property
+    def dies(self) -> int:
+        """What divides the numbers that the job never takes; 0 for none."""
+        return self.rejects_again or self.rejects
+
+    def definition(self, cap: int) -> str:
+        """The definition, with so many records at a time.
+
+        Where a delivery counts, one that died without a word holds the others up for `max.poll.interval.ms`.
+        """
+        more = _RETRIES.format(topics=", ".join(self.retry_topics), dead_letters=self.dead_letters)
+        return _DEFINITION.format(
+            topic=SUBSCRIPTION,
+            group=self.group,
+            cap=cap,
+            waiting="max.poll.interval.ms: 45000" if self.max_retries == MANY else _SOON_GIVEN_UP,
+            commit=self.commit,
+            failure=self.failure,
+            retries=self.max_retries,
+            more=more if self.retry_topics else "",
+            output=self.output,
+        )
 
 
 PLAIN = Kind()
@@ -38,13 +108,27 @@ KINDS: dict[str, Kind] = {
     "after-processing": PLAIN,
     "on-receipt": Kind("numbers-on-receipt", "lake-on-receipt", 1, commit="on-receipt"),
     "on-next-poll": Kind("numbers-on-next-poll", "lake-on-next-poll", 1, commit="on-next-poll"),
+    "manual": Kind("numbers-manual", "lake-manual", 1, commit="manual", person="commits"),
     "throttled": Kind("numbers-throttled", "lake-throttled", 1, commit="throttled"),
     "latest": Kind("numbers-latest", "lake-latest", 1, commit="latest"),
+    "checkpoint": Kind("numbers-checkpoint", "lake-checkpoint", 1, commit="checkpoint", counts=True),
+    "ignore": Kind("numbers-ignore", "lake-ignore", 1, commit="ignore"),
+    "ignore-failures": Kind(
+        "numbers-ignore-failures", "lake-ignore-failures", 1, failure="ignore", rejects=_SOME, max_retries=0
+    ),
     "dead-letter-queue": Kind(
         "numbers-dead-letters", "lake-dead-letters", 1, failure="dead-letter-queue", rejects=_SOME
     ),
+    "delayed-retry-topic": Kind(
+        "numbers-retries", "lake-retries", 1, failure="delayed-retry-topic", rejects=_SOME, rejects_again=2 * _SOME
+    ),
+    "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
 }
 """By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
 
-MIX = ("after-processing", "on-receipt", "dead-letter-queue")
-"""Beside each other, unless something else is asked for."""
+
+def mix(seed: int) -> tuple[str, ...]:
+    """The default subscription and two others, which the seed decides, to run beside each other."""
+    others = [name for name, kind in KINDS.items() if kind is not PLAIN]
+    drawn = Random(f"{seed} kinds").sample(others, _BESIDE)  # noqa: S311 (a seed is to be repeated)
+    return ("after-processing", *drawn)

@@ -4,16 +4,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
 
-from tidegate_local.chaos.audit import audit, number_and_partition, total
-from tidegate_local.chaos.evidence import gather, history_lines, is_settled, positions
+from tidegate_local.chaos.audit import Verdict, audit, number_and_partition, total
+from tidegate_local.chaos.evidence import gather, history_lines, is_settled
 from tidegate_local.chaos.fates import CALM, Fate, Strike, fates, strikes
 from tidegate_local.chaos.kinds import PLAIN, Kind
+from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
 from tidegate_local.chaos.report import Report
+from tidegate_local.chaos.rereads import audit_rereads, gather_rereads
 from tidegate_local.chaos.runners import Runner, end_drivers, wait_for_drivers
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import Place
@@ -51,7 +54,9 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
             places = [replace(place, kind=kind) for kind in chosen.kinds]
             show.say(f"Chaos for {chosen.minutes:g} minutes, seed {chosen.seed}, in {folder}")
             whose = [each for each in places for _ in range(each.kind.runners)]
+            persons = [each for each in places if each.kind.person]
             runners += [Runner(number, each, tally) for number, each in enumerate(whose)]
+            runners += [Runner(len(whose) + n, each, tally, is_person=True) for n, each in enumerate(persons)]
             producing = Producing(place.bootstrap, TOPIC, rate=chosen.rate, seed=chosen.seed)
             began = time.monotonic()
             watch = Watch(began, 60 * chosen.minutes, tally, producing.numbers)
@@ -60,6 +65,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
             minutes = (time.monotonic() - began) / 60
             with show.step("Plain runs, until nothing is left"):
                 last = [Runner(len(runners) + number, each, tally) for number, each in enumerate(places)]
+                last += [Runner(each.number, each.place, tally, is_person=True) for each in runners if each.is_person]
                 settled = _settle(world, last, producing)
             report = Report.of(
                 seed=chosen.seed,
@@ -67,7 +73,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
                 tally=tally,
                 numbers=producing.numbers,
                 settled=settled,
-                verdict=total({each.kind.name: audit(gather(each, producing.numbers)) for each in places}),
+                verdict=total({each.kind.name: judge(each, producing.numbers) for each in places}),
             )
             if report.is_clean:
                 return report
@@ -76,6 +82,13 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
     finally:
         _end(runners)
         end_drivers(folder)
+
+
+def judge(place: Place, numbers: Numbers) -> Verdict:
+    """The audit of one subscription, by what its commit strategy promises."""
+    if place.kind.commit == "ignore":
+        return audit_rereads(gather_rereads(place, numbers))
+    return audit(gather(place, numbers))
 
 
 @contextmanager
@@ -169,11 +182,12 @@ class _Standing:
     place: Place
     over: threading.Event
     is_settled: bool = False
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
     before: object = None
     until: float = 0.0
 
     def __call__(self) -> bool:
-        self.is_settled = is_settled(self.place)
+        self.is_settled = is_settled(self.place, self.began)
         now = positions(self.place)
         if now != self.before:
             self.before, self.until = now, time.monotonic() + _STANDSTILL_SECONDS

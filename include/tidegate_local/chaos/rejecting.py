@@ -11,14 +11,19 @@ import pyarrow.parquet as pq
 from tidegate.testing.copying import CopyingProcessor
 
 _REASON = "it is a multiple"
+_RETRY = "_retry_"
 
 
 class RejectingProcessor(CopyingProcessor):
-    """Copies, and then takes each number that `divisor` divides away; nobody looks before it has ended well."""
+    """Copies, and then takes each number that `divisor` divides away; nobody looks before it has ended well.
 
-    def __init__(self, divisor: int) -> None:
+    Of records that come from a retry topic, those that `again` divides.
+    """
+
+    def __init__(self, divisor: int, again: int) -> None:
         super().__init__()
         self._divisor = divisor
+        self._again = again
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -36,7 +41,8 @@ class RejectingProcessor(CopyingProcessor):
             path = attempt / file["path"]
             table = pq.read_table(path)
             numbers = pc.cast(pc.cast(table["value"], "string"), "int64")
-            is_bad = pc.equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, self._divisor), self._divisor)), 0)
+            is_retried = pc.match_substring(pc.cast(table["topic"], "string"), _RETRY)
+            is_bad = pc.if_else(is_retried, _divides(self._again, numbers), _divides(self._divisor, numbers))
             bad = table.filter(is_bad)
             if not bad.num_rows:
                 continue
@@ -47,6 +53,10 @@ class RejectingProcessor(CopyingProcessor):
             pq.write_table(bad.append_column("reason", pa.array([_REASON] * bad.num_rows)), rejected)
             result["rejected_files"].append({"path": f"_rejected/{path.name}", "bytes": rejected.stat().st_size})
         told.write_text(json.dumps(result) + "\n", encoding="utf-8")
+
+
+def _divides(divisor: int, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, divisor), divisor)), 0)
 
 
 def _path(uri: str) -> Path:

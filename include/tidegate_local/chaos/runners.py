@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.strategy import Moment
 from tidegate_local.chaos.fates import CALM, Fate
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
@@ -81,12 +83,15 @@ class Child:
 class Runner:
     """One runner of a subscription, as a scheduler would be: one batch after the other, step by step.
 
-    `number` names its log. Every process that it starts is over when its method returns.
+    Or, with `is_person`, whoever commits its batches or answers for them, time and again. `number` names its log. Every
+    process that it starts is over when its method returns.
     """
 
-    def __init__(self, number: int, place: Place, tally: Tally) -> None:
+    def __init__(self, number: int, place: Place, tally: Tally, *, is_person: bool = False) -> None:
+        self.number = number
         self.log = place.folder / "logs" / f"runner-{number}.log"
         self.place = place
+        self.is_person = is_person
         self._tally = tally
         self._children: set[Child] = set()
 
@@ -108,6 +113,9 @@ class Runner:
 
     def run(self, fate: Fate) -> None:
         """One run and its fate."""
+        if self.is_person:
+            self._look_after(fate)
+            return
         self._tally.began()
         if not fate.apart:
             self._carry_out(self._task("run", fate), fate)
@@ -116,19 +124,23 @@ class Runner:
         if planned is None or planned.batch_id is None:
             return
         batch_id = planned.batch_id
-        commit = self.place.kind.commit
+        moment = COMMIT_STRATEGIES[self.place.kind.commit].moment
         goes_on = self._land(batch_id, planned.members, fate)
-        if commit == "on-receipt" and goes_on:
+        if moment is Moment.ON_RECEIPT and goes_on:
             received = self._step("commit", fate, batch_id)
             goes_on = received is not None and received.error is None
         if goes_on:
             self._step("process", fate, batch_id)
-        last: Part = "publish" if commit in ("on-receipt", "on-next-poll") else "commit"
+        last: Part = "commit" if moment is Moment.AFTER_PUBLISHING else "publish"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
+
+    def _look_after(self, fate: Fate) -> None:
+        part: Part = "commit by hand" if self.place.kind.person == "commits" else "answer"
+        self._carry_out(self._task(part, fate), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
-        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fate.spark)
+        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fate.spark, fate.answer)
 
     def _step(self, step: Part, fate: Fate, batch_id: str = "") -> Said | None:
         return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
@@ -164,7 +176,8 @@ class Runner:
         self._children.discard(child)
         said = child.said()
         if said is not None and said.error is not None:
-            self._tally.failed(said.error, said.message, is_ours=said.is_ours)
+            stops = self.place.kind.person == "answers"
+            self._tally.failed(said.error, said.message, is_ours=said.is_ours, stops=stops)
         if said is not None and said.committed and said.batch_id is not None:
             self._tally.committed(said.batch_id)
         return said

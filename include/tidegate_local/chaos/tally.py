@@ -46,9 +46,13 @@ class Tally:
         with self._lock:
             self.batches.add(batch_id)
 
-    def failed(self, error: str, message: str, *, is_ours: bool = True) -> None:
-        """A task ended with this class of error; one that mustn't be is kept with its message."""
+    def failed(self, error: str, message: str, *, is_ours: bool = True, stops: bool = False) -> None:
+        """A task ended with this class of error; one that mustn't be is kept with its message.
+
+        Where a subscription `stops` for a person, its runs may say that it has.
+        """
         with self._lock:
             self.errors[error] += 1
-            if not is_ours or error not in EXPECTED:
+            is_known = error in EXPECTED or (stops and error == "StoppedError")
+            if not is_ours or not is_known:
                 self.unexpected.append(f"{error}: {message}")

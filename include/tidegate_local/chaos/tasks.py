@@ -9,16 +9,16 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Literal
 
-from tidegate.batch import Batch, State
+from tidegate.batch import SETTLED, Batch, State
 from tidegate.definition import reading
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
-from tidegate.ports import Connection, Processor
+from tidegate.ports import Answer, Connection, Processor
 from tidegate.settings import PROJECT, Settings
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
@@ -27,7 +27,7 @@ from tidegate.testing.connections import MemoryConnections
 from tidegate_local.chaos.kinds import PLAIN, Kind
 from tidegate_local.leash import PR_SET_PDEATHSIG
 
-Part = Literal["run", "plan", "land", "process", "commit", "publish"]
+Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
 _DRIVER = "tidegate_local.chaos.driver"
 
@@ -59,7 +59,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a process runs; `batch_id` and `member` for a step that needs them, `work` and `late` for its driver."""
+    """What a process runs.
+
+    `batch_id` and `member` are for a step that needs them, `work` and `late` for its driver, `answer` for a person.
+    """
 
     place: Place
     log: Path
@@ -69,6 +72,7 @@ class Task:
     work: float = 0.0
     late: float = 0.0
     spark: bool = False
+    answer: Answer = "redeliver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,9 @@ def run(task: Task, pipe: Pipe) -> None:
 
 @contextmanager
 def opened(place: Place, processor: Processor | None = None) -> Iterator[Pipeline]:
-    """The pipeline of the subscription at this place, with the strategies of its kind."""
+    """The pipeline of the subscription at this place."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
-    described = reading.load(place.definition)
-    subscription = replace(described, commit_strategy=place.kind.commit, failure_strategy=place.kind.failure)
+    subscription = reading.load(place.definition)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor) as pipeline:
         yield pipeline
 
@@ -112,28 +115,45 @@ def opened(place: Place, processor: Processor | None = None) -> Iterator[Pipelin
 def _carry_out(task: Task, pipeline: Pipeline) -> Said:
     match task.part:
         case "run":
-            planned = _plan(pipeline)
-            if planned.batch_id is None:
-                return planned
-            for member in planned.members:
-                pipeline.land(planned.batch_id, member)
-            return _settle(pipeline, planned.batch_id)
+            return _run(pipeline)
         case "plan":
             return _plan(pipeline)
         case "land":
-            pipeline.land(task.batch_id, task.member)
+            return Said(pipeline.land(task.batch_id, task.member).id)
         case "process":
             pipeline.process(task.batch_id)
-        case "commit":
-            return _said(pipeline.commit(task.batch_id), task.batch_id)
-        case "publish":
-            return _said(pipeline.publish(task.batch_id), task.batch_id)
-    return Said(task.batch_id)
+            return Said(task.batch_id)
+        case "commit" | "publish":
+            settle = pipeline.commit if task.part == "commit" else pipeline.publish
+            return _said(settle(task.batch_id), task.batch_id)
+        case _:
+            return _look_after(task, pipeline)
+
+
+def _run(pipeline: Pipeline) -> Said:
+    planned = _plan(pipeline)
+    if planned.batch_id is None:
+        return planned
+    for member in planned.members:
+        pipeline.land(planned.batch_id, member)
+    return _settle(pipeline, planned.batch_id)
 
 
 def _plan(pipeline: Pipeline) -> Said:
     plan = pipeline.plan()
     return Said(plan.batch.id if plan.batch else None, plan.members)
+
+
+def _look_after(task: Task, pipeline: Pipeline) -> Said:
+    """What a person does, by `tidegate commit` or `tidegate clear`, once there is something to do."""
+    batch = pipeline.ledger.look(pipeline.subscription.name).open
+    if batch is None:
+        return Said()
+    if task.part == "commit by hand" and batch.awaits_commit:
+        return _said(pipeline.commit_open(), batch.id)
+    if task.part == "answer" and batch.state is State.ASKING:
+        pipeline.clear("somebody", "chaos", task.answer)
+    return Said(batch.id)
 
 
 def _settle(pipeline: Pipeline, batch_id: str) -> Said:
@@ -144,18 +164,19 @@ def _settle(pipeline: Pipeline, batch_id: str) -> Said:
 
 
 def _said(batch: Batch | None, batch_id: str) -> Said:
-    return Said(batch_id, committed=batch is not None and batch.state in (State.COMMITTED, State.PUBLISHED))
+    return Said(batch_id, committed=batch is not None and batch.state in (State.PUBLISHED, *SETTLED))
 
 
 def _processor(task: Task) -> Processor:
     if task.spark and task.place.spark:
         return ConnectProcessor(task.place.spark, JOB)
     times = ("--work", f"{task.work:.3f}", "--late", f"{task.late:.3f}")
-    rejects = task.place.kind.rejects
-    bare = () if rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without
-    rejecting = ("--reject", str(rejects)) if rejects else ()
+    kind = task.place.kind
+    bare = () if kind.rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without
+    rejecting = ("--reject", str(kind.rejects), "--again", str(kind.dies)) if kind.rejects else ()
+    counting = ("--count",) if kind.counts else ()
     driver = (sys.executable, *bare, "-m", _DRIVER, "--keeper", str(task.place.keeper))
-    return SubmitProcessor((*driver, *times, *rejecting))
+    return SubmitProcessor((*driver, *times, *rejecting, *counting))
 
 
 def _become_a_task(task: Task) -> None:

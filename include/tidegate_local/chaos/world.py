@@ -31,21 +31,6 @@ _BROKER = {
     "log.segment.bytes": str(16 << 20),  # what one that was killed must read again when it starts
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
-_DEFINITION = f"""\
-topics: [{TOPIC}]
-members: 3
-consumer:
-  group.id: {{group}}
-  max.poll.records: {{cap}}
-  max.poll.interval.ms: 45000
-  auto.offset.reset: earliest
-  fetch.max.wait.ms: 50
-poll-timeout.ms: 3000
-commit-timeout.ms: 10000
-max-retries: 100000
-processing:
-  output: {{output}}
-"""
 
 
 class World:
@@ -86,7 +71,9 @@ class World:
                 self._spark.wait()
             admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
             dead_letters = [NewTopic(kind.dead_letters, 1, 1) for kind in self._kinds if kind.dead_letters]
-            for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1), *dead_letters]).values():
+            read = (TOPIC, *(topic for kind in self._kinds for topic in kind.retry_topics))
+            topics = [NewTopic(topic, PARTITIONS, 1) for topic in read]
+            for made in admin.create_topics([*topics, *dead_letters]).values():
                 made.result(_ANSWER_SECONDS)
             self._stack = stack.pop_all()
         return self
@@ -137,8 +124,7 @@ class World:
 
     def _define(self, kind: Kind, cap: int) -> None:
         definition = self._folder / f"{kind.name}.yaml"
-        text = _DEFINITION.format(cap=cap, group=kind.group, output=kind.output)
-        definition.write_text(text, encoding="utf-8")
+        definition.write_text(kind.definition(cap), encoding="utf-8")
 
     def _start_spark(self) -> None:
         from tidegate_local.spark_connect import SparkConnect  # noqa: PLC0415 (PySpark takes a second, if wanted at all)

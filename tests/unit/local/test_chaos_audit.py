@@ -4,14 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tidegate.positions import TopicPartition
 from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records, total
 
+AT = [TopicPartition("numbers", partition) for partition in range(4)]
+ENDS = {AT[0]: 2, AT[1]: 1, AT[2]: 1, AT[3]: 1}
 CLEAN = Evidence(
     acknowledged=records([0, 1, 2, 5], [0, 1, 0, 3]),
     uncertain=records([3, 4], [2, 2]),
     lake=records([5, 1, 0, 2, 3], [3, 1, 0, 0, 2]),
-    committed={0: 2, 1: 1, 2: 1, 3: 1},
-    ends={0: 2, 1: 1, 2: 1, 3: 1},
+    committed=ENDS,
+    ends=ENDS,
     landed=frozenset({"/landing/b1/a.parquet"}),
     named=frozenset({"/landing/b1/a.parquet", "/landing/b0/gone.parquet"}),
 )
@@ -32,21 +35,21 @@ PLANTED: list[tuple[str, Callable[[], Evidence], dict[str, int], str]] = [
     ("another partition's", lambda: in_lake(record(1, 2)), {"strangers": 1}, "strange: number 1 of partition 2"),
     (
         "a lag",
-        lambda: replace(CLEAN, ends={**CLEAN.ends, 2: 4}),
+        lambda: replace(CLEAN, ends={**CLEAN.ends, AT[2]: 4}),
         {"lag": 3},
-        "lag: partition 2 is committed at 1 of 4",
+        "lag: numbers-2 is committed at 1 of 4",
     ),
     (
         "a commit beyond the end",
-        lambda: replace(CLEAN, committed={**CLEAN.committed, 1: 3}),
+        lambda: replace(CLEAN, committed={**CLEAN.committed, AT[1]: 3}),
         {"lag": 2},
-        "lag: partition 1 is committed at 3 of 1",
+        "lag: numbers-1 is committed at 3 of 1",
     ),
     (
         "never committed",
-        lambda: replace(CLEAN, committed={0: 2, 1: 1, 2: 1}),
+        lambda: replace(CLEAN, committed={at: ENDS[at] for at in AT[:3]}),
         {"lag": 1},
-        "lag: partition 3 is committed at None of 1",
+        "lag: numbers-3 is committed at None of 1",
     ),
     ("an open batch", lambda: replace(CLEAN, open_batches=["b7"]), {"open_batches": 1}, "open: batch b7"),
     (
@@ -90,6 +93,35 @@ def test_a_dead_letter_that_is_missing_or_misplaced_is_found(
     verdict = audit(found)
     assert {name: count for name in numbers if (count := getattr(verdict, name))} == numbers
     assert verdict.examples[0].startswith(example)
+
+
+GIVES_UP = replace(
+    CLEAN, rejects=5, lake=records([3], [2]), rejected=records([5, 0], [3, 0]), given_up=records([1, 2], [1, 0])
+)
+BURIES = replace(CLEAN, buries_batches=True, lake=records([5, 3], [3, 2]), dead=records([0, 1, 2], [0, 1, 0]))
+COUNTS = replace(CLEAN, seen=5)
+
+
+@pytest.mark.parametrize("found", [GIVES_UP, BURIES, COUNTS])
+def test_each_record_is_where_its_strategy_may_have_it(found: Evidence) -> None:
+    assert audit(found).is_clean
+
+
+@pytest.mark.parametrize(
+    ("found", "numbers"),
+    [
+        (replace(GIVES_UP, given_up=records([1], [1])), {"losses": 1}),
+        (replace(GIVES_UP, lake=records([3, 1], [2, 1])), {"duplicates": 1}),
+        (replace(GIVES_UP, rejected=records([5, 0, 2], [3, 0, 0]), given_up=records([1], [1])), {"strangers": 1}),
+        (replace(BURIES, buries_batches=False), {"strangers": 3}),
+        (replace(BURIES, dead=records([0, 1], [0, 1])), {"losses": 1}),
+        (replace(COUNTS, seen=4), {"losses": 1}),
+        (replace(COUNTS, seen=7), {"duplicates": 2}),
+    ],
+)
+def test_a_record_that_its_strategy_may_not_have_there_is_found(found: Evidence, numbers: dict[str, int]) -> None:
+    clean = dict.fromkeys(("losses", "duplicates", "strangers", "lag", "open_batches", "orphans"), 0)
+    assert {name: getattr(audit(found), name) for name in clean} == clean | numbers
 
 
 def test_the_verdicts_of_several_subscriptions_add_up() -> None:

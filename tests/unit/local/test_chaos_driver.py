@@ -21,6 +21,7 @@ def manifest(folder: Path) -> str:
         "batch_id": "b1",
         "delivery": {"token": "t"},
         "records": 1,
+        "state": {"seen": 41},
         "staging": f"file://{folder}/_staging/b1-t",
         "files": [{"uri": f"file://{landed}"}],
     }
@@ -52,6 +53,12 @@ def drivers(folder: Path) -> list[psutil.Process]:
 def test_it_copies_and_leaves_a_result(tmp_path: Path) -> None:
     assert drive(tmp_path) == 0
     assert copied(tmp_path) == [b"as it landed"]
+
+
+def test_it_counts_on_in_the_state_that_it_is_handed(tmp_path: Path) -> None:
+    assert drive(tmp_path, "--count") == 0
+    (result,) = tmp_path.glob("_staging/b1-t/*/_result/part-00000.txt")
+    assert json.loads(result.read_text())["state"] == {"seen": 42}
 
 
 def test_one_that_lives_on_fails_at_once_and_copies_later(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate_local.chaos.audit import record
-from tidegate_local.chaos.evidence import in_lake
+from tidegate_local.chaos.evidence import in_lake, in_rejected
 
 
 def write(path: Path, numbers: list[int], partition: int, kind: pa.DataType) -> None:
@@ -21,6 +21,7 @@ def test_a_reader_sees_what_is_published_and_nothing_else(tmp_path: Path) -> Non
     write(tmp_path / "_abandoned" / "b4-x" / "part-0.parquet", [4], 0, pa.int32())
     write(tmp_path / "batch_id=b1" / "_rejected" / "part-0.parquet", [5], 0, pa.int32())
 
+    assert in_rejected(tmp_path).tolist() == [record(5, 0)]
     assert sorted(in_lake(tmp_path).tolist()) == [record(1, 0), record(2, 0), record(2, 3)]
 
 

@@ -9,9 +9,10 @@ from tidegate.parquet.lake import ParquetLake
 from tidegate_local.chaos.rejecting import RejectingProcessor
 
 
-def landed(folder: Path, name: str, numbers: list[int]) -> dict[str, str]:
+def landed(folder: Path, name: str, numbers: list[int], topic: str = "numbers") -> dict[str, str]:
     path = folder / name
-    pq.write_table(pa.table({"value": [str(number).encode() for number in numbers]}), path)
+    values = [str(number).encode() for number in numbers]
+    pq.write_table(pa.table({"topic": [topic] * len(numbers), "value": values}), path)
     return {"uri": f"file://{path}"}
 
 
@@ -20,22 +21,26 @@ def test_each_multiple_is_rejected_and_the_result_says_so(tmp_path: Path) -> Non
     manifest = {
         "batch_id": "b1",
         "delivery": {"token": "t"},
-        "records": 5,
+        "records": 8,
         "staging": f"file://{staging}",
-        "files": [landed(tmp_path, "a.parquet", [1, 3, 6]), landed(tmp_path, "b.parquet", [7, 8])],
+        "files": [
+            landed(tmp_path, "a.parquet", [1, 3, 6]),
+            landed(tmp_path, "b.parquet", [7, 8]),
+            landed(tmp_path, "c.parquet", [9, 12, 13], "numbers_retry_500"),
+        ],
     }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
 
-    RejectingProcessor(3).run(f"file://{tmp_path}/manifest.json", None, lambda _: None, lambda: None)
+    RejectingProcessor(3, again=6).run(f"file://{tmp_path}/manifest.json", None, lambda _: None, lambda: None)
 
     (attempt,) = staging.iterdir()
     lake = ParquetLake()
     (result,) = lake.results(f"file://{staging}")
     assert isinstance(result, Result)
     counts = lake.count(f"file://{staging}", result)
-    assert (result.read, counts.written, counts.rejected) == (5, 3, 2)
-    (rejected,) = (attempt / "_rejected").iterdir()
-    assert pq.read_table(rejected).to_pylist() == [
-        {"value": b"3", "reason": "it is a multiple"},
-        {"value": b"6", "reason": "it is a multiple"},
+    assert (result.read, counts.written, counts.rejected) == (8, 5, 3)
+    rejected = [row for path in sorted((attempt / "_rejected").iterdir()) for row in pq.read_table(path).to_pylist()]
+    assert rejected == [
+        {"topic": topic, "value": value, "reason": "it is a multiple"}
+        for topic, value in (("numbers", b"3"), ("numbers", b"6"), ("numbers_retry_500", b"12"))
     ]

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+from tidegate.definition import reading
+from tidegate_local.chaos.kinds import KINDS, PLAIN, mix
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_is_a_definition_that_holds(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    path = tmp_path / f"{kind.name}.yaml"
+    path.write_text(kind.definition(2000), encoding="utf-8")
+    described = reading.load(path)
+    assert (described.commit_strategy, described.failure_strategy) == (kind.commit, kind.failure)
+    assert described.consumer.group_id == kind.group
+    assert described.retry_topics == kind.retry_topics
+    dead_letters = described.dead_letter_queue.written_by(described.name, described.failure_strategy)
+    assert dead_letters == kind.dead_letters
+
+
+def test_none_shares_a_group_or_a_lake_with_another() -> None:
+    kinds = KINDS.values()
+    assert len({kind.group for kind in kinds}) == len({kind.output for kind in kinds}) == len(kinds)
+
+
+def test_each_comes_in_turn_beside_the_default_one() -> None:
+    mixes = [mix(seed) for seed in range(100)]
+    assert all(KINDS[chosen[0]] is PLAIN and len(set(chosen)) == 3 for chosen in mixes)
+    assert {name for chosen in mixes for name in chosen} == KINDS.keys()
+    assert mixes == [mix(seed) for seed in range(100)]
