@@ -10,7 +10,7 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, place
 from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition
+from tidegate.positions import Range, TopicPartition
 from tidegate.steps.anchor import missing_names
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
@@ -82,7 +82,7 @@ class Planner:
                 self._take(unfinished, glance)
                 return None
             case Standing(has_records=True) as standing:
-                return self._open(freeze(self.subscription, self.output, standing), glance)
+                return self._open(freeze(self.subscription, self.output, standing), standing, glance)
             case standing:
                 planned = self._wait_or_nothing(deadline, "there is nothing to read")
                 if planned is not None:
@@ -110,7 +110,8 @@ class Planner:
         """The ledger lost a batch after it was published: it is opened as the lake has it, to be committed."""
         batch = batch_of(self.subscription, self.output, unfinished.receipt, unfinished.published.ranges)
         if self._was_committed(batch.id):
-            self._stander.forward(unfinished, batch.id)
+            published = unfinished.published
+            self._stander.forward(batch.id, unfinished.receipt, published.ranges, published.state)
             return
         log.warning("%s is in the lake and the ledger doesn't know it: its commit is finished", batch)
         self.ledger.open(batch, glance.version, unfinished.published)
@@ -132,13 +133,28 @@ class Planner:
             )
             self.ledger.note_missing(self.subscription.name, missing)
 
-    def _open(self, batch: Batch, glance: Glance) -> Plan:
-        batch = self.ledger.open(batch, glance.version)
+    def _open(self, batch: Batch, standing: Standing, glance: Glance) -> Plan | None:
+        try:
+            batch = self.ledger.open(batch, glance.version)
+        except StaleError:
+            settled = self._settled_ahead(batch, standing)
+            if not settled:
+                raise
+            self._stander.forward(batch.id, batch.receipt, settled)
+            return None
         taken = [r for r in batch.ranges if not r.is_empty]
         if batch.receipt.batch_id is not None and self.subscription.has_cursors:
             log.info("%s: the group has committed and goes on from there: cursor and assign-seek are ignored", batch)
         log.info("%s: planned %s", batch, ", ".join(map(str, taken)))
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
+
+    def _settled_ahead(self, batch: Batch, standing: Standing) -> tuple[Range, ...]:
+        """The ranges of a batch that is settled and not in the lake, if the group still stands before or within."""
+        if not self._was_committed(batch.id) or self.offsets.committed(standing.committed) != standing.committed:
+            return ()
+        ranges = tuple(r for r in self.ledger.batch(batch.id).ranges if r.at in standing.committed)
+        is_before = all(standing.committed[r.at].offset >= r.start for r in ranges)
+        return ranges if is_before else ()
 
     def _look_after(self, standing: Standing, glance: Glance) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""

@@ -133,16 +133,18 @@ class Stander:
         self._note_commit(offsets, version)
         log.info("%s: idle: its %d positions were committed anew, so that they don't expire", self._place, len(offsets))
 
-    def forward(self, unfinished: Unfinished, batch_id: str) -> None:
-        """Commit the ends of a batch that was committed before: without a fence an old committer moves a group back."""
-        ranges = unfinished.published.ranges
+    def forward(self, batch_id: str, receipt: Receipt, ranges: Sequence[Range], state: str | None = None) -> None:
+        """Commit the ends of a batch that was committed before: without a fence an old committer moves a group back.
+
+        The batch was planned under this receipt, and left this state.
+        """
         with self.offsets.fence() as fence:
             committed = fence.committed([r.at for r in ranges])
-            if not all(_is_behind(committed.get(r.at), r, unfinished.receipt) for r in ranges):
+            if not all(_is_behind(committed.get(r.at), r, receipt) for r in ranges):
                 log.info("%s: somebody moved the group meanwhile", self._place)
                 return
-            state = unfinished.published.state if self.subscription.commit_strategy == "checkpoint" else None
-            fence.commit(ends(ranges), str(unfinished.receipt.next(batch_id)), state=state)
+            state = state if self.subscription.commit_strategy == "checkpoint" else None
+            fence.commit(ends(ranges), str(receipt.next(batch_id)), state=state)
         log.warning("%s: moved back to before batch %s, which is committed: forward again", self._place, batch_id)
 
     def _known(self, partitions: Sequence[TopicPartition], glance: Glance) -> Known:

@@ -111,7 +111,7 @@ def in_dead_letters(place: Place) -> Records:
         at = TopicPartition(topic, 0, 0)
         consumer.assign([at])
         _, end = consumer.get_watermark_offsets(at, _ANSWER_SECONDS)
-        told = np.array(list(_dead(consumer, at, end)), np.int64).reshape(-1, 2)
+        told = np.array(list(_dead(consumer, at, end)) if end else [], np.int64).reshape(-1, 2)
         return records(told[:, 0], told[:, 1])
     finally:
         consumer.close()

@@ -9,6 +9,7 @@ from tidegate.batch import Batch, State
 from tidegate.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
 from tidegate.failures.dead_letters import OFFSET, REASON, TOPIC
 from tidegate.pipeline import Pipeline
+from tidegate.positions import TopicPartition
 from tidegate.records import last
 from tidegate.run import run_batch
 from tidegate.subscription import DeadLetterQueue
@@ -44,6 +45,20 @@ def test_rejected_records_are_dead_letters_once_the_batch_is_committed() -> None
     assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 3, 2, 5)
     assert dead(world) == [(b"0", b"rejected"), (b"1", b"rejected")]
     assert {(record.topic, last(record.headers, TOPIC)) for record in world.kafka.produced} == {(DEAD, b"orders")}
+
+
+@pytest.mark.parametrize("strategy", ["dead-letter-queue", "ignore"])
+def test_a_group_that_an_old_committer_took_back_behind_a_batch_given_up_goes_forward_again(strategy: str) -> None:
+    world, pipeline = world_with(3, failure_strategy=strategy)
+    given_up = failed(pipeline, world)
+    world.kafka.reset({TopicPartition("orders", 0): 0}, str(given_up.receipt))
+    letters = dead(world)
+    assert pipeline.plan().batch is None
+    assert (world.committed(), dead(world)) == (3, letters)
+    world.produce(1)
+    following = deliver(pipeline)
+    assert following is not None
+    assert (following.receipt, world.published()) == (given_up.next_receipt, [(3, 4)])
 
 
 def test_a_missing_dead_letter_topic_is_told_before_anything_is_committed() -> None:
