@@ -19,6 +19,7 @@ from tidegate.definition import reading
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Answer, Connection, Processor
+from tidegate.run import run_batch
 from tidegate.settings import PROJECT, Settings
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
@@ -131,12 +132,11 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
 
 
 def _run(pipeline: Pipeline) -> Said:
-    planned = _plan(pipeline)
-    if planned.batch_id is None:
-        return planned
-    for member in planned.members:
-        pipeline.land(planned.batch_id, member)
-    return _settle(pipeline, planned.batch_id)
+    """What `tidegate run` does."""
+    run = run_batch(pipeline, lambda _: None)
+    if run.error is not None:
+        raise run.error
+    return _said(run.batch, run.batch.id) if run.batch else Said()
 
 
 def _plan(pipeline: Pipeline) -> Said:
@@ -154,13 +154,6 @@ def _look_after(task: Task, pipeline: Pipeline) -> Said:
     if task.part == "answer" and batch.state is State.ASKING:
         pipeline.clear("somebody", "chaos", task.answer)
     return Said(batch.id)
-
-
-def _settle(pipeline: Pipeline, batch_id: str) -> Said:
-    """What comes after landing, in the order of the commit strategy."""
-    pipeline.receive(batch_id)
-    pipeline.process(batch_id)
-    return _said(pipeline.settle(batch_id), batch_id)
 
 
 def _said(batch: Batch | None, batch_id: str) -> Said:
