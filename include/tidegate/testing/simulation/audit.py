@@ -7,7 +7,7 @@ open.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.batch import Batch, State
@@ -18,6 +18,7 @@ from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
 from tidegate.testing.simulation.contents import batch_holds, check_contents, check_counts, first_places, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
+from tidegate.testing.simulation.moves import Move, is_of
 from tidegate.testing.simulation.promises import Promise
 from tidegate.testing.simulation.script import TOPIC
 from tidegate.testing.simulation.violation import ViolationError
@@ -29,19 +30,6 @@ if TYPE_CHECKING:
 _NEWEST = 3
 _CLEARING = ("clear", "")  # by a person, seen or unseen
 _WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Where a foreign tool moved a partition to, and the incarnations that there had been by then.
-
-    `seen_by` are the runners that had compared before it and may still commit: Kafka can't keep them from it.
-    """
-
-    offset: int
-    incarnations: frozenset[str]
-    compared: frozenset[int]
-    is_honoured: bool = False
 
 
 class Audit:
@@ -200,14 +188,14 @@ class Audit:
         began, world.spark.began = world.spark.began, None
         for r in began.batch.ranges if began else ():
             stands = looked.get(r.at)
-            if began and stands and _is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
+            if began and stands and is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
                 raise ViolationError(f"{began.batch} hands on {r} again, of which {stands.offset} was committed")
 
     def _check_behind(self, world: "World", published: Batch) -> None:
         """Of one incarnation, the group stands behind one published batch at most: the open one."""
         if not self.fencing or not self.promise.order.is_kept:
             return
-        at = {tp: p.offset for tp, p in world.offsets.positions.items() if _is_of(p, published.receipt.incarnation)}
+        at = {tp: p.offset for tp, p in world.offsets.positions.items() if is_of(p, published.receipt.incarnation)}
         ahead = [
             name
             for name, batch in self.appeared.items()
@@ -272,24 +260,14 @@ class Audit:
                 continue
             move = self.moves.get(at)
             if move is not None and not move.is_honoured:
-                self._settle(at, move, now, runner)
+                del self.moves[at]
+                if still := move.after(at, now, runner, fencing=self.fencing):
+                    self.moves[at] = still
             elif before is not None and now.offset < before.offset and self.fencing:
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
         if self.positions != world.offsets.positions:
             self.positions = dict(world.offsets.positions)
             self._check_passed(world)
-
-    def _settle(self, at: TopicPartition, move: Move, now: Committed, runner: int) -> None:
-        """The first commit after a foreign move honours it, unless its runner had compared before."""
-        receipt = Receipt.parse(now.metadata)
-        if now.offset == move.offset and receipt is not None and receipt.incarnation not in move.incarnations:
-            self.moves[at] = Move(move.offset, move.incarnations, frozenset(), is_honoured=True)
-        elif runner in move.compared or not self.fencing:
-            del self.moves[at]
-        elif runner >= 0:
-            raise ViolationError(
-                f"{at} was reset to {move.offset}, and a commit made that {now.offset} as if it weren't"
-            )
 
     def _check_passed(self, world: "World") -> None:
         facts = self.facts(world)
@@ -318,8 +296,3 @@ class Audit:
             due = facts.at_first([{(at, o) for o in visible(world, at) if o >= move.offset}])
             if unread := due - again:
                 raise ViolationError(f"{at} was reset to {move.offset}, and {listed(unread)} never came again")
-
-
-def _is_of(position: Committed, incarnation: str) -> bool:
-    receipt = Receipt.parse(position.metadata)
-    return receipt is not None and receipt.incarnation == incarnation
