@@ -22,7 +22,6 @@ _ENCODING = {
     # keys and values seldom repeat: a dictionary of them costs time and is thrown away
     "use_dictionary": ["topic", "partition", "timestampType"],
     "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
-    "write_statistics": ["partition", "offset", "timestamp"],
     "store_schema": False,  # readers see Parquet's types, none of Arrow's
 }
 

@@ -56,6 +56,13 @@ def test_large_records_are_written_before_there_are_many(attempt: ParquetWriter,
     assert [groups(path) for path in landed(tmp_path)] == [[2, 2]]
 
 
+def test_each_row_group_says_what_lies_in_each_of_its_columns(attempt: ParquetWriter, tmp_path: Path) -> None:
+    attempt.write(chunk(20))
+    attempt.finish()
+    group = pq.ParquetFile(landed(tmp_path)[0]).metadata.row_group(0)
+    assert all(group.column(n).statistics.has_min_max for n in range(group.num_columns))
+
+
 def test_discarding_removes_finished_and_unfinished_files(attempt: ParquetWriter, tmp_path: Path) -> None:
     for rows in (30, 12, 5):
         attempt.write(chunk(rows))
