@@ -48,10 +48,11 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
 
-bench: install contenders ## measure landing beside other tools, the steps, and parsing; writes docs/performance.md
+bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
 	@$(BIN)/python benchmarks/compare.py --write
 	@$(BIN)/python benchmarks/landing.py --write
-	@$(BIN)/python benchmarks/steps.py --write
+	@$(BIN)/python benchmarks/trigger.py --write
+	@$(BIN)/python benchmarks/growth.py --write
 	@$(BIN)/python benchmarks/parsing.py --write
 
 contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv

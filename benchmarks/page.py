@@ -32,7 +32,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """Bars beside the page: the picture's file, what it shows in words, and its panels as `plot.py` takes them."""
+    """A picture beside the page: the picture's file, what it shows in words, and its panels as `plot.py` takes them."""
 
     file: str
     shows: str

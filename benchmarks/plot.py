@@ -1,4 +1,4 @@
-"""Draws panels of bars as SVG: `plot.py FILE` with a picture as JSON on its standard input; needs matplotlib."""
+"""Draws panels of bars or lines as SVG: `plot.py FILE`, a picture as JSON on its standard input; needs matplotlib."""
 
 import json
 import sys
@@ -14,15 +14,16 @@ mpl.rcParams |= {"svg.hashsalt": "tidegate", "svg.fonttype": "none", "font.size"
 
 
 def draw(panels: list[dict[str, Any]], file: str) -> None:
-    """Two panels in a row; a bar is the median of its rates, with a line from the slowest to the fastest."""
+    """Two panels in a row, each of bars or of lines."""
     rows = (len(panels) + 1) // 2
     figure = Figure(figsize=(11, 0.6 + 2.9 * rows), layout="constrained")
     for axes, panel in zip(figure.subplots(rows, 2, squeeze=False).flat, panels, strict=False):
-        _bars(axes, panel)
+        (_bars if "bars" in panel else _lines)(axes, panel)
     figure.savefig(file, metadata={"Date": None})
 
 
 def _bars(axes: Axes, panel: dict[str, Any]) -> None:
+    """A bar is the median of its rates, with a line from the slowest to the fastest."""
     bars = panel["bars"]
     names = [bar["name"] for bar in bars]
     middles = [median(bar["rates"]) for bar in bars]
@@ -37,6 +38,22 @@ def _bars(axes: Axes, panel: dict[str, Any]) -> None:
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _lines(axes: Axes, panel: dict[str, Any]) -> None:
+    """Seconds over a size, both in powers of ten: a line that rises as steeply as the dotted one is linear."""
+    for line in panel["lines"]:
+        sizes, seconds = zip(*line["points"], strict=True)
+        axes.plot(sizes, seconds, marker="o", markersize=3, label=line["name"])
+    points = [point for line in panel["lines"] for point in line["points"]]
+    lowest, widest = min(seconds for _, seconds in points), max(size for size, _ in points)
+    narrowest = min(size for size, _ in points)
+    axes.plot([narrowest, widest], [lowest, lowest * widest / narrowest], color=THEIRS, linestyle=":", label="linear")
+    axes.set(xscale="log", yscale="log", ylabel="seconds", xlabel=panel["title"])
+    axes.set_ylim(lowest / 2, 2 * max(seconds for _, seconds in points))
+    axes.set_title(f"by {panel['title']}", loc="left", fontsize=10)
+    axes.legend(fontsize=7, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 

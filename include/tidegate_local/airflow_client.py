@@ -68,6 +68,10 @@ class AirflowClient:
                 f"Airflow has no DAG {dag_id} after {seconds:g} s. {traces or 'There are no import errors.'}"
             )
 
+    def number_of_dags(self) -> int:
+        """Return how many DAGs Airflow knows."""
+        return int(self._get("/dags?limit=1")["total_entries"])
+
     def unpause(self, dag_id: str) -> None:
         """Let the DAG's runs start."""
         _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": False}))
