@@ -16,7 +16,6 @@ from tidegate.settings import scheme
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
-NOT_YET = "is not available yet in this version"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -54,14 +53,9 @@ class Whole:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some words.
-
-    `later` are words that are known and not available yet; `instead` has, for the beginning of a word that is known
-    and never will be, what to write.
-    """
+    """One of some words; `instead` has, for the beginning of a word that another system knows, what to write."""
 
     words: tuple[str, ...]
-    later: tuple[str, ...] = ()
     instead: tuple[tuple[str, str], ...] = ()
 
     def wrong(self, value: object) -> str | None:
@@ -71,11 +65,9 @@ class Choice:
         allowed = "must be " + " or ".join((", ".join(self.words[:-1]), self.words[-1])).removeprefix(" or ")
         if not isinstance(value, str):
             return allowed
-        if value in self.later:
-            return f"{allowed}: {value} {NOT_YET}"
         if said := next((said for start, said in self.instead if value.startswith(start)), None):
             return f"{allowed}: {said}"
-        near = nearest(value, self.words + self.later)
+        near = nearest(value, self.words)
         return allowed + (f" (did you mean {near}?)" if near else "")
 
 

@@ -70,9 +70,8 @@ def allowed(kind: Kind) -> str:  # noqa: C901, PLR0911, PLR0912 (one case for ea
     match kind:
         case Whole(lowest, highest, others):
             return f"{lowest} to {highest}" + "".join(f", or {other}" for other in others)
-        case Choice(words=words, later=later):
-            taken = ", ".join(f"`{word}`" for word in words)
-            return taken + (f"; not available yet: {', '.join(f'`{word}`' for word in later)}" if later else "")
+        case Choice(words=words):
+            return ", ".join(f"`{word}`" for word in words)
         case Flag(only=None):
             return "`true`, `false`"
         case Flag(only=only, reason=reason):

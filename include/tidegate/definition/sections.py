@@ -7,7 +7,7 @@ from tidegate.definition import properties
 from tidegate.definition.elsewhere import elsewhere
 from tidegate.definition.findings import Findings, shown
 from tidegate.definition.keys import ALIASES, KEYS
-from tidegate.definition.kinds import NOT_YET, nearest
+from tidegate.definition.kinds import nearest
 from tidegate.definition.yaml_graph import Graph
 from tidegate.definition.yaml_nodes import MappingNode
 
@@ -58,8 +58,7 @@ def _checked(found: Mapping[str, object], section: str, findings: Findings) -> d
             brief = shown(path, value)
             quoted = repr(brief) if isinstance(value, str) else brief
             it_is = "it is empty" if value is None else f"it is {quoted}"
-            rule = "not-available" if NOT_YET in wrong else "allowed"
-            findings.add(path, f"{path} {wrong}; {it_is}", rule, value)
+            findings.add(path, f"{path} {wrong}; {it_is}", "allowed", value)
         else:
             good[name] = value
     return good

@@ -137,7 +137,7 @@ def is_ours(word: str) -> bool:
     """A property's whole name, a choice, or a command."""
     names = {f"{section}.{name}".lstrip(".") for section, known in KEYS.items() for name in known}
     choices = [key.kind for known in KEYS.values() for key in known.values() if isinstance(key.kind, Choice)]
-    words = {word for kind in choices for word in (*kind.words, *kind.later)}
+    words = {word for kind in choices for word in kind.words}
     return word in {*names, *words, *KEYS, *ALIASES, "tidegate", "check", "status", "commit"}
 
 
