@@ -52,6 +52,7 @@ bench: install contenders ## measure Tidegate beside other tools, a whole run, a
 	@$(BIN)/python benchmarks/compare.py --write
 	@$(BIN)/python benchmarks/landing.py --write
 	@$(BIN)/python benchmarks/trigger.py --write
+	@$(BIN)/python benchmarks/cold.py --write
 	@$(BIN)/python benchmarks/growth.py --write
 	@$(BIN)/python benchmarks/parsing.py --write
 

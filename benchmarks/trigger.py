@@ -78,14 +78,7 @@ def main() -> None:
 def _client(folder: Path) -> Iterator[AirflowClient]:
     for shared in (".cache", "dags", "include", "plugins", "spark_jobs"):
         (folder / shared).symlink_to(PROJECT / shared)
-    subscriptions = folder / "subscriptions"
-    subscriptions.mkdir()
-    definition = (PROJECT / "include" / "subscriptions" / f"{SUBSCRIPTION}.yaml").read_text("utf-8")
-    bounded, found = re.subn(r"max\.poll\.records: \d+", f"max.poll.records: {RECORDS}", definition)
-    if not found:
-        raise RuntimeError(f"the definition of {SUBSCRIPTION} bounds no batch")
-    (subscriptions / f"{SUBSCRIPTION}.yaml").write_text(bounded, "utf-8")
-    os.environ["TIDEGATE_SUBSCRIPTIONS"] = str(subscriptions)
+    os.environ["TIDEGATE_SUBSCRIPTIONS"] = str(bounded_definition(folder))
     with Stack(folder, preflight(folder / "data", os.environ), Display()) as stack:
         stack.start()
         publish_flights(stack.broker.bootstrap_servers, progress=lambda _: None)
@@ -94,6 +87,18 @@ def _client(folder: Path) -> Iterator[AirflowClient]:
             client.wait_for_dag(SUBSCRIPTION)
             client.unpause(SUBSCRIPTION)
             yield client
+
+
+def bounded_definition(home: Path) -> Path:
+    """A folder with the definition of the flights, whose batches have RECORDS records."""
+    definition = (PROJECT / "include" / "subscriptions" / f"{SUBSCRIPTION}.yaml").read_text("utf-8")
+    bounded, found = re.subn(r"max\.poll\.records: \d+", f"max.poll.records: {RECORDS}", definition)
+    if not found:
+        raise RuntimeError(f"the definition of {SUBSCRIPTION} bounds no batch")
+    folder = home / "subscriptions"
+    folder.mkdir()
+    (folder / f"{SUBSCRIPTION}.yaml").write_text(bounded, "utf-8")
+    return folder
 
 
 def _run(client: AirflowClient) -> Run:

@@ -1,0 +1,100 @@
+"""What a batch of 10,000 records takes by spark-submit beyond Spark's own start.
+
+`make bench`, or `python benchmarks/cold.py [--rounds N] [--json] [--write]`. Spark's own start is spark-submit of a job
+that opens a session, counts one row and stops; it and `tidegate run`, on `local[2]`, take turns. Figures are medians.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+
+from page import Table, show, write
+from tidegate_local.broker import Broker
+from tidegate_local.flights import publish_flights
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.spark_connect import spark_environment
+from trigger import PROJECT, RECORDS, SUBSCRIPTION, bounded_definition
+
+BIN = Path(sys.executable).parent
+HEADINGS = ["what", "seconds", "slowest"]
+EMPTY = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+assert spark.range(1).count() == 1
+spark.stop()
+"""
+
+
+def main() -> None:
+    """Measure, and show or write what was found."""
+    parser = argparse.ArgumentParser(description="Measure a batch by spark-submit beside Spark's own start.")
+    parser.add_argument("--rounds", type=int, default=5, help="batches (default 5)")
+    parser.add_argument("--json", action="store_true", help="print every single measurement as JSON")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = _measured(Path(folder), arguments.rounds)
+    beyond = [batch - empty for empty, batch in zip(found["Spark's own start"], found["process"], strict=True)]
+    rows = [_row(what, seconds) for what, seconds in (found | {"process, beyond Spark's own start": beyond}).items()]
+    tables = [Table(f"A batch of {RECORDS:,} records by spark-submit, {arguments.rounds} rounds", HEADINGS, rows)]
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        show(tables)
+    if arguments.write:
+        write("a cold run", f"python benchmarks/cold.py --rounds {arguments.rounds}", tables)
+
+
+def _measured(home: Path, rounds: int) -> dict[str, list[float]]:
+    java = find_java()
+    for shared in ("include", "spark_jobs"):
+        (home / shared).symlink_to(PROJECT / shared)
+    subscriptions = bounded_definition(home)
+    job = home / "empty.py"
+    job.write_text(EMPTY, "utf-8")
+    found: dict[str, list[float]] = {"Spark's own start": [], "process": [], "plan, land and commit": []}
+    jars = kafka_jars(java, PROJECT / ".cache")
+    with Broker(java=java, jars=jars, data=home / "kafka") as broker:
+        publish_flights(broker.bootstrap_servers, progress=lambda _: None)
+        kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+        environment = {
+            **spark_environment(java, os.environ),
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "TIDEGATE_HOME": str(home),
+            "TIDEGATE_SUBSCRIPTIONS": str(subscriptions),
+            "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        }
+        for _ in range(rounds + 1):
+            began = time.perf_counter()
+            _run(["spark-submit", "--master", "local[2]", str(job)], environment)
+            found["Spark's own start"].append(time.perf_counter() - began)
+            steps = json.loads(_run(["tidegate", "run", SUBSCRIPTION, "--json"], environment))["seconds"]
+            found["process"].append(steps.pop("process"))
+            found["plan, land and commit"].append(sum(steps.values()))
+    return {what: seconds[1:] for what, seconds in found.items()}  # the first of each warms the disk's cache
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
+    ended = subprocess.run(
+        [str(BIN / command[0]), *command[1:]], env=environment, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        raise RuntimeError(f"{command[0]} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def _row(what: str, seconds: list[float]) -> list[str]:
+    return [what, f"{median(seconds):.2f} s", f"{max(seconds):.2f} s"]
+
+
+if __name__ == "__main__":
+    main()
