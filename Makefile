@@ -25,8 +25,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@command -v $(UV) >/dev/null || $(PYTHON) -m pip install --quiet --target .cache/uv uv
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV) ..."
-	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --compile-bytecode --require-hashes requirements.lock
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q include plugins spark_jobs
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute

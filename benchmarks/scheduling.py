@@ -19,7 +19,7 @@ from tidegate_local.airflow_home import AirflowHome
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.loopback import free_port
 
-WATCHED_SECONDS = 60
+WATCHED_SECONDS = 30
 PARSED_SECONDS = 600
 _PARTS = ("scheduler", "dag-processor")
 
