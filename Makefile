@@ -40,8 +40,9 @@ static: install
 	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything: what CI runs
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests
 	@$(BIN)/python -m tidegate_local.chaos --minutes 2
+	@$(BIN)/python benchmarks/compare.py --short
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
 	@$(BIN)/python -m tidegate_local.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
@@ -51,6 +52,7 @@ simulate: install ## run the steps under a scheduler that crashes and delays the
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
 	@$(BIN)/python benchmarks/compare.py --write
+	@$(BIN)/python benchmarks/landing_profile.py --write
 	@$(BIN)/python benchmarks/landing.py --write
 	@$(BIN)/python benchmarks/trigger.py --write
 	@$(BIN)/python benchmarks/cold.py --write

@@ -143,7 +143,9 @@ def write_outcome(
         ack_files=ack_files,
         state=outcome.state,
     )
-    spark.createDataFrame([(result.to_json(),)], "value string").coalesce(1).write.text(f"{attempt.folder}/_result")
+    # not createDataFrame, by which a classic session starts Python on an executor
+    line = spark.range(1).select(F.lit(result.to_json()).alias("value"))
+    line.coalesce(1).write.text(f"{attempt.folder}/_result")
     return result
 
 

