@@ -40,7 +40,7 @@ static: install
 	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything: what CI runs
-	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
 	@$(BIN)/python -m tidegate_local.chaos --minutes 2
 	@$(BIN)/python benchmarks/compare.py --short
 

@@ -32,8 +32,8 @@ from tidegate_local.broker import Broker
 
 UNTIL_THE_BROKER_ABORTS = "offsets sent, not committed"
 
-LATE = {None, "StaleError", "TransitionError", "UnavailableError"}
-"""How a run ends that others overtook: it found all done, was refused, or its files were swept away."""
+LATE = {None, "StaleError", "TransitionError", "UnavailableError", "BrokerUnavailableError"}
+"""How a run ends that others overtook: all was done, it was refused, its files were swept away, it waited too long."""
 
 _AT_A_TIME = 5  # runs on a broker mostly wait
 _SECONDS = 60
