@@ -272,7 +272,7 @@ def test_a_group_that_has_committed_ignores_cursors_with_a_line_in_the_log(
     pipeline = world.pipeline(**definition)
     pipeline.plan()
     ignored = "cursor and assign-seek are ignored"
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "tidegate"):  # which the command line changes
         for start in (0, 2):
             world.produce(2)
             batch = deliver(pipeline)
