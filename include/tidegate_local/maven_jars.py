@@ -85,6 +85,11 @@ class JarSet:
             fetched.rename(folder.parent)
         return folder
 
+    def paths(self, java: Java, cache: Path) -> tuple[Path, ...]:
+        """Return each of the jars, fetching them if need be; see `fetched`."""
+        folder = self.fetched(java, cache)
+        return tuple(folder / jar.file for jar in self.locked())
+
     def lock_text(self, java: Java, roots: Iterable[str], *, transitive: bool) -> str:
         """Resolve afresh what the roots name, with `transitive` what that needs too: the lock file's new text."""
         with tempfile.TemporaryDirectory() as name:

@@ -23,9 +23,8 @@ SPARK = JarSet(
 
 
 def spark_jars(java: Java, cache: Path) -> tuple[Path, ...]:
-    """Return the jars to start Spark with, fetching them if need be; see `JarSet.fetched`."""
-    folder = SPARK.fetched(java, cache)
-    return tuple(folder / jar.file for jar in SPARK.locked())
+    """Return the jars to start Spark with, fetching them if need be; see `JarSet.paths`."""
+    return SPARK.paths(java, cache)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,8 @@ SPARK_KAFKA = JarSet(
 
 
 def spark_kafka_jars(java: Java, cache: Path) -> tuple[Path, ...]:
-    """Return the jars to start Spark with, fetching them if need be; see `JarSet.fetched`."""
-    folder = SPARK_KAFKA.fetched(java, cache)
-    return tuple(folder / jar.file for jar in SPARK_KAFKA.locked())
+    """Return the jars to start Spark with, fetching them if need be; see `JarSet.paths`."""
+    return SPARK_KAFKA.paths(java, cache)
 
 
 if __name__ == "__main__":
