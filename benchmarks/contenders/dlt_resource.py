@@ -11,9 +11,9 @@ os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"  # before dlt is imported
 
 import dlt
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
 
 from contenders.columns import table
+from contenders.reading import assigned
 
 _SETTINGS = {
     "PROVIDERS__ENABLE_AIRFLOW_SECRETS": "false",  # or it imports Airflow, which other contenders need
@@ -30,17 +30,7 @@ def dlt_resource(*, bootstrap: str, topic: str, partitions: int, each: int, into
 
     @dlt.resource(name="records", max_table_nesting=0)
     def records() -> Iterator[pa.Table]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "benchmark",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "check.crcs": True,
-                "fetch.queue.backoff.ms": 2,
-            }
-        )
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        consumer = assigned(bootstrap, topic, partitions)
         left = each * partitions
         while left > 0:
             messages = consumer.consume(min(batch, left), 5)
