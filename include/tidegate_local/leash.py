@@ -1,7 +1,6 @@
 """Runs a program that the kernel ends (SIGTERM) when the one who started it dies, even by SIGKILL.
 
 Started as a script by `servers.Server`: leash.py PARENT_PID PROGRAM [ARGUMENT...]; imports nothing of the project.
-On systems other than Linux the program runs without the leash.
 """
 
 import ctypes
@@ -9,14 +8,19 @@ import os
 import signal
 import sys
 
-PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1
+
+
+def put_on(number: signal.Signals) -> None:
+    """Let the kernel send this process a signal when the thread that started it ends; nothing but on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def main() -> None:
     """Put the leash on this process, then become the program."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    put_on(signal.SIGTERM)
     if os.getppid() != parent:  # it died before the leash was on
         sys.exit(1)
     os.execvp(command[0], command)  # noqa: S606 - to become the program, without a shell, is the point

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -51,6 +52,16 @@ def wait_until(ready: Callable[[], bool], what: str) -> None:
         _PAUSE.wait(0.05)
 
 
+def pause_a_task(chaos: int) -> bool:
+    """Stop one of its tasks, the grandchildren that a server forks, as a strike does; whether there was one."""
+    for child in psutil.Process(chaos).children():
+        for task in child.children() if "forkserver" in " ".join(child.cmdline()) else []:
+            with suppress(psutil.NoSuchProcess):
+                task.suspend()
+                return True
+    return False
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that another user can enter, who runs PostgreSQL where this is root."""
@@ -79,6 +90,7 @@ def test_nothing_goes_on_when_it_is_interrupted(number: signal.Signals, status: 
     chaos = start(folder, "--minutes", "9", "--seed", "4")
     try:
         wait_until(lambda: any(folder.glob("*/lake/batch_id=*")), "no batch was published")
+        wait_until(lambda: pause_a_task(chaos.pid), "no task was running")
         chaos.send_signal(number)
         chaos.communicate(timeout=_SECONDS)
     finally:

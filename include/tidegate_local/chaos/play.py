@@ -17,7 +17,7 @@ from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
 from tidegate_local.chaos.report import Report
 from tidegate_local.chaos.rereads import audit_rereads, gather_rereads
-from tidegate_local.chaos.runners import Runner, end_drivers, wait_for_drivers
+from tidegate_local.chaos.runners import Runner, end_drivers, start_fork_server, wait_for_drivers
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import Place
 from tidegate_local.chaos.watching import Watch, watching
@@ -47,6 +47,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
     """Play it in this folder; the figures. Every process is over then, and when this raises."""
     tally = Tally()
     runners: list[Runner] = []
+    start_fork_server()
     try:
         spark = bool(chosen.spark_every)
         with World(folder, chosen.cache, chosen.kinds, keeper=keeper, cap=chosen.cap, spark=spark) as world:

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -24,9 +25,16 @@ from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
 
 HUNG_SECONDS = 150
+_FORK_SERVER = "tidegate_local.chaos.fork_server"
 _LOOK_SECONDS = 0.02
 _SHORTEST_SECONDS = 0.5  # from one run to the next: while a server is away, they fail at once
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
+
+
+def start_fork_server() -> None:
+    """Start what forks the tasks. To be called in the main thread: it ends with the thread that started it."""
+    multiprocessing.set_forkserver_preload([_FORK_SERVER, run.__module__, "alembic.command", "psycopg2"])
+    forkserver.ensure_running()
 
 
 class Child:
@@ -34,7 +42,6 @@ class Child:
 
     def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([run.__module__, "alembic.command", "psycopg2"])
         self.part = task.part
         self._pipe, theirs = context.Pipe(duplex=False)
         with _ONE_AT_A_TIME:

@@ -1,6 +1,5 @@
 """A task: the process that runs one pipeline run, or one step of it; and what it says when it wasn't killed."""
 
-import ctypes
 import faulthandler
 import logging
 import os
@@ -25,8 +24,8 @@ from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
 from tidegate.testing.connections import MemoryConnections
+from tidegate_local import leash
 from tidegate_local.chaos.kinds import PLAIN, Kind
-from tidegate_local.leash import PR_SET_PDEATHSIG
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
@@ -174,8 +173,7 @@ def _processor(task: Task) -> Processor:
 
 def _become_a_task(task: Task) -> None:
     """Die with the parent, leave Ctrl-C to it, and write everything, crashes of libraries too, into the log."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    leash.put_on(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
