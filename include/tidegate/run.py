@@ -12,6 +12,7 @@ from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
+from tidegate.ports import Ledger
 
 
 @dataclass(slots=True)
@@ -28,8 +29,10 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The batch's state, or `nothing` where there was nothing to read."""
-        return str(self.batch.state) if self.batch else "nothing"
+        """The batch's state; without a batch `refused` where there was an error, else `nothing` (to read)."""
+        if self.batch:
+            return str(self.batch.state)
+        return "refused" if self.error else "nothing"
 
     def to_json(self) -> dict[str, Any]:
         """The run as `tidegate run --json` prints it: seconds per step, offsets as numbers."""
@@ -52,18 +55,29 @@ class Run:
 
 
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
-    """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it."""
+    """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it.
+
+    The batch of a run that is refused is the open one, which stands in its way.
+    """
     subscription = pipeline.subscription
     run = Run(subscription.name, subscription.consumer.group_id)
     try:
         _Runner(pipeline, run, said).run_steps()
     except TidegateError as error:
         run.error = error
-    if run.batch is not None:
-        with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
-            run.batch = pipeline.ledger.batch(run.batch.id)
-            run.deliveries = pipeline.ledger.deliveries(run.batch.id)
+    with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
+        _look_back(run, pipeline.ledger)
     return run
+
+
+def _look_back(run: Run, ledger: Ledger) -> None:
+    """What became of the run's batch."""
+    if run.batch is not None:
+        run.batch = ledger.batch(run.batch.id)
+    elif run.error is not None:
+        run.batch = ledger.look(run.subscription).open
+    if run.batch is not None:
+        run.deliveries = ledger.deliveries(run.batch.id)
 
 
 @dataclass(frozen=True, slots=True)

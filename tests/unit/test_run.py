@@ -1,7 +1,7 @@
 from world import World
 
 from tidegate.batch import State
-from tidegate.errors import UnavailableError
+from tidegate.errors import LostDataError, StoppedError, UnavailableError
 from tidegate.run import run_batch
 from tidegate.testing.effects import Effect, watched
 
@@ -39,3 +39,21 @@ def test_an_error_stands_in_the_run_even_if_the_ledger_is_away_by_then() -> None
     run = run_batch(watched(world.pipeline(), Away()), print)
     assert str(run.error) == "the ledger is away"
     assert run.to_json()["batch_id"] is not None
+
+
+def test_a_run_that_is_refused_names_the_batch_that_stands_in_its_way() -> None:
+    world = World()
+    world.produce(3)
+    world.processor.failures.append("no memory")
+    stopping = run_batch(world.pipeline(max_retries=0), print).to_json()
+    refused = run_batch(world.pipeline(max_retries=0), print)
+    assert isinstance(refused.error, StoppedError)
+    told = refused.to_json()
+    assert (told["state"], told["batch_id"], told["delivery"]) == ("stopped", stopping["batch_id"], 1)
+
+
+def test_an_error_before_there_is_a_batch_is_a_refusal_and_not_nothing_to_do() -> None:
+    world = World()
+    refused = run_batch(world.pipeline(consumer={"auto_offset_reset": "none"}), print)
+    assert isinstance(refused.error, LostDataError)
+    assert (refused.to_json()["state"], refused.to_json()["batch_id"]) == ("refused", None)
