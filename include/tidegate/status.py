@@ -1,30 +1,35 @@
 """Where a subscription stands: its committed positions and lag, its open batch, its last outcomes."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate.commits.checkpoint import unsynced
-from tidegate.errors import BrokerUnavailableError
+from tidegate.errors import BrokerUnavailableError, LostDataError
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Clearance, Loss, Outcome
+from tidegate.ports import Clearance, Committed, Loss, Outcome
 from tidegate.positions import TopicPartition
+from tidegate.steps.anchor import Known, anchorage, offsets_of
 from tidegate.steps.selection import partitions_of
 from tidegate.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition: the group's committed offset (None without one) and the end that it could read to now."""
+    """One partition: the group's committed offset (None without one), and what the next run could read now.
+
+    That is `[start, end)`.
+    """
 
     at: TopicPartition
     committed: int | None
-    earliest: int
+    start: int
     end: int
 
     @property
     def lag(self) -> int:
-        """Offsets between the committed one, or else the earliest, and the end."""
-        return self.end - (self.earliest if self.committed is None else self.committed)
+        """Offsets between where the next run begins and the end."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,33 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     limit_ms, now = subscription.unsynced_state_max_age_ms, pipeline.clock.now()
     overdue = any(unsynced(o.batch, o.since, now, limit_ms) for o in history)
     try:
-        partitions = partitions_of(subscription, pipeline.source)
-        marks = pipeline.source.watermarks(partitions)
-        committed = pipeline.offsets.committed(partitions)
+        positions = _positions(pipeline)
     except BrokerUnavailableError as away:
         return Status(subscription, (), history, losses, clearances, str(away), overdue)
-    positions = tuple(
-        PartitionStatus(tp, committed[tp].offset if tp in committed else None, marks[tp].earliest, marks[tp].end)
-        for tp in partitions
-    )
     return Status(subscription, positions, history, losses, clearances, overdue=overdue)
+
+
+def _positions(pipeline: Pipeline) -> tuple[PartitionStatus, ...]:
+    partitions = partitions_of(pipeline.subscription, pipeline.source)
+    marks = pipeline.source.watermarks(partitions)
+    found = pipeline.offsets.committed(partitions)
+    committed = {tp: found[tp].offset for tp in partitions if tp in found}
+    begins = {tp: marks[tp].earliest for tp in partitions} | _starts(pipeline, partitions, found) | committed
+    return tuple(PartitionStatus(tp, committed.get(tp), begins[tp], marks[tp].end) for tp in partitions)
+
+
+def _starts(
+    pipeline: Pipeline, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, int]:
+    """Where the next plan would begin without a committed offset; nothing where it would refuse to."""
+    if all(tp in committed for tp in partitions):
+        return {}
+    subscription, ledger = pipeline.subscription, pipeline.ledger
+    known = Known(committed, published={}, last_ends={}, missing=())
+    if pipeline.offsets.lasting:
+        last_ends = ledger.last_ends(subscription.name, subscription.consumer.group_id)
+        known = replace(known, last_ends=last_ends, missing=ledger.look(subscription.name).missing)
+    try:
+        return offsets_of(anchorage(subscription, partitions, known).unanchored, pipeline.source)
+    except LostDataError:
+        return {}

@@ -1,9 +1,12 @@
 import json
+from typing import Any
 
+import pytest
 from world import World, deliver, planned
 
 from tidegate.positions import TopicPartition
 from tidegate.status import status_of
+from tidegate.subscription import Cursor
 
 
 def test_it_says_where_each_partition_stands_and_what_became_of_the_last_batches() -> None:
@@ -47,3 +50,32 @@ def test_without_kafka_it_says_what_the_ledger_knows() -> None:
     assert status.lag is None
     assert "unreachable" in (status.unavailable or "")
     assert len(status.history) == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lag"),
+    [
+        ({"consumer": {"auto_offset_reset": "earliest"}}, 5),
+        ({"consumer": {"auto_offset_reset": "latest"}}, 0),
+        ({"consumer": {"auto_offset_reset": "none"}}, 5),
+        ({"cursor": Cursor("AT_OFFSET", offset=2)}, 3),
+        ({"cursor": Cursor("LATEST")}, 0),
+    ],
+)
+def test_before_the_first_commit_the_lag_counts_from_where_the_first_run_begins(
+    chosen: dict[str, Any], lag: int
+) -> None:
+    world = World()
+    world.produce(5)
+    status = status_of(world.pipeline(**chosen), 10)
+    assert ([p.committed for p in status.positions], status.lag) == ([None], lag)
+
+
+def test_where_each_run_starts_from_the_cursor_the_lag_counts_from_there() -> None:
+    world = World()
+    world.produce(5)
+    chosen = {"commit_strategy": "ignore", "cursor": Cursor("AT_OFFSET", offset=2)}
+    world.offsets_of_ignore()
+    assert deliver(world.pipeline(**chosen)) is not None
+    world.offsets_of_ignore()
+    assert status_of(world.pipeline(**chosen), 10).lag == 3
