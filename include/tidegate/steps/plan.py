@@ -127,9 +127,10 @@ class Planner:
         missing = missing_names(self.subscription.topics, existing) - known
         if missing:
             log.warning(
-                "%s: no such topic or partition yet: %s; once there, it is read from its earliest record",
+                "%s: no such topic or partition yet: %s; once there, it is read from its %s",
                 place(subscription=self.subscription.name),
                 ", ".join(sorted(missing)),
+                "earliest record" if self.offsets.lasting else "cursor",
             )
             self.ledger.note_missing(self.subscription.name, missing)
 

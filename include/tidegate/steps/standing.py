@@ -155,8 +155,9 @@ class Stander:
             found = receipt and self.lake.published(self.output, receipt.batch_after(name, group))
             if receipt and found:
                 published[receipt] = found
-        last_ends = self.ledger.last_ends(name, group) if self.offsets.lasting else {}
-        return Known(committed, published, last_ends, glance.missing)
+        if not self.offsets.lasting:
+            return Known(committed, published, last_ends={}, missing=())
+        return Known(committed, published, self.ledger.last_ends(name, group), glance.missing)
 
     def _anchor(self, at: Anchorage, seen: _Seen) -> None:
         """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.

@@ -79,6 +79,17 @@ def test_a_missing_topic_is_an_empty_poll_and_is_read_from_its_earliest_record_o
     assert batch.landed_records == 3
 
 
+def test_under_ignore_a_topic_that_was_missing_is_read_from_the_cursor_like_any_other() -> None:
+    world = World(topic=None)
+    chosen: dict[str, Any] = {"commit_strategy": "ignore", "cursor": Cursor("LATEST"), "poll_timeout_ms": 1}
+    world.offsets_of_ignore()
+    assert world.pipeline(**chosen).plan().batch is None
+    world.topics.create("orders", 1)
+    world.produce(5)
+    world.offsets_of_ignore()
+    assert world.pipeline(**chosen).plan().why == "there is nothing to read"
+
+
 @pytest.mark.parametrize("cursors", [{}, {"orders": {1: Cursor("LATEST")}}], ids=["none", "its own"])
 def test_a_chosen_partition_that_is_missing_is_read_from_its_earliest_record_once_there(
     cursors: dict[str, dict[int, Cursor]], caplog: pytest.LogCaptureFixture
