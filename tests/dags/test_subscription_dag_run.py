@@ -8,9 +8,7 @@ import pyarrow.dataset
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer.testing import CliRunner
 
-from tidegate.cli import app
 from tidegate.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
@@ -53,10 +51,10 @@ def filled(broker: Broker, topic: Callable[..., str]) -> str:
     return name
 
 
-def run() -> tuple[str, dict[str, set[str]]]:
-    """Run the DAG `walk` once; its state, and the states of each task."""
+def run(dag: str = "walk", **params: str) -> tuple[str, dict[str, set[str]]]:
+    """Run a DAG once; its state, and the states of each task."""
     dags = PROJECT / "dags"
-    done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["walk"].test()
+    done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags[dag].test(run_conf=params)
     tasks: dict[str, set[str]] = {}
     for instance in done.get_task_instances():
         tasks.setdefault(instance.task_id, set()).add(str(instance.state))
@@ -105,7 +103,7 @@ def test_landed_by_spark_too(
     assert committed(broker, filled, filled) == [RECORDS // PARTITIONS] * PARTITIONS
 
 
-def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared(
+def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared_in_airflow(
     broker: Broker, filled: str, connection: Connect, define: Define
 ) -> None:
     home = define("walk", topic=filled, group=filled).parents[2]
@@ -116,7 +114,7 @@ def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared(
     as_received = landed(home)
     connection(conn_type="spark", host="local[2]")
     assert run()[1]["plan"] == {"failed"}, "max-retries is 0, and nobody has cleared it"
-    assert CliRunner().invoke(app, ["clear", "walk"]).exit_code == 0
+    assert run("tidegate_clear", subscription="walk") == ("success", {"clear": {"success"}})
     assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
     assert landed(home) == as_received
     assert rows(home, filled) == list(range(RECORDS))
