@@ -81,6 +81,7 @@ def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, 
     if not definition.faulty & {FAILURE, DEAD_LETTERS, RETRIES}:
         _check_topics(definition, topics)
         _check_retries(definition)
+        _check_fence(definition)
 
 
 def _check_effects(definition: _Definition) -> None:
@@ -186,6 +187,18 @@ def _check_retries(definition: _Definition) -> None:
         path = RETRIES if RETRIES in definition.given else bound
         text = f"{topic} has no effect: {why}: raise that, or remove the topic"
         definition.findings.add(path, text, "no-effect", topic, "warning")
+
+
+def _check_fence(definition: _Definition) -> None:
+    """Records that go to a topic come there once because of the transaction that commits with them."""
+    failure = definition.top[FAILURE]
+    may_come_twice = definition.top[FENCE] == "none" and failure in ("dead-letter-queue", "delayed-retry-topic")
+    if may_come_twice and not {FENCE, COMMIT} & definition.faulty and definition.top[COMMIT] not in _UNFENCED:
+        text = (
+            f"with {FENCE} none, {failure} writes a record again where the commit behind it fails: the topic, and what "
+            f"reads it, gets it at least once; take {FENCE} transactional where the cluster can"
+        )
+        definition.warn(FENCE, text, "at-least-once")
 
 
 def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple[str, str, str]]:

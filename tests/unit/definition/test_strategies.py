@@ -257,6 +257,22 @@ def test_ignore_starts_each_run_from_its_cursor(reading, consumer, lines, rules)
     assert [(each.rule, each.severity) for each in found.problems] == rules
 
 
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        (f"{RETRY}commit-fence: none", True),
+        (f"{DEAD}commit-fence: none", True),
+        (f"{DEAD}commit-fence: transactional", False),
+        ("failure-strategy: ask\ncommit-fence: none", False),
+        (f"{DEAD}commit-strategy: checkpoint\ncommit-fence: none", False),
+        (f"{DEAD}commit-fence: nine", False),
+    ],
+)
+def test_without_a_fence_what_failed_comes_at_least_once(with_lines, lines, warned):
+    rules = [problem.rule for problem in with_lines(lines).problems]
+    assert ("at-least-once" in rules) is warned
+
+
 def test_only_ignore_is_warned_of_latest(with_lines):
     for word in get_args(CommitStrategy):
         assert bool(with_lines(f"commit-strategy: {word}").problems) == (word == "ignore")
