@@ -12,6 +12,7 @@ import pyarrow.dataset
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     Message,
     Producer,
@@ -114,12 +115,20 @@ class Feed:
         self.send_aborted(partition, count)
 
     def send_aborted(self, partition: int, count: int) -> None:
-        """A transaction that is aborted: so many offsets that hold nothing, and one for its marker."""
+        """A transaction that is aborted: so many offsets that hold nothing, and one for its marker.
+
+        The broker answers before it writes the marker, and what is produced meanwhile comes before that.
+        """
         producer = self.producers.transactional
+        aborted: list[Row] = []
         with self.producers.one_transaction:
             producer.begin_transaction()
-            self._send(producer, partition, count, [])
+            self._send(producer, partition, count, aborted)
             producer.abort_transaction()
+        deadline = monotonic() + _SECONDS
+        while self.ends(IsolationLevel.READ_COMMITTED)[partition] <= aborted[-1][1]:
+            assert monotonic() < deadline, f"the marker of {self.topic}-{partition} wasn't written"
+            _PAUSE.wait(0.01)
 
     def add_partition(self) -> int:
         """The number of a new partition, once a producer can write to it."""
@@ -131,11 +140,12 @@ class Feed:
             _PAUSE.wait(0.05)
         return number
 
-    def ends(self) -> dict[int, int]:
-        """The end of each partition's log, transaction markers included."""
+    def ends(self, isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> dict[int, int]:
+        """The end of each partition's log, transaction markers included, or of what is decided there."""
         partitions = self.admin.list_topics(self.topic, timeout=20).topics[self.topic].partitions
         asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in partitions}
-        return {at.partition: answer.result(20).offset for at, answer in self.admin.list_offsets(asked).items()}
+        answers = self.admin.list_offsets(asked, isolation_level=isolation_level)
+        return {at.partition: answer.result(20).offset for at, answer in answers.items()}
 
     def committed(self, group: str) -> dict[int, int]:
         """The group's committed offsets, as Kafka's own tool sees them."""
