@@ -8,11 +8,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count, takewhile
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
 from batch_documents import spark_uri
@@ -66,9 +67,11 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
     order = read_order(spark, uri)
     spark.conf.set(*_TIMESTAMPS)
     observed = Observation("landed")
-    records = read_kafka(spark, source_options(order, client)).observe(observed, F.count(F.lit(1)).alias("records"))
-    # no folder that is there already is written to: an attempt has one of its own
-    records.write.mode("error").options(**_WRITING).parquet(spark_uri(order.folder))
+    with _connector_is_named(spark.version):
+        read = spark.read.format("kafka").options(**source_options(order, client)).load().select(*_COLUMNS)
+        # no folder that is there already is written to: an attempt has one of its own
+        writer = read.observe(observed, F.count(F.lit(1)).alias("records")).write.mode("error").options(**_WRITING)
+        writer.parquet(spark_uri(order.folder))
     number = int(observed.get["records"])
     result = json.dumps({"format": FORMAT, "batch_id": order.batch_id, "records": number})
     # not createDataFrame: that starts Python on an executor, and landing needs none there
@@ -87,15 +90,16 @@ def read_order(spark: SparkSession, uri: str) -> LandingOrder:
     return parse_order(texts[0].value, uri)
 
 
-def read_kafka(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """The records, in the columns of Spark's Kafka source with headers. Raises NoConnectorError without the source."""
+@contextmanager
+def _connector_is_named(version: str) -> Iterator[None]:
+    """Raise NoConnectorError where Spark has no Kafka source; a Spark Connect server says so when it writes."""
     try:
-        return spark.read.format("kafka").options(**options).load().select(*_COLUMNS)
+        yield
     except PySparkException as error:
         if "Failed to find data source: kafka" not in str(error):
             raise
         raise NoConnectorError(
-            f"Spark has no Kafka source: add org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version} to "
+            f"Spark has no Kafka source: add org.apache.spark:spark-sql-kafka-0-10_2.13:{version} to "
             "spark.jars.packages of the cluster or of the Spark Connect server, or name it as packages in the extra "
             "of the spark connection"
         ) from None
