@@ -2,7 +2,6 @@
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from broker_world import deliver, in_lake
+from broker_world import Feed, Producers, deliver, in_lake
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
@@ -122,7 +121,12 @@ def land(pipeline: Pipeline) -> Batch:
 
 
 def test_both_engines_land_the_same_rows_whatever_a_topic_holds(
-    broker: Broker, admin: AdminClient, topic: Callable[..., str], opening: Opening, connect: Connection
+    broker: Broker,
+    admin: AdminClient,
+    producers: Producers,
+    topic: Callable[..., str],
+    opening: Opening,
+    connect: Connection,
 ) -> None:
     name = topic(3, config=COMPACTED)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -138,7 +142,7 @@ def test_both_engines_land_the_same_rows_whatever_a_topic_holds(
         producer.produce(name, value, key, 0, timestamp=1_500_000_000_123, headers=headers)
         producer.produce(name, value, key, 1, headers=headers)
     assert producer.flush(SECONDS) == 0
-    abort(broker, name, 1)
+    Feed(name, producers, admin).send_aborted(1, 3)
     landed = [land(opening(name, spark)) for spark in (None, connect)]
     assert landed[0].records[TopicPartition(name, 0)] < landed[0].ranges[0].end - 50  # what was compacted away
     assert landed[0].records[TopicPartition(name, 1)] == landed[0].ranges[1].end - 4  # what was aborted, and its marker
@@ -146,17 +150,6 @@ def test_both_engines_land_the_same_rows_whatever_a_topic_holds(
     assert landed[0].records == landed[1].records
     assert rows(landed[0]) == rows(landed[1])
     assert types(landed[0]) == types(landed[1])
-
-
-def abort(broker: Broker, name: str, partition: int) -> None:
-    """A transaction of three records that is aborted, at the end of a partition."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": uuid.uuid4().hex})
-    producer.init_transactions(SECONDS)
-    producer.begin_transaction()
-    for _ in range(3):
-        producer.produce(name, b"aborted", b"k", partition)
-    assert producer.flush(SECONDS) == 0
-    producer.abort_transaction(SECONDS)
 
 
 def test_a_run_lands_by_spark_and_commits_to_the_end(
