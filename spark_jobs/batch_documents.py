@@ -3,7 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from deserializers.decode import Deserialization
 
@@ -110,6 +113,14 @@ def spark_uri(uri: str) -> str:
     """
     scheme, colon, rest = uri.partition("://")
     return ("s3a" if scheme == "s3" else scheme) + colon + rest
+
+
+def texts_at(spark: SparkSession, uri: str) -> list[str]:
+    """The texts of the files at `uri`: a file of this machine is read here, which is quicker, others by Spark."""
+    path = Path(uri.removeprefix("file://"))
+    if uri.startswith("file://") and path.is_file():
+        return [path.read_text(encoding="utf-8")]
+    return [row.value for row in spark.read.text(spark_uri(uri), wholetext=True).collect()]
 
 
 def parse_manifest(text: str, uri: str) -> Manifest:

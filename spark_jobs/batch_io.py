@@ -35,6 +35,7 @@ from batch_documents import (
     WrittenFile,
     parse_manifest,
     spark_uri,
+    texts_at,
 )
 from deserializers.decode import Deserialization, check, decoded, failures, prepare
 from transforms.outcome import ACK_SCHEMA, LANDING_SCHEMA, RAW, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
@@ -68,11 +69,11 @@ _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 def read_manifest(spark: SparkSession, uri: str) -> Manifest:
-    """Read the manifest at `uri` through Spark, so from wherever Spark can read. Raises ManifestError."""
-    texts = spark.read.text(spark_uri(uri), wholetext=True).collect()
+    """Read the manifest at `uri`, from wherever Spark can read. Raises ManifestError."""
+    texts = texts_at(spark, uri)
     if len(texts) != 1:
         raise ManifestError(f"{uri} holds {len(texts)} files; name one manifest")
-    return parse_manifest(texts[0].value, uri)
+    return parse_manifest(texts[0], uri)
 
 
 def read_records(spark: SparkSession, manifest: Manifest) -> DataFrame:

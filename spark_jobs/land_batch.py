@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from batch_documents import spark_uri
+from batch_documents import spark_uri, texts_at
 from job_process import run_job
 from landing_order import FORMAT, LandingOrder, OrderError, parse_order, source_options
 
@@ -83,11 +83,11 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
 
 
 def read_order(spark: SparkSession, uri: str) -> LandingOrder:
-    """Read the order at `uri` through Spark, so from wherever Spark can read. Raises OrderError."""
-    texts = spark.read.text(spark_uri(uri), wholetext=True).collect()
+    """Read the order at `uri`, from wherever Spark can read. Raises OrderError."""
+    texts = texts_at(spark, uri)
     if len(texts) != 1:
         raise OrderError(f"{uri} holds {len(texts)} files; name one order")
-    return parse_order(texts[0].value, uri)
+    return parse_order(texts[0], uri)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from landed import LANDING, Batch, Record, departure
+from pyspark.errors import PySparkException
 
 from batch_io import (
     ManifestError,
@@ -48,6 +49,18 @@ def test_the_landed_columns_are_those_of_sparks_kafka_source(spark, tmp_path):
     (attempt,) = batch.attempts
     schema = pa.parquet.read_schema(next(attempt.glob("*.parquet")))
     assert schema.names == LANDING.names
+
+
+@pytest.mark.parametrize("scheme", ["file://", "file:"], ids=["here", "through Spark"])
+def test_a_manifest_is_read_from_wherever_spark_can_read(spark, tmp_path, scheme):
+    batch = Batch(tmp_path / "with space 50%25", [Record(b"x")], partition_by=(), transform="größe:x")
+
+    assert read_manifest(spark, f"{scheme}{batch.manifest}").transform == "größe:x"
+    (batch.manifest.parent / "another.json").write_text("{}")
+    with pytest.raises(ManifestError, match="holds 2 files; name one"):
+        read_manifest(spark, f"{scheme}{batch.manifest.parent}")
+    with pytest.raises((OSError, PySparkException), match="no-such"):
+        read_manifest(spark, f"{scheme}{tmp_path}/no-such.json")
 
 
 @pytest.mark.parametrize("folder", ["plain", "with space", "50%25", "ünï"])
