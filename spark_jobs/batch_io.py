@@ -17,7 +17,8 @@ They work alike on a classic session and over Spark Connect.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
@@ -128,16 +129,16 @@ def write_outcome(
     attempt = (batch or open_batch(manifest)).attempt
     attempt.close()
     spark.conf.set(*_TIMESTAMPS)
-    read = read_landed(spark, manifest).count()
     with _kept(outcome.shared):
-        filtered, files, rejected_files = _write(spark, manifest, outcome, attempt, read)
+        counts = _count(read_landed(spark, manifest), outcome)
+        files, rejected_files = _write(spark, manifest, outcome, attempt, counts)
         ack_files = _write_acks(spark, manifest, outcome, attempt, has_rejected=bool(rejected_files))
     result = Result(
         batch_id=manifest.batch_id,
         delivery=manifest.delivery.token,
         attempt=attempt.token,
-        read=read,
-        filtered=filtered,
+        read=counts.read,
+        filtered=counts.filtered,
         files=files,
         rejected_files=rejected_files,
         application=spark.conf.get("spark.app.id") or "",
@@ -161,21 +162,39 @@ def _completed(spark: SparkSession, manifest: Manifest, deserialization: Deseria
     return replace(outcome, rows=rows, rejected=undecoded)
 
 
+@dataclass(frozen=True)
+class _Counts:
+    """How many records were read, and how many of them were filtered out and rejected."""
+
+    read: int
+    filtered: int
+    rejected: int
+
+
+def _count(landed: DataFrame, outcome: Outcome) -> _Counts:
+    """Count all in one query: each one more costs a Spark that has just started a second of compiling."""
+    asked = {"read": landed, "filtered": outcome.filtered, "rejected": outcome.rejected}
+    frames = {name: frame for name, frame in asked.items() if isinstance(frame, DataFrame)}
+    named = [frame.select(F.lit(name).alias("name")) for name, frame in frames.items()]
+    counts = [F.count_if(F.col("name") == name).alias(name) for name in frames]
+    counted = reduce(DataFrame.unionAll, named).select(*counts).collect()[0].asDict()
+    given = outcome.filtered if isinstance(outcome.filtered, int) else 0
+    return _Counts(**{"filtered": given, "rejected": 0, **counted})
+
+
 def _write(
-    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, read: int
-) -> tuple[int, tuple[WrittenFile, ...], tuple[WrittenFile, ...]]:
-    filtered = outcome.filtered.count() if isinstance(outcome.filtered, DataFrame) else outcome.filtered
-    rejected = 0 if outcome.rejected is None else outcome.rejected.count()
+    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, counts: _Counts
+) -> tuple[tuple[WrittenFile, ...], tuple[WrittenFile, ...]]:
     files: tuple[WrittenFile, ...] = ()
     rejected_files: tuple[WrittenFile, ...] = ()
     # Spark writes a file even for no rows, so where there may be none it is worth a look.
-    if rejected + filtered < read or not outcome.rows.isEmpty():
+    if counts.rejected + counts.filtered < counts.read or not outcome.rows.isEmpty():
         attempt.save(outcome.rows, partition_by=manifest.partition_by)
         files = attempt.files(spark)
-    if outcome.rejected is not None and rejected:
+    if outcome.rejected is not None and counts.rejected:
         attempt.save(outcome.rejected.select(*REJECTED_SCHEMA.fieldNames()), _REJECTED)
         rejected_files = attempt.files(spark, _REJECTED)
-    return filtered, files, rejected_files
+    return files, rejected_files
 
 
 def _write_acks(
