@@ -14,6 +14,7 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -30,6 +31,11 @@ from tidegate_local.broker import Broker
 
 _PAUSE = Event()
 _SECONDS = 60
+_COORDINATOR_MOVES = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _ONE_MIGRATION = Lock()  # a new ledger's tables are made by Alembic, which knows one migration in a process
 
 Row = tuple[int, int, bytes]
@@ -52,10 +58,17 @@ def carry_out(pipeline: Pipeline, plan: Plan) -> Batch | None:
 
 
 def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[int]:
-    """The group's committed offsets, as any Kafka client sees them."""
+    """The group's committed offsets, as any Kafka client sees them, once it has a coordinator."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    deadline = monotonic() + _SECONDS
     try:
-        return [p.offset for p in consumer.committed([TopicPartition(*at) for at in partitions], timeout=20)]
+        while True:
+            try:
+                return [p.offset for p in consumer.committed([TopicPartition(*at) for at in partitions], timeout=20)]
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_MOVES or monotonic() > deadline:
+                    raise
+                _PAUSE.wait(0.05)
     finally:
         consumer.close()
 
