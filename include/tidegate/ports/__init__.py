@@ -1,0 +1,40 @@
+"""What the four steps need of the world: each port has a real adapter and an in-memory double in `testing`."""
+
+from tidegate.ports.clock import Clock
+from tidegate.ports.connections import Connection, Connections
+from tidegate.ports.lake import Lake
+from tidegate.ports.landing import Lander, Landing, LandingOrders, LandingWriter, Side
+from tidegate.ports.ledger import Answer, Clearance, Glance, Ledger, Loss, Outcome
+from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
+from tidegate.ports.processor import Processor
+from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
+from tidegate.ports.source import Reader, RecordSource
+
+__all__ = [
+    "Answer",
+    "Clearance",
+    "Clock",
+    "Committed",
+    "Connection",
+    "Connections",
+    "Fence",
+    "Glance",
+    "Lake",
+    "Lander",
+    "Landing",
+    "LandingOrders",
+    "LandingWriter",
+    "Ledger",
+    "Loss",
+    "OffsetStore",
+    "Outbox",
+    "Outcome",
+    "Processor",
+    "Reader",
+    "RecordSource",
+    "Reference",
+    "RegisteredSchema",
+    "SchemaRegistry",
+    "SchemaType",
+    "Side",
+]

@@ -1,0 +1,87 @@
+"""The output."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from tidegate.acknowledged import Acknowledgements
+from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
+from tidegate.positions import TopicPartition
+from tidegate.records import Rejected
+
+
+class Lake(Protocol):
+    """The output folders: what deliveries staged, and what was published."""
+
+    def results(self, staging: str) -> tuple[Result, ...]:
+        """The results that drivers left below a delivery's staging folder, in order of attempt."""
+        ...
+
+    def count(self, staging: str, result: Result) -> Counts:
+        """Count rows in the footers of an attempt's files.
+
+        Raises BatchFailedError where a file is missing, has another size, or lies there unnamed.
+        """
+        ...
+
+    def rejections(self, staging: str, result: Result, most: int) -> Rejections:
+        """What an attempt rejected, with its first records in order of topic, partition and offset, so many at most.
+
+        Records that couldn't be decoded are left out: `fail-on-deserialization-failure` has said what becomes of them.
+        """
+        ...
+
+    def ack_files(self, staging: str) -> tuple[str, ...]:
+        """The files of acknowledgements that drivers have left below a delivery's staging folder; whole ones only.
+
+        Raises UnavailableError if they can't be listed.
+        """
+        ...
+
+    def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
+        """The files of the records that an attempt has done with: acknowledged ones, as its result names them.
+
+        Rejected ones too. Raises BatchFailedError where one is missing or has another size.
+        """
+        ...
+
+    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+        """Enter a file of either kind; entering it again changes nothing.
+
+        Raises BatchFailedError for one that names another record than those awaited, UnavailableError if it can't be
+        read.
+        """
+        ...
+
+    def has_attempt(self, staging: str, attempt: str) -> bool:
+        """Whether the attempt's folder is still staged."""
+        ...
+
+    def published(self, output: str, batch_id: str) -> Published | None:
+        """What is published under this id, from its own manifest."""
+        ...
+
+    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+        """The records that a published batch rejected, undecodable ones too, each with its reason; a part at a time.
+
+        None where the batch isn't published.
+        """
+        ...
+
+    def publish(self, manifest: Manifest, attempt: str) -> None:
+        """Make an attempt appear as `<output>/batch_id=<id>`, whole, by one rename, its manifest inside.
+
+        Raises StaleError if that is published already or the attempt is gone.
+        """
+        ...
+
+    def staged_batches(self, output: str) -> frozenset[str]:
+        """The ids of the batches of which anything is staged or set aside."""
+        ...
+
+    def set_aside(self, output: str, batch_id: str) -> None:
+        """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
+        ...
+
+    def clear_staging(self, output: str, batch_id: str) -> None:
+        """Remove what a batch that is closed left in staging, and what was set aside of it."""
+        ...

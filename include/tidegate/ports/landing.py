@@ -1,0 +1,103 @@
+"""Where a batch lies as received, and who brings it there."""
+
+from collections.abc import Collection, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+from tidegate.acknowledged import Acknowledgements
+from tidegate.batch import Batch, Landed, LandedFile
+from tidegate.landing_order import JobLanding, LandingOrder
+from tidegate.manifest import Manifest
+from tidegate.positions import TopicPartition
+from tidegate.records import Failure, Rejected
+
+
+class LandingWriter(Protocol):
+    """One attempt of one member to land its share; on leaving its context, the files are durable."""
+
+    def write(self, chunk: Sized) -> None:
+        """Append a chunk of records of the source that belongs to this landing."""
+        ...
+
+    def files(self) -> tuple[LandedFile, ...]:
+        """What was written; complete once the context is left."""
+        ...
+
+
+Side = Literal["key", "value"]
+
+
+class Landing(Protocol):
+    """Where a batch lies as received, and its manifests."""
+
+    def writer(self, subscription: str, batch_id: str, member: int) -> AbstractContextManager[LandingWriter]:
+        """Begin an attempt under a name of its own; nothing of an earlier attempt is touched."""
+        ...
+
+    def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
+        """The prefixes in Confluent's wire format that keys or values in these files have, and how many have each.
+
+        With `indexed` Protobuf's message indexes are part of the prefix. Where there are more than some thousands,
+        which only bytes in another format have, the rarest may be missing.
+        """
+        ...
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """The records of these files, in their order, as rejected because of this failure; a part at a time.
+
+        Raises UnavailableError if a file can't be read.
+        """
+        ...
+
+    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+        """Nothing acknowledged yet of the records that landed in each of the batch's ranges.
+
+        Raises BatchFailedError if its files hold other records there than the batch counts, UnavailableError if one
+        can't be read.
+        """
+        ...
+
+    def put_manifest(self, manifest: Manifest) -> str:
+        """Store the manifest of a delivery; its URI."""
+        ...
+
+    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+        """The URIs of all files of records that attempts at landing the batch have left, finished or not."""
+        ...
+
+    def remove(self, uris: Collection[str]) -> None:
+        """Remove files of records; one that is gone already is fine."""
+        ...
+
+
+class Lander(Protocol):
+    """Lands what was planned, by whichever engine: reads exactly the ranges of a member and makes them durable."""
+
+    def land(self, batch: Batch, member: int) -> Landed:
+        """Land a member's share, in an attempt of its own; its files are durable then, and nobody counts them yet.
+
+        Ranges may end earlier than planned, where that was as far as it came in time. Raises UnavailableError where
+        nothing could be landed, LostDataError, naming the position, for records that are gone; what the attempt wrote
+        is removed then, as far as it can be.
+        """
+        ...
+
+
+class LandingOrders(Protocol):
+    """Where a batch is landed by a job: the orders that jobs are given, and what they left."""
+
+    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingOrder:
+        """Store the order to land a member's share, in a folder that no other attempt has."""
+        ...
+
+    def left(self, order: LandingOrder) -> JobLanding | None:
+        """What a job that has ended left in the order's folder, durably; None without a result.
+
+        Records are counted in the files. Raises BatchFailedError for a file that isn't whole, or isn't one of landed
+        records.
+        """
+        ...
+
+    def withdraw(self, order: LandingOrder) -> None:
+        """Remove what an attempt that failed has left so far; nobody ever names what it may yet write."""
+        ...

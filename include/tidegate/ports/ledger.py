@@ -1,0 +1,194 @@
+"""The record of batches, and what it tells."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from tidegate.batch import Batch, Delivery, Landed, Reached, State
+from tidegate.manifest import Counts, Published, Result
+from tidegate.positions import TopicPartition
+from tidegate.subscription import CommitStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the ledger says of a subscription.
+
+    Its version, the open batch, topics once found missing, the topic ids that positions belong to, when its positions
+    were last committed, and under which strategy a batch of this subscription last was.
+    """
+
+    version: str
+    open: Batch | None
+    missing: frozenset[str] = frozenset()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    committed_at: datetime | None = None
+    committed_under: CommitStrategy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A position whose records were gone, and what the partition held instead: `[earliest, end)`."""
+
+    topic: str
+    partition: int
+    position: int
+    earliest: int
+    end: int
+
+
+Answer = Literal["redeliver", "dead-letter", "skip", "stop"]
+"""What a person can have done with a batch that failed as often as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """Who decided about a batch that stopped or asked, when, what, and what they had to say."""
+
+    by: str
+    at: datetime
+    note: str = ""
+    answer: Answer = "redeliver"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One line of a subscription's history; `since` is when the batch came into its state."""
+
+    batch: Batch
+    deliveries: int
+    opened_at: datetime
+    closed_at: datetime | None
+    since: datetime | None = None
+
+
+class Ledger(Protocol):
+    """The record of batches, ranges, deliveries and outcomes. Transitions are refused unless `advance` allows them.
+
+    Every method is one transaction. UnavailableError where the database can't be reached.
+    """
+
+    def look(self, subscription: str) -> Glance:
+        """The subscription's version and open batch; ask before Kafka is asked."""
+        ...
+
+    def note_missing(self, subscription: str, topics: Collection[str]) -> None:
+        """Remember topics, chosen partitions (`orders[3]`) or a pattern that a plan missed; known ones change nothing.
+
+        Such a one starts at its earliest record when it appears, whatever `auto.offset.reset` says.
+        """
+        ...
+
+    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+        """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier."""
+        ...
+
+    def note_commit(
+        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
+    ) -> None:
+        """Remember positions that were committed without a batch: an anchor, or an idle group's.
+
+        Nothing changes if the version isn't this one any more: somebody went on since they were committed.
+        """
+        ...
+
+    def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
+        """Remember lost positions; one that is known already changes nothing."""
+        ...
+
+    def losses(self, subscription: str) -> tuple[Loss, ...]:
+        """The positions of the subscription that were lost, in order of partition and position."""
+        ...
+
+    def open(self, batch: Batch, version: str, published: Published | None = None) -> Batch:
+        """Enter a planned batch, or one that is published already, as the lake has it.
+
+        Raises StaleError if the version is no longer this one, or a batch is open.
+        """
+        ...
+
+    def batch(self, batch_id: str) -> Batch:
+        """The batch as it stands. Raises StaleError if the ledger doesn't know it."""
+        ...
+
+    def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
+        """Enter a member's landing: the first report counts, later ones change nothing.
+
+        With the last member's report the ends are shrunk to what was landed and the batch becomes landed, or
+        empty if no position moves.
+        """
+        ...
+
+    def reported(self, batch_id: str, member: int) -> bool:
+        """Whether this member's landing was reported."""
+        ...
+
+    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+        """Count a delivery, and make the batch processing."""
+        ...
+
+    def processed(
+        self,
+        batch_id: str,
+        delivery: Delivery,
+        result: Result,
+        counts: Counts,
+        reached: Collection[Reached] = (),
+    ) -> Batch:
+        """Enter a delivery's success; the first processed delivery wins, later ones change nothing.
+
+        The batch's ranges shrink to what was `reached` of them; those that aren't named stay.
+        """
+        ...
+
+    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+        """Enter a delivery's failure; the batch becomes failed unless another delivery is further."""
+        ...
+
+    def adopt(self, batch_id: str, published: Published) -> Batch:
+        """Take what the lake says of the batch for a fact: its ranges, records, files and rows; it is published."""
+        ...
+
+    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+        """Advance a batch; a no-op if it is in this state already."""
+        ...
+
+    def deliveries(self, batch_id: str) -> int:
+        """How often a delivery of the batch was started."""
+        ...
+
+    def tries(self, batch_id: str) -> int:
+        """How many of its deliveries count towards the limit: those since somebody last had it redelivered."""
+        ...
+
+    def received(self, batch_id: str) -> Batch:
+        """Enter that the batch's offsets are committed, whatever becomes of its output."""
+        ...
+
+    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+        """Have done with a batch that stopped or asks as somebody has answered, and remember who that was.
+
+        A batch that is redelivered has all its tries again.
+        """
+        ...
+
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+        """The newest clearances first, each with its batch's id."""
+        ...
+
+    def delivery_started(self, batch_id: str, token: str) -> datetime:
+        """When this delivery began, in UTC."""
+        ...
+
+    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+        """The newest batches first."""
+        ...
+
+    def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
+        """The URIs of the landed files of each of the newest closed batches, by batch id."""
+        ...
+
+    def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
+        """The offsets that were last committed for this group of the subscription, with a batch or without."""
+        ...
