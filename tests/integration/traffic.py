@@ -199,9 +199,10 @@ class Traffic:
 
 
 def _frame(source: socket.socket) -> bytes:
-    """The next frame with its length, empty at the end."""
+    """The next frame with its length, empty at the end, which may come within a frame."""
     length = _exactly(source, 4)
-    return length + _exactly(source, *struct.unpack(">i", length)) if length else b""
+    body = _exactly(source, *struct.unpack(">i", length)) if length else b""
+    return length + body if body else b""
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:
