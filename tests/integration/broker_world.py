@@ -177,7 +177,8 @@ class Feed:
             told.append((partition, message.offset(), message.value()))
 
         for number in range(count):
-            producer.produce(self.topic, f"{partition}/{number}", partition=partition, on_delivery=note)
+            value = f"{partition}/{number}"
+            producer.produce(self.topic, value, b"key", partition, on_delivery=note)
         assert producer.flush(30) == 0
 
 
