@@ -123,10 +123,11 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
 
 def _positions(pipeline: Pipeline) -> tuple[PartitionStatus, ...]:
     partitions = partitions_of(pipeline.subscription, pipeline.source)
-    marks = pipeline.source.watermarks(partitions)
     found = pipeline.offsets.committed(partitions)
     committed = {tp: found[tp].offset for tp in partitions if tp in found}
-    begins = {tp: marks[tp].earliest for tp in partitions} | _starts(pipeline, partitions, found) | committed
+    starts = _starts(pipeline, partitions, found)
+    marks = pipeline.source.watermarks(partitions)  # last, so that no start is beyond the end
+    begins = {tp: marks[tp].earliest for tp in partitions} | starts | committed
     return tuple(PartitionStatus(tp, committed.get(tp), begins[tp], marks[tp].end) for tp in partitions)
 
 

@@ -7,6 +7,7 @@ from world import World, deliver, planned
 from tidegate.positions import TopicPartition
 from tidegate.status import status_of
 from tidegate.subscription import Cursor
+from tidegate.testing.effects import Effect, watched
 
 
 def test_it_says_where_each_partition_stands_and_what_became_of_the_last_batches() -> None:
@@ -79,3 +80,18 @@ def test_where_each_run_starts_from_the_cursor_the_lag_counts_from_there() -> No
     assert deliver(world.pipeline(**chosen)) is not None
     world.offsets_of_ignore()
     assert status_of(world.pipeline(**chosen), 10).lag == 3
+
+
+def test_what_arrives_meanwhile_makes_no_lag_negative() -> None:
+    world = World()
+
+    class Arriving:
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "source.watermarks":
+                world.produce(1)
+
+        def after(self, effect: Effect) -> None:
+            """Nothing."""
+
+    pipeline = watched(world.pipeline(cursor=Cursor("LATEST")), Arriving())
+    assert status_of(pipeline, 10).lag == 1
