@@ -1,7 +1,7 @@
 """Where a subscription stands: its committed positions and lag, its open batch, its last outcomes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.commits.checkpoint import unsynced
@@ -11,6 +11,7 @@ from tidegate.ports import Clearance, Committed, Loss, Outcome
 from tidegate.positions import TopicPartition
 from tidegate.steps.anchor import Known, anchorage, offsets_of
 from tidegate.steps.selection import partitions_of
+from tidegate.steps.standing import remembered
 from tidegate.subscription import Subscription
 
 
@@ -138,10 +139,8 @@ def _starts(
     if all(tp in committed for tp in partitions):
         return {}
     subscription, ledger = pipeline.subscription, pipeline.ledger
-    known = Known(committed, published={}, last_ends={}, missing=())
-    if pipeline.offsets.lasting:
-        last_ends = ledger.last_ends(subscription.name, subscription.consumer.group_id)
-        known = replace(known, last_ends=last_ends, missing=ledger.look(subscription.name).missing)
+    last_ends, missing = remembered(subscription, pipeline.offsets, ledger, ledger.look(subscription.name))
+    known = Known(committed, {}, last_ends, missing)
     try:
         return offsets_of(anchorage(subscription, partitions, known).unanchored, pipeline.source)
     except LostDataError:

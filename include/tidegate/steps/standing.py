@@ -155,9 +155,7 @@ class Stander:
             found = receipt and self.lake.published(self.output, receipt.batch_after(name, group))
             if receipt and found:
                 published[receipt] = found
-        if not self.offsets.lasting:
-            return Known(committed, published, last_ends={}, missing=())
-        return Known(committed, published, self.ledger.last_ends(name, group), glance.missing)
+        return Known(committed, published, *remembered(self.subscription, self.offsets, self.ledger, glance))
 
     def _anchor(self, at: Anchorage, seen: _Seen) -> None:
         """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
@@ -221,6 +219,15 @@ class Stander:
     @property
     def _place(self) -> str:
         return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+
+
+def remembered(
+    subscription: Subscription, offsets: OffsetStore, ledger: Ledger, glance: Glance
+) -> tuple[Mapping[TopicPartition, int], Collection[str]]:
+    """The last ends and the missing names of the ledger; nothing where each run begins anew."""
+    if not offsets.lasting:
+        return {}, ()
+    return ledger.last_ends(subscription.name, subscription.consumer.group_id), glance.missing
 
 
 def _is_behind(position: Committed | None, of: Range, receipt: Receipt) -> bool:
