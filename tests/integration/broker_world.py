@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from crashing import Child, Point, Task, opened
 
 from tidegate.batch import Batch
+from tidegate.kafka.group import PASSING
 from tidegate.pipeline import Pipeline
 from tidegate.settings import Settings
 from tidegate.steps.plan import Plan
@@ -31,11 +32,6 @@ from tidegate_local.broker import Broker
 
 _PAUSE = Event()
 _SECONDS = 60
-_COORDINATOR_MOVES = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
 _ONE_MIGRATION = Lock()  # a new ledger's tables are made by Alembic, which knows one migration in a process
 
 Row = tuple[int, int, bytes]
@@ -66,7 +62,7 @@ def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[
             try:
                 return [p.offset for p in consumer.committed([TopicPartition(*at) for at in partitions], timeout=20)]
             except KafkaException as error:
-                if error.args[0].code() not in _COORDINATOR_MOVES or monotonic() > deadline:
+                if error.args[0].code() not in PASSING or monotonic() > deadline:
                     raise
                 _PAUSE.wait(0.05)
     finally:
