@@ -77,7 +77,8 @@ def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str
     job.write_text(EMPTY, "utf-8")
     parts: dict[str, list[float]] = {}
     found: dict[str, list[float]] = {}
-    sooner = _sooner(home / "classes.jsa")
+    archive = home / "classes.jsa"
+    sooner = _sooner(archive)
     jars = kafka_jars(java, PROJECT / ".cache")
     with Broker(java=java, jars=jars, data=home / "kafka") as broker:
         publish_flights(broker.bootstrap_servers, progress=lambda _: None)
@@ -90,7 +91,7 @@ def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
-        archiving = {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={home / 'classes.jsa'}"}
+        archiving = {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={archive}"}
         _run(["tidegate", "run", SUBSCRIPTION], environment | archiving)
         for _ in range(rounds + 1):
             for how, options in sooner.items():
