@@ -128,17 +128,17 @@ class Pipeline:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
         return self._committer.settle(batch_id)
 
-    def commit_open(self) -> Batch:
-        """Commit the batch that waits for nothing else; see `steps.commit`."""
-        return self._committer.commit_open()
+    def commit_open(self, batch_id: str | None = None) -> Batch:
+        """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
+        return self._committer.commit_open(batch_id)
 
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
         return question(self.subscription, self.ledger)
 
-    def clear(self, by: str, note: str, answer: Answer = "redeliver") -> Batch:
-        """Let the subscription go on with the batch that stopped it; see `steps.clear`."""
-        return clear(self.subscription, Clearance(by, self.clock.now(), note, answer), self.ledger)
+    def clear(self, by: str, note: str, answer: Answer = "redeliver", batch_id: str | None = None) -> Batch:
+        """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
+        return clear(self.subscription, Clearance(by, self.clock.now(), note, answer), self.ledger, batch_id)
 
     @property
     def _committer(self) -> Committer:

@@ -17,7 +17,7 @@ from tidegate.batch import State
 from tidegate.errors import StaleError, WrongDefinitionError
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
-from tidegate_airflow.permission import named, refusal
+from tidegate_airflow.permission import named, operators, refusal
 from tidegate_airflow.question import ANSWERS, body, subject
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
             with suppress(WrongDefinitionError):  # its secrets, which a reason might repeat, are hidden from here on
                 AirflowConnections().get(subscription.processing.connection)
             self.subject, self.body = str(redact(subject(asked))), str(redact(body(asked, subscription)))
-            self.assigned_users = _assigned(self._settings().operators)
+            self.assigned_users = _assigned(operators(context, self._settings().operators))
         context["ti"].xcom_push(key=ASKED, value={"batch_id": asked.batch.id, "deliveries": asked.deliveries})
         self.log.info("%s\n%s", self.subject, self.body)
         return super().execute(context)
@@ -72,15 +72,14 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         if event.get("error_type") == "timeout":
             return self._look_again(context, asked)
         user = (event.get("responded_by_user") or {}).get("name")
-        operators = self._settings().operators
-        if (why := refusal(user, operators)) is not None:
+        if (why := refusal(user, operators(context, self._settings().operators))) is not None:
             self.log.error("%s, and the question stands", why)
             return self.execute(context)
         answer = super().execute_complete(context, event)
         note = str(answer["params_input"].get("note") or "")
         with self._pipeline() as pipeline:
             _check_in_time(pipeline, asked)
-            pipeline.clear(named(user), note, answer["chosen_options"][0])
+            pipeline.clear(named(user), note, answer["chosen_options"][0], asked["batch_id"])
             return self._go_on(context, pipeline, asked)
 
     def _look_again(self, context: "Context", asked: "Mapping[str, Any]") -> Any:
@@ -110,11 +109,11 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         return answered
 
 
-def _assigned(operators: tuple[str, ...]) -> list[dict[str, str]] | None:
+def _assigned(names: tuple[str, ...] | None) -> list[dict[str, str]] | None:
     """Whom Airflow's form is for, where it can be said by name; others it refuses at once."""
-    if not operators or _SIMPLE not in conf.get("core", "auth_manager", fallback=""):
+    if not names or _SIMPLE not in conf.get("core", "auth_manager", fallback=""):
         return None
-    return [{"id": name, "name": name} for name in operators]
+    return [{"id": name, "name": name} for name in names]
 
 
 def _check_in_time(pipeline: "Pipeline", asked: "Mapping[str, Any]") -> None:

@@ -27,6 +27,7 @@ from tidegate_airflow.operators import (
     ReceiveOperator,
     SettleOperator,
 )
+from tidegate_airflow.permission import operator_tags
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
 _TAKEN = frozenset({CLEAR, COMMIT})
@@ -81,7 +82,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
         start_date=_SINCE,
         catchup=False,
         max_active_runs=1,
-        tags=tags(subscription),
+        tags=[*tags(subscription), *_operator_tags(subscription, settings)],
         doc_md=document(subscription, path, settings),
         default_args={
             "owner": "tidegate",
@@ -122,6 +123,10 @@ def _decided(process: BaseOperator, subscription: Subscription, where: dict[str,
     ask = AskOperator(task_id=ASK, trigger_rule="one_failed", **where)
     process >> ask
     return ask
+
+
+def _operator_tags(subscription: Subscription, settings: Settings) -> list[str]:
+    return operator_tags(settings.operators) if subscription.failure_strategy == "ask" else []
 
 
 def _duration(milliseconds: int | None) -> timedelta | None:

@@ -10,10 +10,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from tidegate.definition.reading import NAME, SUFFIX, load_named
 from tidegate.settings import Settings
 from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
-from tidegate_airflow.permission import named, refusal
+from tidegate_airflow.permission import named, operator_tags, operators, refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import DagRunProtocol
 
     from tidegate.batch import Batch
     from tidegate.pipeline import Pipeline
@@ -39,30 +40,42 @@ wrong first. The run fails, and changes nothing, if no batch is stopped or asks.
 | `skip` | the next run goes on behind it, and publishes nothing of it |
 | `stop` | it is stopped, or stays so |
 
-The ledger keeps the answer, the note and who triggered this run; `tidegate status NAME --json` shows them.
+The ledger keeps the answer, the note and who triggered this run; `tidegate status NAME --json` shows them. A run
+decides once: one that is cleared in Airflow and runs again is refused.
 """
 _COMMIT_TEXT = """\
 Commits the offsets of the batch that waits for its commit, as `tidegate commit` does: under `commit-strategy: manual`,
-or ahead of the next run under `on-next-poll`. The run fails, and changes nothing, if no batch waits.
+or ahead of the next run under `on-next-poll`. The run fails, and changes nothing, if no batch waits, or if it was
+cleared in Airflow and runs again.
 """
 
 
 class _OperationOperator(EngineOperator):
-    """Does something about the subscription that the run's params name, if whoever triggered the run may."""
+    """Does something about the subscription that the run's params name, if whoever triggered the run may.
+
+    A run decides once: Airflow keeps the name of who triggered it when somebody else clears it. What was started
+    before, or cleared, is refused, and so is a run that the ledger has seen, whatever Airflow has forgotten of it.
+    """
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Do it; returns what was done, and who had it done."""
-        user = context["dag_run"].triggering_user_name
-        if (why := refusal(user, self._settings().operators)) is not None:
-            self.log.error(why)
-            raise AirflowFailException(why)
+        run = context["dag_run"]
+        user = run.triggering_user_name
+        self._refuse(refusal(user, operators(context, self._settings().operators)))
+        self._refuse(_used(run, context["ti"].try_number))
         by = named(user)
         self._name = context["params"]["subscription"]
         with self._pipeline() as pipeline:
+            pipeline.ledger.begin_operation(f"{run.dag_id}/{run.run_id}", by)
             batch, facts = self._operate(pipeline, context["params"], by)
         done = {"subscription": self._name, "batch_id": batch.id, "state": str(batch.state), **facts, "by": by}
         self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in done.items()))
         return done
+
+    def _refuse(self, why: str | None) -> None:
+        if why is not None:
+            self.log.error(why)
+            raise AirflowFailException(why)
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
         """The batch as it is then, and what else is worth telling."""
@@ -77,14 +90,14 @@ class ClearOperator(_OperationOperator):
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
         answer, note = params["answer"], params["note"] or ""
-        return pipeline.clear(by, note, answer), {"answer": answer, "note": note}
+        return pipeline.clear(by, note, answer, params["batch"]), {"answer": answer, "note": note}
 
 
 class CommitOpenOperator(_OperationOperator):
     """Commits the batch that waits for its commit."""
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:  # noqa: ARG002 (as others)
-        batch = pipeline.commit_open()
+        batch = pipeline.commit_open(params["batch"])
         return batch, {"committed": {str(r.at): r.end for r in batch.ranges}}
 
 
@@ -97,6 +110,13 @@ def operations(settings: Settings) -> dict[str, DAG]:
     if not names:
         return {}
     subscription = Param(type="string", enum=names, title="Subscription", description="The one that stands still.")
+    batch = Param(
+        None,
+        type=["null", "string"],
+        title="Batch",
+        description="Its id, as `tidegate status` shows it: if it is another batch's turn by then, nothing is done. "
+        "Empty: whichever it is when the run starts.",
+    )
     clear = _dag(
         CLEAR,
         "Go on with a batch that stopped its subscription",
@@ -106,33 +126,44 @@ def operations(settings: Settings) -> dict[str, DAG]:
             "answer": Param(
                 "redeliver", type="string", enum=list(_ANSWERS), values_display=dict(_ANSWERS), title="Answer"
             ),
+            "batch": batch,
             "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),
         },
-        settings.operator_roles,
+        settings,
     )
     ClearOperator(task_id="clear", dag=clear)
     commit = _dag(
         COMMIT,
         "Commit the batch that waits for its commit",
         _COMMIT_TEXT,
-        {"subscription": subscription},
-        settings.operator_roles,
+        {"subscription": subscription, "batch": batch},
+        settings,
     )
     CommitOpenOperator(task_id="commit", dag=commit)
     return {CLEAR: clear, COMMIT: commit}
 
 
-def _dag(dag_id: str, description: str, text: str, params: Mapping[str, Param], roles: Sequence[str]) -> DAG:
+def _used(run: "DagRunProtocol", try_number: int) -> str | None:
+    """Why this run decides nothing any more; None while it is at its first try."""
+    if try_number <= 1 and not run.clear_number:
+        return None
+    return (
+        f"run {run.run_id} was started before, or cleared, and {run.dag_id} decides once in a run, for the user who "
+        f"triggered it ({named(run.triggering_user_name)}): trigger another run; nothing was changed"
+    )
+
+
+def _dag(dag_id: str, description: str, text: str, params: Mapping[str, Param], settings: Settings) -> DAG:
     return DAG(
         dag_id,
         description=description,
         schedule=None,
         catchup=False,
         max_active_runs=_AT_ONCE,
-        tags=["tidegate"],
+        tags=["tidegate", *operator_tags(settings.operators)],
         doc_md=text,
         params=dict(params),
-        access_control=_access(roles),
+        access_control=_access(settings.operator_roles),
         default_args={"owner": "tidegate", "retries": 0},
         auto_register=False,
     )

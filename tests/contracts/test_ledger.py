@@ -492,6 +492,16 @@ def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> 
     assert (ledger.tries(batch_id), ledger.deliveries(batch_id)) == (1, 3)
 
 
+def test_a_run_by_which_somebody_decides_is_entered_once(two: tuple[Ledger, Ledger]) -> None:
+    one, other = two
+    one.begin_operation("tidegate_clear/manual__1", "ada")
+    one.begin_operation("tidegate_clear/manual__2", "ada")
+    for ledger in two:
+        with pytest.raises(StaleError, match="run tidegate_clear/manual__1 decided before, and a run decides once"):
+            ledger.begin_operation("tidegate_clear/manual__1", "ada")
+    other.begin_operation("tidegate_commit/manual__1", "ada")
+
+
 def test_a_batch_that_was_given_up_has_committed_its_offsets(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
     ledger.move(batch_id, State.FAILED, "no memory")

@@ -6,16 +6,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World, planned
 
@@ -23,7 +25,7 @@ from tidegate.batch import State
 from tidegate.errors import BatchFailedError, StoppedError
 from tidegate.settings import PROJECT, Settings
 from tidegate_airflow.operations import operations
-from tidegate_airflow.permission import refusal
+from tidegate_airflow.permission import named_by_both, operator_tags, refusal
 
 pytestmark = pytest.mark.airflow
 
@@ -58,13 +60,18 @@ def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def operate(airflow_database: None) -> Operate:  # noqa: ARG001 (it is needed, and gives nothing)
-    """Runs `tidegate_<what>` with these params: the run's state, what its task returned, and its errors."""
+    """Runs `tidegate_<what>` with these params: the run's state, what its task returned, and its errors.
 
-    def run(what: str, **params: Any) -> tuple[str, Any, str]:
+    Before a run `at` a time is triggered, one of that time is deleted: the new one takes its id.
+    """
+
+    def run(what: str, at: datetime | None = None, **params: Any) -> tuple[str, Any, str]:
         folder = PROJECT / "dags"
         dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags[f"tidegate_{what}"]
+        with create_session() as session:
+            session.execute(delete(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.run_after == at))
         with capture_logs() as logged:
-            done = dag.test(run_conf={"subscription": "orders", **params})
+            done = dag.test(run_after=at, run_conf={"subscription": "orders", **params})
         with create_session() as session:
             of_run = select(XComModel.value).where(
                 XComModel.run_id == done.run_id, XComModel.dag_id == dag.dag_id, XComModel.key == "return_value"
@@ -89,14 +96,26 @@ def stop(world: World) -> None:
         pipeline.publish(batch.id)
 
 
+def stop_again(world: World) -> None:
+    """Have the batch that was cleared fail again."""
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    world.processor.failures.append("no memory")
+    pipeline = world.pipeline(commit_strategy="manual", max_retries=0)
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    with pytest.raises(StoppedError):
+        pipeline.publish(batch.id)
+
+
 def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dags: Callable[..., Any]) -> None:
     define("weather")
     define("orders")
     made = dags()
     schemas = {name: dict(dag.params.items()) and dag.params for name, dag in made.items()}
     assert {name: list(params) for name, params in schemas.items()} == {
-        "tidegate_clear": ["subscription", "answer", "note"],
-        "tidegate_commit": ["subscription"],
+        "tidegate_clear": ["subscription", "answer", "batch", "note"],
+        "tidegate_commit": ["subscription", "batch"],
     }
     for params in schemas.values():
         assert params.get_param("subscription").schema["enum"] == ["orders", "weather"]
@@ -256,11 +275,75 @@ def test_a_subscription_whose_definition_is_wrong_says_what_is_wrong(
     assert "orders.yaml:1: error:" in said
 
 
+@pytest.mark.parametrize("what", ["clear", "commit"])
+def test_a_run_decides_once_though_airflow_has_forgotten_it(world: World, operate: Operate, what: str) -> None:
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    stop(world)
+    first, _, _ = operate(what, at=noon)
+    assert first == ("success" if what == "clear" else "failed")
+    if what == "clear":
+        stop_again(world)
+    state, _, said = operate(what, at=noon)
+    assert state == "failed"
+    assert f"run tidegate_{what}/manual__2026-01-02T12:00:00+00:00 decided before, and a run decides once" in said
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert batch.state is State.STOPPED
+
+
+@pytest.mark.parametrize("what", ["clear", "commit"])
+def test_a_run_for_another_batch_changes_nothing(world: World, operate: Operate, what: str) -> None:
+    stop(world)
+    state, _, said = operate(what, batch="b0123")
+    assert state == "failed"
+    assert "is open, and not b0123, which was to be" in said
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert batch.state is State.STOPPED
+
+
+def test_a_run_for_this_batch_clears_it(world: World, operate: Operate) -> None:
+    stop(world)
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert operate("clear", batch=batch.id, answer="skip")[0] == "success"
+
+
+def test_their_tags_name_the_operators_for_workers_that_do_not_know_them(
+    define: Define, dags: Callable[..., Any]
+) -> None:
+    define("orders")
+    for dag in dags(OPERATORS="ada, grace").values():
+        assert dag.tags == {"tidegate", "operator: ada", "operator: grace"}
+
+
+@pytest.mark.parametrize(
+    ("of_worker", "of_dag", "both"),
+    [
+        ((), (), None),
+        (("ada",), (), ("ada",)),
+        ((), ("ada",), ("ada",)),
+        (("ada", "grace"), ("grace", "eve"), ("grace",)),
+        (("ada",), ("eve",), ()),
+    ],
+)
+def test_whom_worker_and_dag_name(
+    of_worker: tuple[str, ...], of_dag: tuple[str, ...], both: tuple[str, ...] | None
+) -> None:
+    assert named_by_both(of_worker, ["tidegate", *operator_tags(of_dag)]) == both
+
+
+def test_lists_without_a_common_name_let_nobody_in() -> None:
+    said = refusal("ada", ())
+    assert said is not None
+    assert "this worker's variable and the DAG processor's have no name in common" in said
+
+
 @pytest.mark.parametrize(
     ("user", "operators", "may"),
     [
-        ("ada", (), True),
-        (None, (), True),
+        ("ada", None, True),
+        (None, None, True),
         ("ada", ("grace", "ada"), True),
         ("Ada", ("ada",), False),
         ("ad", ("ada",), False),
@@ -268,5 +351,5 @@ def test_a_subscription_whose_definition_is_wrong_says_what_is_wrong(
         (None, ("ada",), False),
     ],
 )
-def test_who_may(user: str | None, operators: tuple[str, ...], may: bool) -> None:
+def test_who_may(user: str | None, operators: tuple[str, ...] | None, may: bool) -> None:
     assert (refusal(user, operators) is None) is may

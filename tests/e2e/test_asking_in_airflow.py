@@ -12,7 +12,7 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidegate.batch import State
+from tidegate.batch import Batch, State
 from tidegate.ledger.sql import SqlLedger
 from tidegate.settings import Settings
 from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
@@ -20,6 +20,7 @@ from tidegate_local.airflow_home import USER, AirflowHome
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
+from tidegate_local.servers import Server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.timeout(600)]
 
@@ -28,12 +29,13 @@ RECORDS = 5
 PASSWORDS = {USER: "of-the-admin", "eve": "of-eve"}
 WAIT = 120
 DEFINITION = """\
-topics: [orders]
-consumer: {group.id: orders-lake, max.poll.records: 100, auto.offset.reset: earliest}
+topics: [{name}]
+consumer: {{group.id: {name}-lake, max.poll.records: 100, auto.offset.reset: earliest}}
 max-retries: 0
-failure-strategy: ask
-processing: {connection: spark_default, output: data/lake/orders}
+failure-strategy: {failure_strategy}
+processing: {{connection: spark_default, output: data/lake/{name}}}
 """
+STRATEGIES = {"orders": "ask", "payments": "fail"}
 
 
 class TwoUsers(AirflowHome):
@@ -41,6 +43,19 @@ class TwoUsers(AirflowHome):
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,eve:op"}
+
+
+class ForgetfulWorkers(AirflowServer):
+    """The scheduler, and so the tasks that it starts, lack the variable that the DAG processor has."""
+
+    def _begin(self, name: str, command: tuple[str, ...]) -> Server:
+        everything = self.environment
+        if name == "scheduler":
+            self.environment = {key: value for key, value in everything.items() if key != "TIDEGATE_OPERATORS"}
+        try:
+            return super()._begin(name, command)
+        finally:
+            self.environment = everything
 
 
 @dataclass
@@ -93,9 +108,25 @@ class Airflow:
         """The state of a run that this user triggers, and the log of its task."""
         body = {"logical_date": None, "conf": {"subscription": "orders", **conf}}
         triggered = self.ask("POST", f"/dags/{dag_id}/dagRuns", user, body).json()
-        run = self.client.wait_for_run(dag_id, triggered["dag_run_id"], seconds=WAIT)
+        return self.outcome(dag_id, triggered["dag_run_id"])
+
+    def outcome(self, dag_id: str, run_id: str) -> tuple[str, str]:
+        """The state of a run of one task, and the log of that task's latest try."""
+        run = self.client.wait_for_run(dag_id, run_id, seconds=WAIT)
         (task,) = self.client.task_instances(dag_id, run.run_id)
         return run.state, self.client.log(dag_id, run.run_id, task)
+
+    def outcome_of_next_try(self, dag_id: str, run_id: str, after: int) -> tuple[str, str]:
+        """The same, once the task has begun its try behind that one."""
+        deadline = time.monotonic() + WAIT
+        while not [task for task in self.client.task_instances(dag_id, run_id) if task.try_number > after]:
+            assert time.monotonic() < deadline, "the task isn't tried again"
+            time.sleep(POLL_SECONDS)
+        return self.outcome(dag_id, run_id)
+
+    @property
+    def ledger(self) -> SqlLedger:
+        return SqlLedger(Settings.from_environment(self.environment).ledger)
 
 
 @pytest.fixture
@@ -103,7 +134,9 @@ def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
     """A real Airflow, whose Spark jobs all fail at once."""
     project = tmp_path / "project"
     (project / "include/subscriptions").mkdir(parents=True)
-    (project / "include/subscriptions/orders.yaml").write_text(DEFINITION)
+    for name, strategy in STRATEGIES.items():
+        definition = DEFINITION.format(name=name, failure_strategy=strategy)
+        (project / f"include/subscriptions/{name}.yaml").write_text(definition)
     submit = tmp_path / "bin/spark-submit"
     submit.parent.mkdir()
     submit.write_text("#!/bin/sh\necho 'no such column: amount'\nexit 1\n")
@@ -120,11 +153,11 @@ def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
         "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}},
         "spark_default": {"conn_type": "spark", "host": "local[1]"},
     }
-    server = AirflowServer(home, connections=connections, folder=project, around=around)
+    server = ForgetfulWorkers(home, connections=connections, folder=project, around=around)
     try:
         server.wait()
         with server.client() as client:
-            for dag_id in ("orders", "tidegate_clear", "tidegate_commit"):
+            for dag_id in (*STRATEGIES, "tidegate_clear", "tidegate_commit"):
                 client.wait_for_dag(dag_id)
                 client.unpause(dag_id)
             yield Airflow(client, server.url, server.environment)
@@ -132,14 +165,28 @@ def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
         server.stop()
 
 
+def produce(broker: Broker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topic, value=str(number).encode())
+    assert producer.flush(30) == 0
+
+
+def stop(airflow: Airflow) -> Batch:
+    """The batch of `payments` that stopped it, once its runs have come so far."""
+    for _ in range(3):
+        airflow.client.wait_for_run("payments", airflow.client.trigger("payments"), seconds=WAIT)
+        batch = airflow.ledger.look("payments").open
+        if batch is not None and batch.state is State.STOPPED:
+            return batch
+    raise AssertionError(batch)
+
+
 def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
     dead, orders = topic(name="dead-letter-topic-orders"), topic(name="orders")
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in range(RECORDS):
-        producer.produce(orders, value=str(number).encode())
-    assert producer.flush(30) == 0
+    produce(broker, orders)
 
     first = airflow.client.trigger("orders")
     question = airflow.question()
@@ -163,7 +210,7 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
     tasks = {task.task_id: task.state for task in airflow.client.task_instances("orders", second)}
     assert (state, tasks["process"], tasks["ask"], tasks["commit"]) == ("success", "failed", "success", "success")
 
-    ledger = SqlLedger(Settings.from_environment(airflow.environment).ledger)
+    ledger = airflow.ledger
     assert [(one.answer, one.by, one.note) for _, one in ledger.clearances("orders", 5)] == [
         ("dead-letter", USER, "hopeless"),
         ("redeliver", USER, "mended"),
@@ -177,3 +224,34 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
         reader.close()
     assert at.offset == RECORDS
     assert end >= RECORDS
+
+
+def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_it(
+    airflow: Airflow, broker: Broker, topic: Callable[..., str]
+) -> None:
+    payments = topic(name="payments")
+    produce(broker, payments)
+    first = stop(airflow)
+    conf = {"subscription": "payments", "answer": "skip", "batch": first.id}
+    decided = airflow.client.trigger("tidegate_clear", conf)
+    assert airflow.outcome("tidegate_clear", decided)[0] == "success"
+    produce(broker, payments)
+    second = stop(airflow)
+    assert second.id != first.id
+
+    clearing = {"dry_run": False, "dag_run_id": decided, "only_failed": False, "reset_dag_runs": True}
+    assert airflow.ask("POST", "/dags/tidegate_clear/clearTaskInstances", "eve", clearing).is_success
+    state, log = airflow.outcome_of_next_try("tidegate_clear", decided, after=1)
+    assert (state, f"run {decided} was started before, or cleared" in log) == ("failed", True), log
+
+    of_run = f"/dags/tidegate_clear/dagRuns/{decided}"
+    gone = airflow.ask("DELETE", f"{of_run}/taskInstances/clear", "eve")
+    assert gone.is_success, gone.text
+    assert airflow.ask("PATCH", of_run, "eve", {"state": "queued"}).is_success
+    state, log = airflow.outcome_of_next_try("tidegate_clear", decided, after=0)
+    assert (state, "trigger another" in log) == ("failed", True), log
+
+    batch = airflow.ledger.look("payments").open
+    assert batch is not None
+    assert (batch.id, batch.state) == (second.id, State.STOPPED)
+    assert [of for of, _ in airflow.ledger.clearances("payments", 5)] == [first.id]

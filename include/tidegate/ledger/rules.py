@@ -206,6 +206,11 @@ def _listed(ranges: tuple[Range, ...] | list[Range]) -> str:
     return ", ".join(map(str, ranges)) or "nothing"
 
 
+def used_operation(run: str) -> StaleError:
+    """What a ledger says of a run that decided before."""
+    return StaleError(f"run {run} decided before, and a run decides once: trigger another one; nothing was changed")
+
+
 def unknown_batch(batch_id: str) -> StaleError:
     """What a ledger says that doesn't hold the batch."""
     return StaleError(f"the ledger doesn't know batch {batch_id} (was it made anew?); the next run finds out")

@@ -21,6 +21,7 @@ from tidegate.ledger.tables import (
     landings,
     ledger,
     missing,
+    operations,
     positions,
     subscriptions,
     topics,
@@ -254,6 +255,16 @@ class SqlLedger:
             return tuple(
                 (row.batch_id, Clearance(row.cleared_by, row.cleared_at, row.note, row.answer)) for row in found
             )
+
+    def begin_operation(self, run: str, by: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        row = {"run": run, "operated_by": by, "begun_at": self._now()}
+        with self._database.write() as connection:
+            try:
+                with connection.begin_nested():
+                    connection.execute(insert(operations).values(row))
+            except IntegrityError:
+                raise rules.used_operation(run) from None
 
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""

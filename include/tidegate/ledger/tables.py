@@ -215,6 +215,14 @@ clearances = Table(
     Column("note", Text, nullable=False),
 )
 
+operations = Table(
+    "tidegate_operations",  # the runs by which somebody cleared or committed: each decides once
+    metadata,
+    Column("run", Text, primary_key=True),  # as Airflow names it: the DAG and its run
+    Column("operated_by", Text, nullable=False),
+    Column("begun_at", Instant, nullable=False),
+)
+
 deliveries = Table(
     "tidegate_deliveries",
     metadata,

@@ -177,6 +177,13 @@ class Ledger(Protocol):
         """The newest clearances first, each with its batch's id."""
         ...
 
+    def begin_operation(self, run: str, by: str) -> None:
+        """Enter that this run, by which a person clears or commits, is carried out, and whose it is.
+
+        Raises StaleError if it was entered before: a run decides once.
+        """
+        ...
+
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """When this delivery began, in UTC."""
         ...

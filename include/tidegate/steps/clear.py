@@ -10,9 +10,14 @@ from tidegate.subscription import Subscription
 log = logging.getLogger(__name__)
 
 
-def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger) -> Batch:
-    """The batch, with which is done as the clearance says. Raises StaleError if nothing is stopped."""
+def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger, batch_id: str | None = None) -> Batch:
+    """The batch, with which is done as the clearance says.
+
+    Raises StaleError if nothing is stopped, or another batch than `batch_id`, where that is given.
+    """
     batch = ledger.look(subscription.name).open
+    if batch is not None and batch_id not in (None, batch.id):
+        raise StaleError(f"{batch} is open, and not {batch_id}, which was to be cleared; nothing was cleared")
     if batch is None or batch.state not in (State.STOPPED, State.ASKING):
         where = place(subscription=subscription.name, group=subscription.consumer.group_id)
         how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"

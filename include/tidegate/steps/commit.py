@@ -64,9 +64,14 @@ class Committer:
         is_committed_now = _moment(batch) is Moment.AFTER_PUBLISHING
         return self._commit_whole(batch) if is_committed_now else self._publish_only(batch)
 
-    def commit_open(self) -> Batch:
-        """Commit the batch that waits for nothing else. Raises StaleError if there is none."""
+    def commit_open(self, batch_id: str | None = None) -> Batch:
+        """Commit the batch that waits for nothing else.
+
+        Raises StaleError if there is none, or another one than `batch_id`, where that is given.
+        """
         batch = self.ledger.look(self.subscription.name).open
+        if batch is not None and batch_id not in (None, batch.id):
+            raise StaleError(f"{batch} is open, and not {batch_id}, which was to be committed; nothing was committed")
         if batch is None or not batch.awaits_commit:
             where = place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
             how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"

@@ -45,6 +45,7 @@ class MemoryLedger:
         self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
         self._positions: dict[tuple[str, str], dict[TopicPartition, tuple[int, int, datetime]]] = defaultdict(dict)
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
+        self._operations: dict[str, str] = {}
         self._lock = threading.RLock()
 
     def look(self, subscription: str) -> Glance:
@@ -201,6 +202,13 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         found = [(e.batch.id, clearance) for e in self._of(subscription) for _, clearance in reversed(e.cleared)]
         return tuple(sorted(found, key=lambda one: one[1].at, reverse=True)[:limit])
+
+    def begin_operation(self, run: str, by: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            if run in self._operations:
+                raise rules.used_operation(run)
+            self._operations[run] = by
 
     def delivery_started(self, batch_id: str, token: str) -> datetime:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
