@@ -29,12 +29,14 @@ from tidegate.records import Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40
+T1, T2 = "1" * 32, "2" * 32
+B1, B2, B3, B4, B12 = (f"b{number:020}" for number in (1, 2, 3, 4, 12))
 
 
 def manifest_of(
     output: str,
-    batch_id: str = "b1",
-    token: str = "t1",  # noqa: S107 (a delivery's name, no secret)
+    batch_id: str = B1,
+    token: str = T1,
     end: int = 10,
 ) -> Manifest:
     batch = Batch(
@@ -66,6 +68,10 @@ class Bench(Protocol):
         """The names of what was set aside."""
         ...
 
+    def put_aside(self, name: str) -> None:
+        """Somebody makes a folder where batches are set aside."""
+        ...
+
 
 def result_of(manifest: Manifest, attempt: str, **files: Any) -> Result:
     files = {"files": (), "rejected_files": (), **files}
@@ -86,6 +92,9 @@ class MemoryBench:
 
     def abandoned(self) -> list[str]:
         return self.lake.abandoned
+
+    def put_aside(self, name: str) -> None:
+        self.lake.abandoned.append(name)
 
 
 class ParquetBench:
@@ -109,6 +118,9 @@ class ParquetBench:
 
     def abandoned(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("_abandoned/*"))
+
+    def put_aside(self, name: str) -> None:
+        (self.folder / "_abandoned" / name).mkdir(parents=True)
 
 
 def path_of(uri: str) -> Path:
@@ -228,7 +240,7 @@ UNDECODABLE = [{"key": "source", "value": None}, {"key": "deserialization-failur
 def test_rejected_records_of_an_attempt_that_was_swept_away_fail_the_batch(bench: Bench) -> None:
     manifest = manifest_of(bench.output)
     result = bench.stage(manifest, "a1", rejected=1)
-    bench.lake.clear_staging(manifest.batch.output, manifest.batch.id)
+    clear(bench.lake, bench.output, manifest.batch.id)
     with pytest.raises(BatchFailedError, match="a1"):
         bench.lake.rejections(manifest.staging, result, 3)
 
@@ -249,7 +261,7 @@ def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lak
     bench.stage(manifest, "a3", done=False)
     first = bench.stage(manifest, "a1")
     assert lake.results(manifest.staging) == (first, second)
-    assert lake.results(manifest_of(bench.output, token="t2").staging) == ()
+    assert lake.results(manifest_of(bench.output, token=T2).staging) == ()
 
 
 def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> None:
@@ -285,27 +297,27 @@ def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: La
 def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
-    assert lake.published(bench.output, "b1") is None
+    assert lake.published(bench.output, B1) is None
     lake.publish(manifest, "a1")
-    assert lake.published(bench.output, "b1") == Published(
-        "b1",
+    assert lake.published(bench.output, B1) == Published(
+        B1,
         manifest.batch.ranges,
         {TopicPartition("t", 0): 9, TopicPartition("t", 1): 0},
         manifest.batch.files,
         manifest.batch.rows,
         manifest.batch.rejected,
     )
-    assert lake.published(bench.output, "b2") is None
+    assert lake.published(bench.output, B2) is None
 
 
 def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
-    first, second = manifest_of(bench.output), manifest_of(bench.output, token="t2", end=20)
+    first, second = manifest_of(bench.output), manifest_of(bench.output, token=T2, end=20)
     bench.stage(first, "a1")
     bench.stage(second, "a2")
     lake.publish(first, "a1")
     with pytest.raises(StaleError, match="published already"):
         lake.publish(second, "a2")
-    published = lake.published(bench.output, "b1")
+    published = lake.published(bench.output, B1)
     assert published is not None
     assert published.ranges == first.batch.ranges
     assert lake.has_attempt(second.staging, "a2")
@@ -314,10 +326,10 @@ def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
 def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
-    lake.set_aside(bench.output, "b1")
+    lake.set_aside(bench.output, B1)
     with pytest.raises(StaleError, match="gone"):
         lake.publish(manifest, "a1")
-    assert lake.published(bench.output, "b1") is None
+    assert lake.published(bench.output, B1) is None
     assert not lake.has_attempt(manifest.staging, "a1")
 
 
@@ -365,56 +377,89 @@ def test_of_two_that_publish_one_attempt_exactly_one_wins(bench: Bench, lake: La
 
 def test_a_published_batch_gives_the_records_that_it_rejected(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
-    assert list(lake.rejected(bench.output, "b1")) == []
+    assert list(lake.rejected(bench.output, B1)) == []
     bench.stage(manifest, "a1", rejected=700)
-    assert list(lake.rejected(bench.output, "b1")) == []
+    assert list(lake.rejected(bench.output, B1)) == []
     lake.publish(manifest, "a1")
-    found = list(lake.rejected(bench.output, "b1"))
+    found = list(lake.rejected(bench.output, B1))
     assert sorted(found, key=lambda record: record.offset) == [rejected_record(offset) for offset in range(700)]
-    assert list(lake.rejected(bench.output, "b12")) == []
+    assert list(lake.rejected(bench.output, B12)) == []
 
 
 def test_a_published_batch_that_rejected_nothing_gives_none(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
     lake.publish(manifest, "a1")
-    assert list(lake.rejected(bench.output, "b1")) == []
+    assert list(lake.rejected(bench.output, B1)) == []
 
 
 # Setting aside, clearing
 
 
 def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: Bench, lake: Lake) -> None:
-    lake.set_aside(bench.output, "b1")
-    mine = [manifest_of(bench.output, token=token) for token in ("t1", "t2")]
-    other = manifest_of(bench.output, "b12")
+    lake.set_aside(bench.output, B1)
+    mine = [manifest_of(bench.output, token=token) for token in (T1, T2)]
+    other = manifest_of(bench.output, B12)
     for manifest in (*mine, other):
         bench.stage(manifest, "a1")
-    lake.set_aside(bench.output, "b1")
-    lake.set_aside(bench.output, "b1")
+    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, B1)
     assert [lake.results(manifest.staging) for manifest in mine] == [(), ()]
     assert lake.has_attempt(other.staging, "a1")
-    assert [name[:5] for name in sorted(bench.abandoned())] == ["b1-t1", "b1-t2"]
+    assert [name.rpartition("-")[0] for name in sorted(bench.abandoned())] == [f"{B1}-{T1}", f"{B1}-{T2}"]
+
+
+def clear(lake: Lake, output: str, batch_id: str) -> None:
+    """Remove what is staged and set aside of a batch."""
+    lake.remove_staged(lake.staged_folders(output).get(batch_id, frozenset()))
 
 
 def test_what_is_staged_or_set_aside_is_told_by_batch(bench: Bench, lake: Lake) -> None:
-    assert lake.staged_batches(bench.output) == frozenset()
-    for batch_id in ("b1", "b2", "b3", "b4"):
+    assert lake.staged_folders(bench.output) == {}
+    for batch_id in (B1, B2, B3, B4):
         bench.stage(manifest_of(bench.output, batch_id), "a1")
-    lake.set_aside(bench.output, "b2")
-    lake.publish(manifest_of(bench.output, "b3"), "a1")
-    lake.clear_staging(bench.output, "b3")
-    lake.clear_staging(bench.output, "b4")
-    assert lake.staged_batches(bench.output) == {"b1", "b2"}
-    lake.clear_staging(bench.output, "b2")
-    assert lake.staged_batches(bench.output) == {"b1"}
+    lake.set_aside(bench.output, B2)
+    lake.publish(manifest_of(bench.output, B3), "a1")
+    clear(lake, bench.output, B3)
+    clear(lake, bench.output, B4)
+    found = lake.staged_folders(bench.output)
+    assert found.keys() == {B1, B2}
+    assert found[B1] == {manifest_of(bench.output, B1).staging}
+    (aside,) = found[B2]
+    assert aside.startswith(f"{bench.output}/_abandoned/{B2}-{T1}-")
+    clear(lake, bench.output, B2)
+    assert lake.staged_folders(bench.output).keys() == {B1}
+
+
+def test_what_has_been_listed_is_removed_and_nothing_that_came_later(bench: Bench, lake: Lake) -> None:
+    first, second = (manifest_of(bench.output, token=token) for token in (T1, T2))
+    bench.stage(first, "a1")
+    found = lake.staged_folders(bench.output)[B1]
+    bench.stage(second, "a1")
+    lake.remove_staged(found)
+    lake.remove_staged(found)
+    assert not lake.has_attempt(first.staging, "a1")
+    assert lake.has_attempt(second.staging, "a1")
+
+
+FOREIGN = ("my-notes", "2024-05-01", "b1-t1", f"{B1}-notes", f"{B1}-{T1}-copy", f"{B1}-{T1}0", f"x{B1}-{T1}", B1)
+
+
+def test_folders_that_are_not_named_as_ours_are_neither_listed_nor_set_aside(bench: Bench, lake: Lake) -> None:
+    for name in FOREIGN:
+        bench.stage(replace(manifest_of(bench.output), staging=f"{bench.output}/_staging/{name}"), "a1")
+        bench.put_aside(name)
+    bench.put_aside(f"{B1}-{T1}")
+    lake.set_aside(bench.output, B1)
+    assert lake.staged_folders(bench.output) == {}
+    assert all(lake.has_attempt(f"{bench.output}/_staging/{name}", "a1") for name in FOREIGN)
 
 
 def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     for _ in range(2):
         bench.stage(manifest, "a1")
-        lake.set_aside(bench.output, "b1")
+        lake.set_aside(bench.output, B1)
         assert not lake.has_attempt(manifest.staging, "a1")
     assert len(bench.abandoned()) == 2
 
@@ -423,27 +468,27 @@ def test_setting_aside_leaves_what_is_published(bench: Bench, lake: Lake) -> Non
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
     lake.publish(manifest, "a1")
-    lake.set_aside(bench.output, "b1")
-    assert lake.published(bench.output, "b1") is not None
+    lake.set_aside(bench.output, B1)
+    assert lake.published(bench.output, B1) is not None
 
 
 def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake: Lake) -> None:
-    lake.clear_staging(bench.output, "b1")
+    clear(lake, bench.output, B1)
     published, late, other = (
         manifest_of(bench.output),
-        manifest_of(bench.output, token="t2"),
-        manifest_of(bench.output, "b12"),
+        manifest_of(bench.output, token=T2),
+        manifest_of(bench.output, B12),
     )
     bench.stage(late, "a1")
-    lake.set_aside(bench.output, "b1")
+    lake.set_aside(bench.output, B1)
     for manifest in (published, late, other):
         bench.stage(manifest, "a1")
     lake.publish(published, "a1")
-    lake.clear_staging(bench.output, "b1")
+    clear(lake, bench.output, B1)
     assert not lake.has_attempt(late.staging, "a1")
     assert lake.has_attempt(other.staging, "a1")
     assert bench.abandoned() == []
-    assert lake.published(bench.output, "b1") is not None
+    assert lake.published(bench.output, B1) is not None
 
 
 # Folders of Parquet files
@@ -516,7 +561,7 @@ def test_a_published_folder_holds_the_files_and_the_manifest(parquet: ParquetBen
     manifest = manifest_of(parquet.output)
     result = parquet.stage(manifest, "a1", rejected=1)
     parquet.lake.publish(manifest, "a1")
-    folder = parquet.folder / "batch_id=b1"
+    folder = parquet.folder / f"batch_id={B1}"
     for file in (*result.files, *result.rejected_files):
         assert (folder / file.path).stat().st_size == file.bytes
     assert (folder / "_manifest.json").read_text() == manifest.to_json()
@@ -528,7 +573,7 @@ def test_a_publisher_that_died_after_the_manifest_is_followed_by_another(parquet
     parquet.stage(manifest, "a1")
     (path_of(manifest.staging) / "a1/_manifest.json").write_text("half")
     parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, "b1") is not None
+    assert parquet.lake.published(parquet.output, B1) is not None
 
 
 def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,48 +581,48 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
     parquet.stage(manifest, "a1")
 
     def look_then_sleep(*_: object) -> bool:
-        parquet.lake.set_aside(parquet.output, "b1")
+        parquet.lake.set_aside(parquet.output, B1)
         return True
 
     with monkeypatch.context() as patch:
         patch.setattr("tidegate.parquet.lake._is_folder", look_then_sleep)
         with pytest.raises(StaleError, match="gone"):
             parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, "b1") is None
+    assert parquet.lake.published(parquet.output, B1) is None
     assert not parquet.lake.has_attempt(manifest.staging, "a1")
 
 
 def test_an_empty_folder_in_the_way_is_not_a_published_batch(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     parquet.stage(manifest, "a1")
-    (parquet.folder / "batch_id=b1").mkdir()
-    assert parquet.lake.published(parquet.output, "b1") is None
+    (parquet.folder / f"batch_id={B1}").mkdir()
+    assert parquet.lake.published(parquet.output, B1) is None
     parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, "b1") is not None
+    assert parquet.lake.published(parquet.output, B1) is not None
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "_manifest.json"])
 def test_a_foreign_folder_in_the_way_is_named_and_left_alone(parquet: ParquetBench, name: str) -> None:
     manifest = manifest_of(parquet.output)
     parquet.stage(manifest, "a1")
-    (parquet.folder / "batch_id=b1").mkdir()
-    (parquet.folder / "batch_id=b1" / name).write_text("theirs")
-    with pytest.raises(LostDataError, match=r"batch_id=b1 .*move it"):
-        parquet.lake.published(parquet.output, "b1")
+    (parquet.folder / f"batch_id={B1}").mkdir()
+    (parquet.folder / f"batch_id={B1}" / name).write_text("theirs")
+    with pytest.raises(LostDataError, match=rf"batch_id={B1} .*move it"):
+        parquet.lake.published(parquet.output, B1)
     with pytest.raises(StaleError):
         parquet.lake.publish(manifest, "a1")
-    assert (parquet.folder / "batch_id=b1" / name).read_text() == "theirs"
+    assert (parquet.folder / f"batch_id={B1}" / name).read_text() == "theirs"
 
 
 def test_rejected_records_come_by_name_of_their_files_and_hidden_ones_do_not(parquet: ParquetBench) -> None:
-    folder = parquet.folder / "batch_id=b1"
+    folder = parquet.folder / f"batch_id={B1}"
     for part in (1, 0):
         reject(folder, part, 5)
     write_rejected(folder / "_rejected/_temporary", 9, [rejected_row(9)])
     write_rejected(folder / "_rejected/reason=x", 2, [])
     (folder / "_rejected/_SUCCESS").touch()
     (folder / "_rejected/.part-0.parquet.crc").write_text("x")
-    assert [record.offset for record in parquet.lake.rejected(parquet.output, "b1")] == [0, 2, 4, 1, 3]
+    assert [record.offset for record in parquet.lake.rejected(parquet.output, B1)] == [0, 2, 4, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -597,15 +642,15 @@ def test_rejected_records_come_by_name_of_their_files_and_hidden_ones_do_not(par
 def test_the_timestamp_of_a_rejected_record_is_told_in_milliseconds(
     parquet: ParquetBench, values: dict[str, Any], timestamp: int | None
 ) -> None:
-    write_rejected(parquet.folder / "batch_id=b1", 0, [rejected_row(1) | values])
-    (found,) = parquet.lake.rejected(parquet.output, "b1")
+    write_rejected(parquet.folder / f"batch_id={B1}", 0, [rejected_row(1) | values])
+    (found,) = parquet.lake.rejected(parquet.output, B1)
     assert found.timestamp == timestamp
 
 
 def test_a_rejected_record_tells_why(parquet: ParquetBench) -> None:
     rows = [rejected_row(0), rejected_row(0) | {"headers": UNDECODABLE}, rejected_row(0) | {"reason": None}]
-    write_rejected(parquet.folder / "batch_id=b1", 0, rows)
-    found = [record.failure for record in parquet.lake.rejected(parquet.output, "b1")]
+    write_rejected(parquet.folder / f"batch_id={B1}", 0, rows)
+    found = [record.failure for record in parquet.lake.rejected(parquet.output, B1)]
     assert found == [
         Failure("tidegate.RejectedRecord", "bad 0"),
         Failure("tidegate.UndecodableRecord", "bad 0"),
@@ -614,13 +659,13 @@ def test_a_rejected_record_tells_why(parquet: ParquetBench) -> None:
 
 
 def test_rejected_records_that_were_changed_are_named(parquet: ParquetBench) -> None:
-    folder = parquet.folder / "batch_id=b1"
+    folder = parquet.folder / f"batch_id={B1}"
     write(folder, "_rejected/part-0.parquet", 1)
     with pytest.raises(LostDataError, match=r"part-0.parquet has no key, value, .*reason"):
-        list(parquet.lake.rejected(parquet.output, "b1"))
+        list(parquet.lake.rejected(parquet.output, B1))
     overwrite(folder / "_rejected/part-0.parquet")
     with pytest.raises(LostDataError, match=r"part-0.parquet isn't a whole Parquet file"):
-        list(parquet.lake.rejected(parquet.output, "b1"))
+        list(parquet.lake.rejected(parquet.output, B1))
 
 
 def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: Any) -> None:
@@ -658,7 +703,7 @@ def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
 @pytest.mark.parametrize("output", ["s3://bucket/lake", "s3a://bucket/lake", "gs://b/l", "abfss://c@a/l", "/lake"])
 def test_an_output_without_an_atomic_rename_is_refused(output: str) -> None:
     with pytest.raises(WrongDefinitionError, match=r"can't rename a folder at once.*file://"):
-        ParquetLake().published(output, "b1")
+        ParquetLake().published(output, B1)
 
 
 class MovesInto:

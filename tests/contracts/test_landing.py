@@ -261,6 +261,19 @@ def test_files_are_listed_by_batch_whoever_left_them_and_manifests_are_not(place
     assert place.landing.data_files("others", "b1") == frozenset()
 
 
+def test_files_that_are_not_named_as_ours_are_not_listed(tmp_path: Path) -> None:
+    name, landing = "0" * 32, ParquetLanding(f"file://{tmp_path}")
+    ours = [f"member-0/{name}-0.parquet", f"member-11/{name}/part-0.parquet", f"member-11/{name}/_result/x"]
+    ours += [f"manifests/.{name}.json.{name}", f"orders/.{name}.json.{name}"]
+    theirs = ["member-0/notes.txt", f"member-0/{name}.parquet", f"member-x/{name}-0.parquet", "member-0/old/a.parquet"]
+    theirs += [".keep", f"notes/.{name}.json.{name}", "manifests/.hidden", f"manifests/{name}.json"]
+    for file in (*ours, *theirs):
+        path = tmp_path / "flights/b1" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert landing.data_files("flights", "b1") == {f"file://{tmp_path}/flights/b1/{file}" for file in ours}
+
+
 def test_files_that_nobody_needs_are_removed_and_may_be_gone_already(place: Place) -> None:
     unneeded, needed = attempt(place, "b1", 0), attempt(place, "b1", 0)
     place.landing.remove([unneeded.uri])

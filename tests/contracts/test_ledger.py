@@ -620,6 +620,21 @@ def test_the_files_of_the_newest_closed_batches(ledger: Ledger) -> None:
     assert ledger.closed_files("other", 9) == {}
 
 
+def test_the_states_of_batches_of_any_subscription_as_far_as_they_are_known(ledger: Ledger) -> None:
+    committed, still_open, other = (
+        closed(ledger, plan(0)),
+        landed(ledger, plan(1)),
+        opened(ledger, plan(subscription="x")),
+    )
+    asked = [committed.id, still_open.id, other.id, "b" + "0" * 20]
+    assert ledger.states(asked) == {
+        committed.id: State.COMMITTED,
+        still_open.id: State.LANDED,
+        other.id: State.PLANNED,
+    }
+    assert ledger.states([]) == {}
+
+
 def test_a_batch_that_never_landed_whole_names_no_files(ledger: Ledger) -> None:
     batch = opened(ledger)
     ledger.landed(batch.id, 0, report(batch, 0))

@@ -260,3 +260,31 @@ def test_a_listed_topic_that_is_missing_does_not_hold_up_the_others(topic, produ
     batch = deliver(pipeline)
     assert batch is not None
     assert batch.landed_records == 3
+
+
+def test_what_somebody_else_keeps_beside_the_batches_stays_and_fails_no_commit(
+    broker: Broker, topic, produce, open_subscription
+) -> None:
+    name = topic()
+    produce(name, 3)
+    pipeline = open_subscription(name, poll_timeout_ms=1500)
+    output = Path(pipeline.output.removeprefix("file://"))
+    kept = [output / "_staging/2024-05-01", output / "_abandoned/before-the-migration"]
+    for folder in kept:
+        folder.mkdir(parents=True)
+        (folder / "notes.txt").write_text("mine")
+    first = deliver(pipeline)
+    assert first is not None
+    late = output / f"_staging/{first.id}-{uuid.uuid4().hex}"
+    late.mkdir()
+    assert deliver(pipeline) is None
+    assert [(folder / "notes.txt").read_text() for folder in kept] == ["mine", "mine"]
+    assert not late.exists()
+
+    (output / "_abandoned").rename(output / "_kept")
+    (output / "_abandoned").write_text("a file where a folder is looked for")
+    produce(name, 4)
+    second = deliver(pipeline)
+    assert second is not None
+    assert second.state is State.COMMITTED
+    assert committed(broker, f"{name}-lake", (name, 0)) == [7]

@@ -70,10 +70,17 @@ TABLE = [
 _READS = frozenset(
     {
         *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
-        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files", "ledger.tries"),
+        *(
+            "ledger.history",
+            "ledger.states",
+            "ledger.last_ends",
+            "ledger.losses",
+            "ledger.closed_files",
+            "ledger.tries",
+        ),
         *("lake.rejections", "landing.framings"),
         *("offsets.committed", "fence.committed", "lake.published", "lake.has_attempt", "lake.results", "lake.count"),
-        *("lake.staged_batches", "landing.data_files", "writer.files", "clock.now", "clock.monotonic", "clock.wait"),
+        *("lake.staged_folders", "landing.data_files", "writer.files", "clock.now", "clock.monotonic", "clock.wait"),
     }
 )
 """Effects that change nothing outside of the process: a kill after one is a kill before it."""
@@ -265,7 +272,7 @@ def test_without_a_fence_nothing_else_differs(fed: MakeFed) -> None:
         Point("commit", within="rename"),
         Point("commit", after="lake.publish"),
         Point("commit", after="fence.commit"),
-        Point("commit", after="lake.clear_staging"),
+        Point("commit", after="lake.remove_staged"),
     ],
     ids=str,
 )

@@ -281,6 +281,12 @@ class SqlLedger:
         with self._database.read() as connection:
             return rows.read(connection, newest)
 
+    def states(self, batch_ids: Collection[str]) -> dict[str, State]:
+        """See `tidegate.ports.Ledger`."""
+        query = select(batches.c.id, batches.c.state).where(batches.c.id.in_(batch_ids))
+        with self._database.read() as connection:
+            return {row.id: State(row.state) for row in connection.execute(query)}
+
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
         closed = _newest_first(batches.c.subscription == subscription, batches.c.closed_at.is_not(None)).limit(newest)

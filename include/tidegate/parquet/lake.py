@@ -7,7 +7,8 @@
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -25,11 +26,13 @@ from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_re
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
 from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
+from tidegate.staging import abandoned_batch, staged_batch
 
 log = logging.getLogger(__name__)
 
 _STAGING = "_staging"
 _ABANDONED = "_abandoned"
+_STAGED: Final = {_STAGING: staged_batch, _ABANDONED: abandoned_batch}
 _RESULT = "_result"
 _MANIFEST = "_manifest.json"
 _FOOTER_READERS = 8
@@ -130,34 +133,42 @@ class ParquetLake:
         except FileNotFoundError:
             raise _gone(manifest, staged) from None
 
-    def staged_batches(self, output: str) -> frozenset[str]:
+    def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
         system, path = _place(output)
-        folders = [folder for below in (_STAGING, _ABANDONED) for folder in _folders(system, f"{path}/{below}")]
-        return frozenset(folder.rpartition("/")[2].partition("-")[0] for folder in folders)
+        found: dict[str, set[str]] = defaultdict(set)
+        for below, batch_of in _STAGED.items():
+            for folder in _folders(system, f"{path}/{below}"):
+                name = folder.rpartition("/")[2]
+                if batch_id := batch_of(name):
+                    found[batch_id].add(f"{output.rstrip('/')}/{below}/{name}")
+        return {batch_id: frozenset(folders) for batch_id, folders in found.items()}
 
     def set_aside(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`; done before, or by somebody else meanwhile, is fine."""
         system, path = _place(output)
-        for folder in _folders_of(system, f"{path}/{_STAGING}", batch_id):
+        for folder in _folders(system, f"{path}/{_STAGING}"):
             name = folder.rpartition("/")[2]
+            if staged_batch(name) != batch_id:
+                continue
             try:
                 rename_folder(system, folder, f"{path}/{_ABANDONED}/{name}-{uuid.uuid4().hex[:8]}")
             except FileNotFoundError:
                 continue
 
-    def clear_staging(self, output: str, batch_id: str) -> None:
-        """See `tidegate.ports.Lake`; what was set aside of the batch goes too.
+    def remove_staged(self, folders: Collection[str]) -> None:
+        """See `tidegate.ports.Lake`.
 
         What can't be removed, because a late driver still writes there, stays, with a warning: it harms nobody.
         """
-        system, path = _place(output)
-        for below in (_STAGING, _ABANDONED):
-            for folder in _folders_of(system, f"{path}/{below}", batch_id):
-                try:
-                    system.delete_dir(folder)
-                except OSError as error:
-                    log.warning("%s: left behind, remove it by hand: %s", folder, error)
+        for folder in sorted(folders):
+            system, path = _place(folder)
+            try:
+                system.delete_dir(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.warning("%s: left behind, remove it by hand: %s", folder, error)
 
 
 def _place(uri: str) -> tuple[fs.FileSystem, str]:
@@ -182,10 +193,6 @@ def _folders(system: fs.FileSystem, path: str) -> list[str]:
     """The folders right below a path, in order of name; none where there is no such path."""
     entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     return sorted(entry.path for entry in entries if entry.type == fs.FileType.Directory)
-
-
-def _folders_of(system: fs.FileSystem, path: str, batch_id: str) -> list[str]:
-    return [folder for folder in _folders(system, path) if folder.rpartition("/")[2].startswith(f"{batch_id}-")]
 
 
 def _result(system: fs.FileSystem, attempt: str) -> Result | None:

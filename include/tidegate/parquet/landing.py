@@ -1,6 +1,7 @@
 """The landing: a batch as received, in Parquet files that are durable once written, and its manifests."""
 
 import logging
+import re
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -26,6 +27,12 @@ from tidegate.records import Failure, Rejected
 log = logging.getLogger(__name__)
 
 MEMBER = "member-"
+
+_DRAWN = "[0-9a-f]{32}"
+_OURS = re.compile(
+    rf"{MEMBER}\d+/{_DRAWN}(-\d+\.parquet|/.+)"  # of this process, or of a job's attempt
+    rf"|(manifests|orders)/\.{_DRAWN}\.json\.{_DRAWN}"
+)
 
 
 class ParquetLanding:
@@ -88,7 +95,7 @@ class ParquetLanding:
         return f"{self._uri}/{name}"
 
     def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
-        """See ports.Landing; whatever lies below the members' folders, and manifests that were never finished."""
+        """See ports.Landing; what lies below the members' folders, and documents that were never finished."""
         system, root = self._place
         below = f"{subscription}/{batch_id}"
         selector = fs.FileSelector(f"{root}/{below}", allow_not_found=True, recursive=True)
@@ -116,4 +123,5 @@ class ParquetLanding:
 
 
 def _is_data(name: str) -> bool:
-    return name.startswith(MEMBER) or name.rpartition("/")[2].startswith(".")
+    """Whether a file below a batch's folder is of an attempt at landing, or an unfinished document, by its name."""
+    return _OURS.fullmatch(name) is not None

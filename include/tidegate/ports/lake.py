@@ -1,6 +1,6 @@
 """The output."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from tidegate.acknowledged import Acknowledgements
@@ -74,14 +74,14 @@ class Lake(Protocol):
         """
         ...
 
-    def staged_batches(self, output: str) -> frozenset[str]:
-        """The ids of the batches of which anything is staged or set aside."""
+    def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
+        """The URIs of the folders that are staged or set aside, by batch id; those alone that are named as ours."""
         ...
 
     def set_aside(self, output: str, batch_id: str) -> None:
         """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
         ...
 
-    def clear_staging(self, output: str, batch_id: str) -> None:
-        """Remove what a batch that is closed left in staging, and what was set aside of it."""
+    def remove_staged(self, folders: Collection[str]) -> None:
+        """Remove folders that are staged or set aside; one that is gone already is fine."""
         ...

@@ -62,7 +62,7 @@ class Landing(Protocol):
         ...
 
     def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
-        """The URIs of all files of records that attempts at landing the batch have left, finished or not."""
+        """The URIs of all files that attempts at landing the batch have left, finished or not; nobody else's."""
         ...
 
     def remove(self, uris: Collection[str]) -> None:

@@ -192,6 +192,10 @@ class Ledger(Protocol):
         """The newest batches first."""
         ...
 
+    def states(self, batch_ids: Collection[str]) -> Mapping[str, State]:
+        """The states of these batches, of whichever subscription; those that the ledger doesn't know are left out."""
+        ...
+
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """The URIs of the landed files of each of the newest closed batches, by batch id."""
         ...

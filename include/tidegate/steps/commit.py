@@ -92,6 +92,7 @@ class Committer:
                 batch = self._published(batch, fence)
                 if batch.state.is_open:
                     batch = self._committed(batch, fence)
+            self._sweep_behind(batch)
         return self._said(batch)
 
     def _publish_only(self, batch: Batch) -> Batch | None:
@@ -102,6 +103,7 @@ class Committer:
                 if batch.offsets_committed and batch.state.is_open:
                     fence.commit({}, "", outgoing=self._leaving.outgoing(batch, GoOn()))
                     batch = self._note(batch)
+            self._sweep_behind(batch)
         if batch.state.is_open:
             log.info("%s is %s and waits for its commit", batch, batch.state)
             return batch
@@ -180,16 +182,19 @@ class Committer:
             )
 
     def _note(self, batch: Batch) -> Batch:
-        batch = self.ledger.move(batch.id, batch.once_settled, batch.reason)
-        sweep(
-            batch.subscription,
-            batch.output,
-            _SWEPT_AFTER_A_COMMIT,
-            landing=self.landing,
-            lake=self.lake,
-            ledger=self.ledger,
-        )
-        return batch
+        return self.ledger.move(batch.id, batch.once_settled, batch.reason)
+
+    def _sweep_behind(self, batch: Batch) -> None:
+        """Clean up once the batch is settled and the fence is free again, so that nobody waits for it."""
+        if not batch.state.is_open:
+            sweep(
+                batch.subscription,
+                batch.output,
+                _SWEPT_AFTER_A_COMMIT,
+                landing=self.landing,
+                lake=self.lake,
+                ledger=self.ledger,
+            )
 
     def _said(self, batch: Batch) -> Batch | None:
         if batch.state is State.EMPTY:

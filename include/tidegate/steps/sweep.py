@@ -1,8 +1,9 @@
-"""Sweep: remove what no batch needs any more, and never anything of an open one."""
+"""Sweep: remove what no batch needs any more, never anything of an open one, and nothing that somebody else made."""
 
 import logging
+from collections.abc import Collection
 
-from tidegate.errors import UnavailableError
+from tidegate.errors import LostDataError, TidegateError
 from tidegate.ports import Lake, Landing, Ledger
 
 log = logging.getLogger(__name__)
@@ -11,16 +12,14 @@ log = logging.getLogger(__name__)
 def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake: Lake, ledger: Ledger) -> None:
     """Clean up behind the newest closed batches, whose late writers may be done by now.
 
-    Goes away: what is staged or set aside of any batch of the output but the open one, and files in the landings
-    of that many closed batches which neither the ledger nor the lake names. What is there is listed before the
-    ledger is asked which batch is open, so that nothing of a batch that is opened meanwhile is in the list. What
-    can't be done now is left to the next sweep, with a warning.
+    Goes away: what is named as a staging folder of ours, staged or set aside, of a batch of the output that is
+    closed or published; and files in the landings of that many closed batches, named as ours, which neither the
+    ledger nor the lake names. What is there is listed before the ledger is asked which batch is open, so that nothing
+    of a batch that is opened meanwhile is in the list. What can't be done now is left to the next sweep, with a
+    warning: whatever happens here, nobody fails for it.
     """
     try:
-        staged = lake.staged_batches(output)
-        open_batch = ledger.look(subscription).open
-        for batch_id in sorted(staged - {open_batch.id if open_batch else None}):
-            lake.clear_staging(output, batch_id)
+        _sweep_staging(output, lake, ledger)
         closed = ledger.closed_files(subscription, newest)
         landed = {batch_id: landing.data_files(subscription, batch_id) for batch_id in closed}
         for batch_id, named in ledger.closed_files(subscription, newest).items():
@@ -28,5 +27,31 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
             published = lake.published(output, batch_id) if orphans else None
             kept = {file.uri for file in published.files} if published else set()
             landing.remove(sorted(orphans - kept))
-    except UnavailableError as error:
-        log.warning("subscription %s: nothing was cleaned up (%s); the next run does it", subscription, error)
+    except Exception as error:
+        log.warning(
+            "not everything was cleaned up: %s; the next run does it; subscription %s",
+            error,
+            subscription,
+            exc_info=not isinstance(error, TidegateError | OSError),
+        )
+
+
+def _sweep_staging(output: str, lake: Lake, ledger: Ledger) -> None:
+    folders = lake.staged_folders(output)
+    if folders:
+        states = ledger.states(folders.keys())
+        closed = {batch_id for batch_id, state in states.items() if not state.is_open}
+        unneeded = closed | _published(output, folders.keys() - states.keys(), lake)
+        lake.remove_staged([folder for batch_id in sorted(unneeded) for folder in sorted(folders[batch_id])])
+
+
+def _published(output: str, batch_ids: Collection[str], lake: Lake) -> set[str]:
+    """Those of which the lake has a manifest, and so needs nothing of them any more."""
+    found: set[str] = set()
+    for batch_id in sorted(batch_ids):
+        try:
+            if lake.published(output, batch_id) is not None:
+                found.add(batch_id)
+        except LostDataError as error:
+            log.warning("what is staged of batch %s stays: %s", batch_id, error)
+    return found

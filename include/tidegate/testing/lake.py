@@ -1,6 +1,7 @@
 """A lake in memory."""
 
 import threading
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
+from tidegate.staging import abandoned_batch, staged_batch
 
 _REJECTED = "_rejected"
 
@@ -145,25 +147,32 @@ class MemoryLake:
             self._forget_acks(f"{manifest.staging}/{attempt}")
             self.published_attempts[at] = PublishedAttempt(manifest, staged)
 
-    def staged_batches(self, output: str) -> frozenset[str]:
+    def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
+        found: dict[str, set[str]] = defaultdict(set)
         with self._lock:
-            folders = [uri.rpartition("/")[2] for uri in self.staged if uri.startswith(f"{output}/_staging/")]
-            return frozenset(name.partition("-")[0] for name in (*folders, *self.abandoned))
+            for uri in self.staged:
+                if uri.startswith(f"{output}/_staging/") and (batch_id := staged_batch(uri.rpartition("/")[2])):
+                    found[batch_id].add(uri)
+            for name in self.abandoned:
+                if batch_id := abandoned_batch(name):
+                    found[batch_id].add(f"{output}/_abandoned/{name}")
+        return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
 
     def set_aside(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             for staging in self._staging_of(output, batch_id):
                 self._take_away(staging)
-                self.abandoned.append(staging.rpartition("/")[2])
+                self.abandoned.append(f"{staging.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}")
 
-    def clear_staging(self, output: str, batch_id: str) -> None:
+    def remove_staged(self, folders: Collection[str]) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
-            for staging in self._staging_of(output, batch_id):
+            for staging in [uri for uri in self.staged if uri in folders]:
                 self._take_away(staging)
-            self.abandoned = [name for name in self.abandoned if not name.startswith(f"{batch_id}-")]
+            aside = {uri.rpartition("/")[2] for uri in folders if "/_abandoned/" in uri}
+            self.abandoned = [name for name in self.abandoned if name not in aside]
 
     def _take_away(self, staging: str) -> None:
         del self.staged[staging]
@@ -183,4 +192,8 @@ class MemoryLake:
         return offsets
 
     def _staging_of(self, output: str, batch_id: str) -> list[str]:
-        return [staging for staging in self.staged if staging.startswith(f"{output}/_staging/{batch_id}-")]
+        return [
+            staging
+            for staging in self.staged
+            if staging.startswith(f"{output}/_staging/") and staged_batch(staging.rpartition("/")[2]) == batch_id
+        ]

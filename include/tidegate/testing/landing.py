@@ -1,5 +1,6 @@
 """A landing in memory."""
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
@@ -76,7 +77,8 @@ class MemoryLanding:
 
     def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
         """See `tidegate.ports.Landing`."""
-        return frozenset(uri for uri in self.files if uri.startswith(f"{self._uri}/{subscription}/{batch_id}/"))
+        ours = re.compile(rf"{re.escape(self._uri)}/{subscription}/{batch_id}/member-\d+/[0-9a-f]{{32}}-0\.parquet")
+        return frozenset(filter(ours.fullmatch, self.files))
 
     def remove(self, uris: Collection[str]) -> None:
         """See `tidegate.ports.Landing`."""

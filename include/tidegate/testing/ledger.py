@@ -226,6 +226,13 @@ class MemoryLedger:
                 Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at, e.since) for e in newest
             )
 
+    def states(self, batch_ids: Collection[str]) -> dict[str, State]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            return {
+                batch_id: self._entries[batch_id].batch.state for batch_id in batch_ids if batch_id in self._entries
+            }
+
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:

@@ -586,6 +586,9 @@ def test_an_idle_group_is_committed_anew_once_a_day_under_the_receipt_in_force()
         assert world.offsets.commits[-1] == ({P0: 5}, str(batch.next_receipt))
 
 
+LATE = "0" * 32
+
+
 def test_a_run_without_records_sweeps_behind_a_crash() -> None:
     world = World()
     world.produce(5)
@@ -593,11 +596,11 @@ def test_a_run_without_records_sweeps_behind_a_crash() -> None:
     assert batch is not None
     with world.landing.writer("orders", batch.id, 0) as writer:
         writer.write(())
-    world.landing.files["memory:///landing/orders/" + batch.id + "/member-0/late.parquet"] = ()
-    world.lake.stage(f"{batch.output}/_staging/{batch.id}-late", "a", StagedAttempt(None, Counts(0, 0)))
+    world.landing.files["memory:///landing/orders/" + batch.id + f"/member-0/{LATE}-0.parquet"] = ()
+    world.lake.stage(f"{batch.output}/_staging/{batch.id}-{LATE}", "a", StagedAttempt(None, Counts(0, 0)))
     world.pipeline(poll_timeout_ms=1000).plan()
     assert world.landing.data_files("orders", batch.id) == {file.uri for file in batch.files}
-    assert world.lake.staged_batches(batch.output) == frozenset()
+    assert world.lake.staged_folders(batch.output) == {}
 
 
 class Quiet:

@@ -41,9 +41,16 @@ UNSHARED = _LOCAL | {"landing.put_manifest"}
 READS = _LOCAL | frozenset(
     {
         *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
-        *("ledger.history", "ledger.last_ends", "ledger.losses", "ledger.closed_files", "ledger.tries"),
+        *(
+            "ledger.history",
+            "ledger.states",
+            "ledger.last_ends",
+            "ledger.losses",
+            "ledger.closed_files",
+            "ledger.tries",
+        ),
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.records"),
-        *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_batches"),
+        *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected"),
         *("lake.ack_files", "lake.settled_files", "lake.take_settled", "landing.awaited"),
     }

@@ -23,6 +23,7 @@ from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.kept import Kept
 from tidegate.testing.simulation.orders import Order, lost
 from tidegate.testing.simulation.runs import Told, Work, dag_run
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 _LOCAL = frozenset({"reader", "writer"})  # held by one runner; only what `writer.close` leaves is seen by others
@@ -238,7 +239,11 @@ class _Life:
         runner.hash = hash((runner.hash, effect.call, self._order, self._world.hash(error or held)))
         runner.log.append(Effected(effect, self._order, answer, error, runner.hash))
         self._told(str(effect), (self._order, args, error or held))
-        self._world.audit.effected(self._world, runner.number, effect)
+        try:
+            self._world.audit.effected(self._world, runner.number, effect)
+        except ViolationError as violation:
+            runner.broken = violation  # whatever the step makes of it
+            raise
 
     def _again(self, effect: Effect, call: Callable[[], Any], *, is_local: bool) -> Any:
         then = self._runner.log[self._at]

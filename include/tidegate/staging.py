@@ -1,0 +1,18 @@
+"""How folders of staged output are named, so that one that somebody else has made is told from ours."""
+
+import re
+
+_OURS = re.compile(r"(?P<batch>b[0-9a-f]{20})-[0-9a-f]{32}")
+_SET_ASIDE = re.compile(rf"{_OURS.pattern}-[0-9a-f]{{8}}")
+
+
+def staged_batch(folder: str) -> str | None:
+    """The batch of a delivery's staging folder, `<batch id>-<token>`, by its name; None for any other name."""
+    found = _OURS.fullmatch(folder)
+    return found and found["batch"]
+
+
+def abandoned_batch(folder: str) -> str | None:
+    """The batch of a staging folder that was set aside, `<batch id>-<token>-<8 digits>`; None for any other name."""
+    found = _SET_ASIDE.fullmatch(folder)
+    return found and found["batch"]
