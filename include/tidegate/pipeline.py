@@ -91,6 +91,7 @@ class Pipeline:
         return land(
             batch_id,
             member,
+            source=self.source,
             lander=self.lander
             or ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms),
             landing=self.landing,

@@ -548,6 +548,14 @@ def test_missing_topics_are_remembered_and_make_no_new_version(two: tuple[Ledger
     assert two[0].open(plan(), seen.version) == plan()
 
 
+def test_what_was_found_is_missing_no_longer(two: tuple[Ledger, Ledger]) -> None:
+    two[0].note_missing("flights", ["gates", "planes"])
+    two[0].note_missing("other", ["gates"])
+    two[1].note_topics("flights", {"gates": "id"}, found=["gates", "never missing"])
+    assert (two[0].look("flights").missing, two[0].look("flights").topic_ids) == ({"planes"}, {"gates": "id"})
+    assert two[0].look("other").missing == {"gates"}
+
+
 def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Ledger]) -> None:
     seen = two[0].look("flights")
     assert seen.topic_ids == {}

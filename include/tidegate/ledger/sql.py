@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.batch import Batch, Delivery, Landed, Reached, State
@@ -73,12 +73,15 @@ class SqlLedger:
                 with suppress(IntegrityError), connection.begin_nested():
                     connection.execute(insert(missing).values(row))
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
             for topic, topic_id in sorted(ids.items()):
                 key = {"subscription": subscription, "topic": topic}
                 _put(connection, topics, key, {"topic_id": topic_id})
+            for name in sorted(found):
+                of_name = (missing.c.subscription == subscription, missing.c.topic == name)
+                connection.execute(delete(missing).where(*of_name))
 
     def note_commit(
         self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime

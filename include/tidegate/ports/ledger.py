@@ -80,8 +80,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
-        """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier."""
+    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
+        """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier.
+
+        What was `found`, by the names that `note_missing` was given, is missing no longer.
+        """
         ...
 
     def note_commit(

@@ -56,13 +56,15 @@ class Known:
 
     `committed` are the group's positions; `published` what the lake holds of the batch that each of their receipts
     gives; `last_ends` what the ledger knows of the last commit; `missing` what an earlier plan looked for in
-    vain, by the names of `missing_names`.
+    vain, by the names of `missing_names`. Positions in a topic that was `created_again` since they were
+    committed are in neither `committed` nor `last_ends`.
     """
 
     committed: Mapping[TopicPartition, Committed]
     published: Mapping[Receipt, Published]
     last_ends: Mapping[TopicPartition, int]
     missing: Collection[str]
+    created_again: Collection[str] = ()
 
     def settled(self, at: TopicPartition) -> int | None:
         """Where a partition that nobody moved goes on, None if it was never read.
@@ -103,13 +105,21 @@ def anchorage(subscription: Subscription, partitions: Sequence[TopicPartition], 
     receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
     ours = [receipt for receipt in receipts if receipt is not None]
     if not known.committed:
-        why = "the group's offsets vanished: on from the ledger" if known.last_ends else "first contact"
-        return Anchorage(Receipt.first(), _starts(subscription, partitions, known), why, begins_incarnation=True)
+        return Anchorage(
+            Receipt.first(), _starts(subscription, partitions, known), _why_none(known), begins_incarnation=True
+        )
     if len(ours) < len(receipts) or len({receipt.incarnation for receipt in ours}) > 1:
         return reincarnation(subscription, partitions, known, "the group was moved by somebody else")
     in_force = max(ours, key=lambda receipt: receipt.number)
     late = [tp for tp in partitions if tp not in known.committed or _receipt(known.committed[tp]) != in_force]
     return Anchorage(in_force, _starts(subscription, late, known), "new partitions, or a commit that was cut short")
+
+
+def _why_none(known: Known) -> str:
+    """Why the group has no position."""
+    if known.last_ends:
+        return "the group's offsets vanished: on from the ledger"
+    return "its topics were created again" if known.created_again else "first contact"
 
 
 def reincarnation(
@@ -127,7 +137,7 @@ def reincarnation(
 def _starts(
     subscription: Subscription, partitions: Collection[TopicPartition], known: Known
 ) -> dict[TopicPartition, Start]:
-    seen = {tp.topic for tp in known.committed} | {tp.topic for tp in known.last_ends}
+    seen = {tp.topic for tp in (*known.committed, *known.last_ends)} | set(known.created_again)
     starts: dict[TopicPartition, Start] = {}
     for tp in partitions:
         settled = known.settled(tp)
@@ -162,6 +172,12 @@ def missing_names(selection: TopicSelection, existing: Collection[TopicPartition
             return frozenset(_name(tp) if tp.topic in topics else tp.topic for tp in chosen if tp not in existing)
         case TopicPattern(pattern):
             return frozenset() if topics else frozenset({pattern})
+
+
+def found_names(selection: TopicSelection, existing: Collection[TopicPartition]) -> frozenset[str]:
+    """The names of `missing_names` under which these partitions may have been missing."""
+    pattern = {selection.pattern} if isinstance(selection, TopicPattern) and existing else set()
+    return frozenset(name for tp in existing for name in (tp.topic, _name(tp))) | pattern
 
 
 def _name(tp: TopicPartition) -> str:

@@ -4,17 +4,27 @@ import logging
 
 from tidegate.batch import Batch, Landed, State
 from tidegate.errors import StaleError, TransitionError
-from tidegate.ports import Clock, Lander, Landing, Ledger
+from tidegate.ports import Clock, Lander, Landing, Ledger, RecordSource
 from tidegate.positions import Range, TopicPartition
+from tidegate.steps.loss import recreated
 
 log = logging.getLogger(__name__)
 
 
-def land(batch_id: str, member: int, *, lander: Lander, landing: Landing, ledger: Ledger, clock: Clock) -> Batch:
+def land(
+    batch_id: str,
+    member: int,
+    *,
+    source: RecordSource,
+    lander: Lander,
+    landing: Landing,
+    ledger: Ledger,
+    clock: Clock,
+) -> Batch:
     """Land a member's share, unless that was reported before; the batch as it stands then.
 
-    Ranges that the poll timeout cut short end where they were read to. Raises what `ports.Lander` does; nothing is
-    reported then.
+    Ranges that the poll timeout cut short end where they were read to. Raises what `ports.Lander` does, and StaleError
+    for a topic that isn't the one that was planned any more; nothing is reported then.
     """
     batch = ledger.batch(batch_id)
     share = batch.share(member)
@@ -23,12 +33,24 @@ def land(batch_id: str, member: int, *, lander: Lander, landing: Landing, ledger
         return batch
     began = clock.monotonic()
     landed = lander.land(batch, member)
+    _refuse_other_topics(batch, landed, source=source, landing=landing, ledger=ledger)
     batch = _report(batch_id, member, landed, landing=landing, ledger=ledger)
     if batch.state is not State.PLANNED and not set(landed.files) <= set(batch.files):
         log.warning("%s: member %d came too late: its landing doesn't count and was removed", batch, member)
         return batch
     _say(batch, member, landed, dict(zip((r.at for r in share), share, strict=True)), clock.monotonic() - began)
     return batch
+
+
+def _refuse_other_topics(
+    batch: Batch, landed: Landed, *, source: RecordSource, landing: Landing, ledger: Ledger
+) -> None:
+    """Remove a landing of which a topic was created again since the plan; asked after the last read."""
+    topics = {r.topic for r in landed.ranges if not r.is_empty}
+    if topics and (again := recreated(source.topic_ids(topics), ledger.look(batch.subscription).topic_ids)):
+        landing.remove({file.uri for file in landed.files})
+        said = "; ".join(f"topic {topic} {why}" for topic, why in again.items())
+        raise StaleError(f"{said}, after {batch} was planned: nothing was landed, the next run decides by on-data-loss")
 
 
 def _report(batch_id: str, member: int, landed: Landed, *, landing: Landing, ledger: Ledger) -> Batch:

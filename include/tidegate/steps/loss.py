@@ -1,12 +1,16 @@
 """Positions whose records are gone: expired, out of range, or of a topic that was deleted and created again."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tidegate.errors import LostDataError, place
 from tidegate.ports import Committed, Loss
 from tidegate.positions import TopicPartition, Watermarks
+from tidegate.receipt import Receipt
 from tidegate.subscription import Subscription
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,52 @@ def lost_positions(
             why = f"the committed position is outside of what the partition holds, [{held.earliest}, {held.end})"
             lost.append(Lost(loss, why))
     return lost
+
+
+@dataclass(frozen=True, slots=True)
+class OlderTopics:
+    """Topics of which positions are known that belong to an older topic of the same name.
+
+    `topics` says why, by topic; `lost` are the positions that nobody has given up yet.
+    """
+
+    topics: Mapping[str, str]
+    lost: Mapping[TopicPartition, Committed]
+    _foreign: frozenset[TopicPartition]
+
+    def without(self, positions: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
+        """These positions without those that belong to an older topic."""
+        return {tp: p for tp, p in positions.items() if tp.topic not in self.topics or tp in self._foreign}
+
+
+def older_topics(
+    committed: Mapping[TopicPartition, Committed],
+    last_ends: Mapping[TopicPartition, int],
+    *,
+    now: Mapping[str, str],
+    noted: Mapping[str, str],
+    missing: Collection[str],
+) -> OlderTopics:
+    """Which topics were created again since their positions were committed.
+
+    Their ids tell: those that the cluster gives `now`, and those that were `noted` with the positions. Where either is
+    unknown, a topic that was `missing` in between was created again, unless the group still has its offsets: a broker
+    drops them with the topic. What somebody else has committed since, without a receipt of ours, is of the new topic.
+    A topic that a plan found missing has nothing left to lose: that plan said so, and where it would go on.
+    """
+    topics = recreated(now, noted)
+    kept = {tp.topic for tp in committed}
+    for topic in {tp.topic for tp in last_ends} & set(missing) - kept:
+        if topic not in now or topic not in noted:
+            topics[topic] = "was missing in between"
+    foreign = frozenset(tp for tp, position in committed.items() if Receipt.parse(position.metadata) is None)
+    positions = {tp: Committed(offset) for tp, offset in last_ends.items()} | dict(committed)
+    lost = {
+        tp: position
+        for tp, position in positions.items()
+        if tp.topic in topics and tp.topic not in missing and tp not in foreign
+    }
+    return OlderTopics(topics, lost, foreign)
 
 
 def recreated(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

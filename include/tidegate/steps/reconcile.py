@@ -9,7 +9,7 @@ from tidegate.commits.decision import Abandon, GoOn, GoOnFrom, Note, Received
 from tidegate.commits.stores import refuse_other_store
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
-from tidegate.steps.loss import Lost, lost_positions
+from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import of_partitions, refuse_loss
@@ -94,7 +94,9 @@ class Reconciler:
         unread = self._unread(batch)
         exist = set(partitions_of(self.subscription, self.source))
         marks = self.source.watermarks([r.at for r in unread if r.at in exist])
-        gone = {r.topic: "isn't there any more" for r in unread if r.at not in exist}
+        noted = self.ledger.look(batch.subscription).topic_ids
+        gone = recreated(self.source.topic_ids({r.topic for r in unread if r.at in exist}), noted)
+        gone |= {r.topic: "isn't there any more" for r in unread if r.at not in exist}
         return lost_positions({r.at: Committed(r.start) for r in unread}, marks, gone)
 
     def _unread(self, batch: Batch) -> list[Range]:

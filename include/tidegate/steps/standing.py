@@ -12,8 +12,8 @@ from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, 
 from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.records import Outgoing
-from tidegate.steps.anchor import Anchorage, At, Known, anchorage, offsets_of, reincarnation
-from tidegate.steps.loss import Lost, lost_positions, recreated, refuse_outside
+from tidegate.steps.anchor import Anchorage, At, Known, anchorage, found_names, offsets_of, reincarnation
+from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
 from tidegate.subscription import CommitStrategy, Subscription
 
@@ -44,12 +44,13 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was seen of the world before anything is changed."""
+    """What was seen of the world before anything is changed; `committed` is whatever the group has."""
 
     partitions: Sequence[TopicPartition]
     topic_ids: Mapping[str, str]
+    committed: Mapping[TopicPartition, Committed]
     known: Known
-    version: str
+    glance: Glance
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,11 @@ class Stander:
 
         Raises LostDataError for a position whose records are gone, unless `on-data-loss: reset`.
         """
-        known = self._known(partitions, glance)
-        seen = _Seen(partitions, self.source.topic_ids({tp.topic for tp in partitions}), known, glance.version)
+        seen, older = self._look(partitions, glance)
+        known = seen.known
+        if lost := self._lost_with_their_topic(older):
+            self._lose(lost, seen)
+            return None
         at = self._from_ledger(seen, glance.committed_under) or anchorage(self.subscription, partitions, known)
         if at.unanchored:
             self._anchor(at, seen)
@@ -83,11 +87,10 @@ class Stander:
             self._anchor(reincarnation(self.subscription, partitions, known, why), seen)
             return None
         marks = self.source.watermarks(partitions)
-        lost = lost_positions(known.committed, marks, recreated(seen.topic_ids, glance.topic_ids))
-        if lost:
+        if lost := lost_positions(known.committed, marks, {}):
             self._lose(lost, seen)
             return None
-        self._note_topics({topic: i for topic, i in seen.topic_ids.items() if topic not in glance.topic_ids})
+        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in glance.topic_ids])
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.clock.now())
         return Standing(at.receipt, known.committed, ends)
 
@@ -147,15 +150,34 @@ class Stander:
             fence.commit(ends(ranges), str(receipt.next(batch_id)), state=state)
         log.warning("%s: moved back to before batch %s, which is committed: forward again", self._place, batch_id)
 
-    def _known(self, partitions: Sequence[TopicPartition], glance: Glance) -> Known:
-        name, group = self.subscription.name, self.subscription.consumer.group_id
+    def _look(self, partitions: Sequence[TopicPartition], glance: Glance) -> tuple[_Seen, OlderTopics]:
         committed = self.offsets.committed(partitions)
+        topic_ids = self.source.topic_ids({tp.topic for tp in partitions})
+        ends_of, missing = remembered(self.subscription, self.offsets, self.ledger, glance)
+        last_ends = {tp: ends_of[tp] for tp in partitions if tp in ends_of}
+        older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
+        known = Known(
+            committed=older.without(committed),
+            published=self._published(older.without(committed)),
+            last_ends=older.without(last_ends),
+            missing=missing,
+            created_again=older.topics,
+        )
+        return _Seen(partitions, topic_ids, committed, known, glance), older
+
+    def _lost_with_their_topic(self, older: OlderTopics) -> list[Lost]:
+        """The positions in topics that were created again, unless a plan found them missing in between."""
+        return lost_positions(older.lost, self.source.watermarks(older.lost), older.topics) if older.lost else []
+
+    def _published(self, committed: Mapping[TopicPartition, Committed]) -> dict[Receipt, Published]:
+        """What the lake holds of the batches that are planned from these positions."""
+        name, group = self.subscription.name, self.subscription.consumer.group_id
         published: dict[Receipt, Published] = {}
         for receipt in {Receipt.parse(position.metadata) for position in committed.values()}:
             found = receipt and self.lake.published(self.output, receipt.batch_after(name, group))
             if receipt and found:
                 published[receipt] = found
-        return Known(committed, published, *remembered(self.subscription, self.offsets, self.ledger, glance))
+        return published
 
     def _anchor(self, at: Anchorage, seen: _Seen) -> None:
         """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
@@ -166,14 +188,13 @@ class Stander:
         positions = offsets_of(at.unanchored, self.source)
         self._refuse_outside(at, seen.known)
         with self.offsets.fence() as fence:
-            is_moved = fence.committed(seen.partitions) != seen.known.committed
-            if is_moved or self.ledger.look(self.subscription.name).version != seen.version:
+            is_moved = fence.committed(seen.partitions) != seen.committed
+            if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
                 log.info("%s: somebody went on while its start was determined", self._place)
                 return
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
-        self._note_commit(positions, seen.version)
-        if at.begins_incarnation:
-            self._note_topics(seen.topic_ids)
+        self._note_commit(positions, seen.glance.version)
+        self._note_topics(seen, seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions})
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
 
@@ -212,9 +233,12 @@ class Stander:
         group = self.subscription.consumer.group_id
         self.ledger.note_commit(self.subscription.name, group, offsets, version, self.clock.now())
 
-    def _note_topics(self, ids: Mapping[str, str]) -> None:
-        if ids:
-            self.ledger.note_topics(self.subscription.name, ids)
+    def _note_topics(self, seen: _Seen, topics: Collection[str]) -> None:
+        """Note which topics of these names the positions belong to, and that what was missing is there."""
+        ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
+        found = seen.glance.missing & found_names(self.subscription.topics, seen.partitions)
+        if ids or found:
+            self.ledger.note_topics(self.subscription.name, ids, found)
 
     @property
     def _place(self) -> str:

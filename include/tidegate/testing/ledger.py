@@ -67,10 +67,11 @@ class MemoryLedger:
         with self._lock:
             self._missing[subscription].update(topics)
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str]) -> None:
+    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._lock:
             self._topic_ids[subscription].update(ids)
+            self._missing[subscription].difference_update(found)
 
     def note_commit(
         self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime

@@ -1,0 +1,199 @@
+"""A topic that was deleted and created again is another topic: none of its records is passed over."""
+
+import logging
+from typing import Any
+
+import pytest
+from world import World, planned
+
+from tidegate.batch import Batch
+from tidegate.errors import LostDataError, StaleError
+from tidegate.pipeline import Pipeline
+from tidegate.ports import Loss
+from tidegate.positions import Range
+from tidegate.run import run_batch
+from tidegate.subscription import TopicNames
+
+STRATEGIES = ["after-processing", "on-receipt", "on-next-poll", "throttled", "latest", "manual"]
+QUICK: dict[str, Any] = {"poll_timeout_ms": 1}
+
+
+def deliver(pipeline: Pipeline) -> Batch | None:
+    """One run to its end, in its strategy's order, and the commit that some leave to a person or to the next run."""
+    run = run_batch(pipeline, lambda _step: None)
+    if run.error is not None:
+        raise run.error
+    if run.batch is not None and run.batch.awaits_commit and not run.batch.offsets_committed:
+        return pipeline.commit_open()
+    return run.batch
+
+
+def ten_are_committed(**definition: Any) -> World:
+    """A group that has read ten records of each of two partitions, and a ledger that knows it."""
+    world = World(partitions=2)
+    for partition in (0, 1):
+        world.produce(10, partition)
+    batch = deliver(world.pipeline(**QUICK, **definition))
+    assert batch is not None
+    assert batch.landed_records == 20
+    assert (world.committed(0), world.committed(1)) == (10, 10)
+    return world
+
+
+def recreate(world: World, partitions: int = 2, records: int = 30, topic: str = "orders") -> None:
+    """As an administrator does it; the broker drops the group's offsets together with the topic."""
+    world.topics.delete(topic)
+    for at in [at for at in world.kafka.positions if at.topic == topic]:
+        del world.kafka.positions[at]
+    world.topics.create(topic, partitions)
+    for partition in range(partitions):
+        world.produce(records, partition, topic)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("records", [10, 30])
+def test_the_run_fails_and_names_the_topic_unless_it_may_go_on_at_the_earliest(
+    strategy: str, partitions: int, records: int
+) -> None:
+    world = ten_are_committed(commit_strategy=strategy)
+    recreate(world, partitions, records)
+    with pytest.raises(LostDataError, match=r"orders.*deleted and created again.*on-data-loss: reset"):
+        deliver(world.pipeline(**QUICK, commit_strategy=strategy))
+    assert world.committed(0) is None
+    batch = deliver(world.pipeline(**QUICK, commit_strategy=strategy, on_data_loss="reset"))
+    assert batch is not None
+    assert batch.ranges == tuple(Range("orders", number, 0, records) for number in range(partitions))
+    assert batch.landed_records == partitions * records
+    lost = world.ledger.losses("orders")
+    assert lost == tuple(Loss("orders", number, 10, 0, records) for number in range(min(partitions, 2)))
+
+
+def test_once_it_went_on_nothing_is_read_again() -> None:
+    world = ten_are_committed()
+    recreate(world)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    assert deliver(pipeline) is not None
+    assert deliver(pipeline) is None
+    assert deliver(world.pipeline(**QUICK)) is None
+    world.kafka.expire()
+    assert deliver(world.pipeline(**QUICK)) is None
+    assert (world.committed(0), world.committed(1)) == (30, 30)
+
+
+def test_only_the_topic_that_was_created_again_begins_anew() -> None:
+    world = World()
+    world.topics.create("returns")
+    both: dict[str, Any] = {**QUICK, "topics": TopicNames(("orders", "returns")), "on_data_loss": "reset"}
+    world.produce(10)
+    world.produce(10, topic="returns")
+    assert deliver(world.pipeline(**both)) is not None
+    recreate(world, partitions=1, topic="returns")
+    world.produce(2)
+    batch = deliver(world.pipeline(**both))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 10, 12), Range("returns", 0, 0, 30))
+
+
+def test_all_of_several_topics_begin_anew() -> None:
+    world = World()
+    world.topics.create("returns")
+    both: dict[str, Any] = {**QUICK, "topics": TopicNames(("orders", "returns"))}
+    world.produce(10)
+    world.produce(10, topic="returns")
+    assert deliver(world.pipeline(**both)) is not None
+    recreate(world, partitions=1)
+    recreate(world, partitions=1, topic="returns")
+    with pytest.raises(LostDataError, match=r"topic orders.*topic returns"):
+        deliver(world.pipeline(**both))
+    batch = deliver(world.pipeline(**both, on_data_loss="reset"))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 0, 30), Range("returns", 0, 0, 30))
+
+
+@pytest.mark.parametrize("records", [5, 30])
+@pytest.mark.parametrize("latest", [False, True])
+def test_a_run_while_it_is_missing_promises_its_earliest_record_and_keeps_the_promise(
+    records: int, latest: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    definition: dict[str, Any] = {**QUICK, "consumer": {"auto_offset_reset": "latest" if latest else "earliest"}}
+    world = ten_are_committed()
+    world.topics.delete("orders")
+    world.kafka.positions.clear()
+    with caplog.at_level(logging.WARNING):
+        assert deliver(world.pipeline(**definition)) is None
+    assert "it is read from its earliest record" in caplog.text
+    recreate(world, records=records)
+    batch = deliver(world.pipeline(**definition))
+    assert batch is not None
+    assert batch.ranges == tuple(Range("orders", number, 0, records) for number in (0, 1))
+    assert world.ledger.look("orders").missing == frozenset()
+    world.kafka.expire()
+    assert deliver(world.pipeline(**definition)) is None
+
+
+def test_a_topic_that_only_hid_for_a_while_goes_on_where_it_stood() -> None:
+    """An administrator takes a right away and gives it back: the topic is the same."""
+    world = ten_are_committed()
+    hidden = (world.topics.logs, dict(world.topics.ids))
+    world.topics.delete("orders")
+    assert deliver(world.pipeline(**QUICK)) is None
+    world.topics.logs, world.topics.ids = hidden
+    world.kafka.expire()
+    world.produce(1)
+    batch = deliver(world.pipeline(**QUICK))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 10, 11), Range("orders", 1, 10, 10))
+
+
+def test_a_person_who_resets_the_group_is_honoured_on_the_new_topic() -> None:
+    world = ten_are_committed()
+    recreate(world)
+    world.kafka.reset(dict.fromkeys([r.at for r in world.ledger.history("orders", 1)[0].batch.ranges], 5))
+    batch = deliver(world.pipeline(**QUICK))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 5, 30), Range("orders", 1, 5, 30))
+
+
+def test_positions_that_a_store_keeps_beyond_the_topic_are_lost_too() -> None:
+    world = ten_are_committed(commit_strategy="checkpoint")
+    kept = dict(world.kafka.positions)
+    recreate(world)
+    world.kafka.positions.update(kept)
+    with pytest.raises(LostDataError, match="created again"):
+        deliver(world.pipeline(**QUICK, commit_strategy="checkpoint"))
+
+
+def test_a_planned_batch_is_not_landed_from_the_new_topic() -> None:
+    world = World()
+    world.produce(10)
+    pipeline = world.pipeline(**QUICK)
+    assert deliver(pipeline) is not None
+    world.produce(10)
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    recreate(world, partitions=1)
+    before = set(world.landing.files)
+    with pytest.raises(StaleError, match=r"topic orders was deleted and created again.*nothing was landed"):
+        pipeline.land(plan.batch.id, 0)
+    assert set(world.landing.files) == before
+    with pytest.raises(LostDataError, match="created again"):
+        pipeline.plan()
+    batch = deliver(world.pipeline(**QUICK, on_data_loss="reset"))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 0, 30),)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_landed_of_the_old_topic_still_reaches_the_lake_and_then_the_new_one_is_read_whole(strategy: str) -> None:
+    world = World()
+    world.produce(10)
+    definition: dict[str, Any] = {**QUICK, "commit_strategy": strategy, "on_data_loss": "reset"}
+    batch = planned(world.pipeline(**definition))
+    assert batch is not None
+    recreate(world, partitions=1)
+    ends = []
+    for _ in range(4):
+        again = deliver(world.pipeline(**definition))
+        ends += [] if again is None else [again.ranges[0]]
+    assert world.published() == [(0, 10), (0, 30)], ends
