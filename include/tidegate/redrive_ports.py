@@ -42,7 +42,7 @@ class Turn(Protocol):
         ...
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """Produce the records and commit the token, all or nothing.
+        """Produce the records and commit the token, all or nothing; once in each turn that is taken.
 
         Raises StaleError when somebody newer has the turn, CommitFailedError naming what the broker refused,
         WrongDefinitionError for what isn't allowed, BrokerUnavailableError in all of which nothing was produced;
@@ -64,6 +64,10 @@ class RedriveLedger(Protocol):
 
     def take_turn(self, topic: str) -> int:
         """Count a turn of this dead-letter topic; who holds an earlier one can neither settle nor note any more."""
+        ...
+
+    def check_turn(self, topic: str, turn: int) -> None:
+        """Raises StaleError if somebody has taken a newer turn."""
         ...
 
     def settle(self, box: Box, turn: int, standing: str | None) -> Settled:

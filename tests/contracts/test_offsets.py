@@ -41,6 +41,7 @@ class Kind:
     knows_partitions: bool = True
     keeps_state: bool = False
     produces_with_the_commit: bool = True
+    commits_once_under_a_fence: bool = True
 
     def needs(self, ability: str) -> None:
         if not getattr(self, ability):
@@ -49,10 +50,17 @@ class Kind:
 
 FENCES: dict[str, TakeFence] = {"plain": PlainFence, "transactional": TransactionalFence}
 MEMORY = Kind("memory", keeps_state=True)
-IN_SQL = {"has_members": False, "knows_partitions": False, "keeps_state": True, "produces_with_the_commit": False}
+IN_SQL = {
+    "has_members": False,
+    "knows_partitions": False,
+    "keeps_state": True,
+    "produces_with_the_commit": False,
+    "commits_once_under_a_fence": False,
+}
+PLAIN = Kind("plain", shuts_out=False, produces_with_the_commit=False, commits_once_under_a_fence=False)
 KINDS = [
     pytest.param(MEMORY, id="memory"),
-    pytest.param(Kind("plain", shuts_out=False, produces_with_the_commit=False), id="plain", marks=pytest.mark.broker),
+    pytest.param(PLAIN, id="plain", marks=pytest.mark.broker),
     pytest.param(Kind("transactional"), id="transactional", marks=pytest.mark.broker),
     pytest.param(Kind("sqlite", **IN_SQL), id="sqlite"),
     pytest.param(Kind("postgresql", **IN_SQL), id="postgresql", marks=pytest.mark.postgres),
@@ -184,8 +192,19 @@ def test_a_commit_of_one_partition_leaves_the_others(store: OffsetStore, topic_n
     first, second = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
     with store.fence() as fence:
         fence.commit({first: 7, second: 8}, "one")
+    with store.fence() as fence:
         fence.commit({first: 0}, "")
     assert store.committed([second, first]) == {first: Committed(0, ""), second: Committed(8, "one")}
+
+
+def test_a_second_transaction_needs_a_fence_of_its_own(kind: Kind, store: OffsetStore, topic_name: str) -> None:
+    kind.needs("commits_once_under_a_fence")
+    at = TopicPartition(topic_name, 0)
+    with store.fence() as fence:
+        fence.commit({at: 1}, "one")
+        with pytest.raises(AssertionError, match="under one fence"):
+            fence.commit({at: 2}, "two")
+    assert store.committed([at]) == {at: Committed(1, "one")}
 
 
 def test_nothing_to_commit_is_fine(store: OffsetStore) -> None:
@@ -221,6 +240,7 @@ def test_live_members_are_refused_by_name(
     at = TopicPartition(topic_name, 0)
     with store.fence() as fence:
         fence.commit({at: 1}, "before")
+    with store.fence() as fence:
         join(store, topic_name, "dashboard-1")
         with pytest.raises(GroupInUseError, match="dashboard-1"):
             fence.commit({at: 2}, "after")
@@ -266,6 +286,7 @@ def test_records_come_with_the_commit(store: OffsetStore, topic_name: str, dead:
     at = TopicPartition(topic_name, 0)
     with store.fence() as fence:
         fence.commit({at: 7}, "receipt", outgoing=records(dead, b"1", b"2"))
+    with store.fence() as fence:
         fence.commit({at: 8}, "receipt", outgoing=records(dead, b"3"))
     assert store.committed([at]) == {at: Committed(8, "receipt")}
     assert shown(dead) == [b"1", b"2", b"3"]
@@ -283,6 +304,7 @@ def test_a_topic_that_is_not_there_commits_nothing(store: OffsetStore, topic_nam
         with pytest.raises(WrongDefinitionError, match=r"topic no-such-topic, .*isn't there.*create it"):
             fence.commit({at: 7}, "receipt", outgoing=chain(records(dead, b"1"), records("no-such-topic", b"2")))
         assert store.committed([at]) == {}
+    with store.fence() as fence:
         fence.commit({at: 8}, "later")
     assert store.committed([at]) == {at: Committed(8, "later")}
 
@@ -302,6 +324,7 @@ def test_a_commit_whose_records_fail_on_the_way_is_none(
         assert store.committed([at]) == {}
         if kind.produces_with_the_commit:
             assert shown(dead) == []
+    with store.fence() as fence:
         fence.commit({at: 7}, "again", outgoing=records(dead, b"3"))
     assert store.committed([at]) == {at: Committed(7, "again")}
     assert shown(dead)[-1] == b"3"
@@ -366,7 +389,8 @@ def test_a_state_is_kept_with_the_positions_and_comes_back_to_everyone(kind: Kin
     assert two[1].state() is None
     with two[0].fence() as fence:
         fence.commit({at: 1}, "one", state='{"sum": 1}')
-        assert two[1].state() == '{"sum": 1}'
+    assert two[1].state() == '{"sum": 1}'
+    with two[0].fence() as fence:
         fence.commit({at: 2}, "two")
     assert (two[1].state(), two[1].committed([at])) == ('{"sum": 1}', {at: Committed(2, "two")})
     text = json.dumps(["\u00e4 \0 \U0001f30a", 2**70, 0.1])

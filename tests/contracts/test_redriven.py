@@ -110,12 +110,16 @@ def test_what_is_marked_is_settled_already_and_other_topics_are_left_alone(ledge
     [
         lambda ledger, turn: ledger.note(BOX, turn, intent("t1", 3)),
         lambda ledger, turn: ledger.settle(BOX, turn, "t0"),
+        lambda ledger, turn: ledger.check_turn(BOX.topic, turn),
     ],
-    ids=["note", "settle"],
+    ids=["note", "settle", "check_turn"],
 )
-def test_whoever_has_an_older_turn_cannot_write(two: Two, write: Callable[[RedriveLedger, int], object]) -> None:
+def test_whoever_has_an_older_turn_is_told_and_cannot_write(
+    two: Two, write: Callable[[RedriveLedger, int], object]
+) -> None:
     ours, theirs = two
     turn = ours.take_turn(BOX.topic)
+    ours.check_turn(BOX.topic, turn)
     assert theirs.take_turn(BOX.topic) == turn + 1
     with pytest.raises(StaleError, match="newer redrive"):
         write(ours, turn)

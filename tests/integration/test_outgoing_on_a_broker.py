@@ -108,6 +108,7 @@ def test_many_records_and_their_offsets_appear_together(
 
     with store.fence() as fence:
         fence.commit({at: 1}, "before")
+    with store.fence() as fence:
         fence.commit({at: 7}, "receipt", outgoing=outgoing())
     assert seen == [(0, {at: Committed(1, "before")})]
     assert store.committed([at]) == {at: Committed(7, "receipt")}
@@ -126,10 +127,12 @@ def test_a_commit_that_fails_on_the_way_leaves_nothing_and_the_next_one_goes(
 
     with store.fence() as fence:
         fence.commit({at: 1}, "before")
+    with store.fence() as fence:
         with pytest.raises(UnavailableError, match="the lake is away"):
             fence.commit({at: 7}, "receipt", outgoing=failing())
         assert fence.committed([at]) == {at: Committed(1, "before")}
         assert values(broker, dead) == []
+    with store.fence() as fence:
         fence.commit({at: 7}, "again", outgoing=[record(dead, b"last")])
     assert store.committed([at]) == {at: Committed(7, "again")}
     assert values(broker, dead) == [b"last"]
@@ -266,14 +269,15 @@ def test_a_record_that_is_too_large_for_its_topic_is_named(
     store, at, name = make_store(fence), TopicPartition(topic(), 0), uuid.uuid4().hex[:8]
     small = [topic(config={"max.message.bytes": "9000"}, name=f"{name}_{delay}") for delay in (10, 20)]
     origin = "from topic flights, partition 3, offset 42, of 9[0-9]{3} bytes"
+    for target, too_large in zip(small, failed_records(*small), strict=True):
+        with (
+            store.fence() as held,
+            pytest.raises(CommitFailedError, match=rf"topic {target} .*{origin} .*raise max.message.bytes") as caught,
+        ):
+            held.commit({at: 7}, "receipt", outgoing=[record(target), too_large, record(target)])
+        assert "mend the cause" not in str(caught.value)
+    assert store.committed([at]) == {}
     with store.fence() as held:
-        for target, too_large in zip(small, failed_records(*small), strict=True):
-            with pytest.raises(
-                CommitFailedError, match=rf"topic {target} .*{origin} .*raise max.message.bytes"
-            ) as caught:
-                held.commit({at: 7}, "receipt", outgoing=[record(target), too_large, record(target)])
-            assert "mend the cause" not in str(caught.value)
-        assert store.committed([at]) == {}
         held.commit({at: 7}, "later")
     assert [values(broker, target) for target in small] == [[], []]
 

@@ -29,6 +29,8 @@ class Fault:
 
     `delay` in seconds slows both ways; `hold` keeps what goes that way until the fault is over; `cut` breaks the
     connection in place of it, `times` often at most. The first `spare` of those that it concerns pass unharmed.
+    `late` keeps the first such request aside and breaks its client's connection, so that the client sends it again by
+    another one: a network that delivers late. `Traffic.deliver_late` lets the broker have it.
     `cut_after` breaks each connection after that many bytes of answers, within a frame. `refuse` ends new
     connections at once, and those that are there.
     """
@@ -37,6 +39,7 @@ class Fault:
     delay: float = 0.0
     hold: _Way | None = None
     cut: _Way | None = None
+    late: bool = False
     times: int = 1_000_000
     spare: int = 0
     cut_after: int | None = None
@@ -57,10 +60,12 @@ class _Connection:
     answered: int = 0  # bytes
 
     def close(self) -> None:
-        for each in (self.client, self.broker):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        self.hang_up()
+        _close(self.broker)
+
+    def hang_up(self) -> None:
+        """Break it on the client's side alone."""
+        _close(self.client)
 
 
 @dataclass
@@ -92,6 +97,7 @@ class Traffic:
         self._fault = HEALTHY
         self._changed = threading.Condition()
         self._open: set[_Connection] = set()
+        self._late: list[tuple[socket.socket, bytes]] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -123,6 +129,19 @@ class Traffic:
         """Break every connection that there is."""
         for each in tuple(self._open):
             each.close()
+
+    def has_struck(self, kind: int, seconds: float) -> bool:
+        """Wait until the fault holds one of this kind back; whether it did in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.struck[kind] > 0, seconds)
+
+    def deliver_late(self) -> None:
+        """Hand the broker what was kept aside, and wait until it has answered; nobody hears the answer."""
+        while self._late:
+            broker, frame = self._late.pop()
+            with broker:
+                broker.sendall(frame)
+                assert _frame(broker), "the broker hung up"
 
     def _set(self, fault: Fault) -> None:
         with self._changed:
@@ -162,6 +181,8 @@ class Traffic:
         while frame := _frame(connection.client):
             kind, _version, correlation = struct.unpack_from(">hhi", frame, 4)
             connection.kinds[correlation] = kind
+            if self._keeps_aside(connection, kind, frame):
+                return
             self._strike("request", kind)
             connection.broker.sendall(frame)
 
@@ -177,6 +198,14 @@ class Traffic:
                 raise BrokenPipeError
             connection.client.sendall(frame)
 
+    def _keeps_aside(self, connection: _Connection, kind: int, frame: bytes) -> bool:
+        if not (self._fault.late and self._fault.concerns(kind)) or self.struck[kind]:
+            return False
+        self.struck[kind] += 1
+        self._late.append((socket.create_connection((HOST, self.target)), frame))
+        connection.hang_up()
+        return True
+
     def _strike(self, way: _Way, kind: int) -> None:
         """Do to a frame what the fault says; BrokenPipeError to cut."""
         fault = self._fault
@@ -189,13 +218,20 @@ class Traffic:
             self.struck[kind] += 1
             raise BrokenPipeError
         if fault.hold == way:
-            self.struck[kind] += 1
             with self._changed:
+                self.struck[kind] += 1
+                self._changed.notify_all()
                 self._changed.wait_for(lambda: self._fault is not fault)
 
     def _is_spared(self, fault: Fault) -> bool:
         self._spared += 1
         return self._spared <= fault.spare
+
+
+def _close(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
 
 
 def _frame(source: socket.socket) -> bytes:

@@ -45,6 +45,10 @@ class TransactionalFence:
 
     A transactional commit is accepted while the group has live members, so they are looked for first, when the
     fence is taken and again before the commit.
+
+    It is good for one transaction. A broker tells the end of one from the end of the next by the epoch alone, which
+    librdkafka raises with each fence and not with each transaction (KIP-890's part for clients), so an end that the
+    network delivers late, and that the client has sent again since, would end the next one half-way.
     """
 
     def __init__(self, group: Group, timeout: float) -> None:
@@ -52,6 +56,7 @@ class TransactionalFence:
         self._timeout = timeout
         self._complaints = Complaints(group.client)
         self._producer: Producer | None = None
+        self._is_spent = False
 
     def __enter__(self) -> Self:
         """Take the fence. Raises BrokerUnavailableError without an answer in time."""
@@ -92,6 +97,8 @@ class TransactionalFence:
             return
         if self._producer is None:
             raise AssertionError(f"{self._group.id}: the fence wasn't taken")
+        if self._is_spent:
+            raise AssertionError(f"{self._group.id}: a second transaction under one fence")
         deadline = time.monotonic() + self._timeout
         self._group.refuse_members(self._timeout)
         self._begin(self._producer)
@@ -105,6 +112,7 @@ class TransactionalFence:
             raise self._not_committed(self._producer, error.args[0], offsets) from None
 
     def _begin(self, producer: Producer) -> None:
+        self._is_spent = True
         try:
             producer.begin_transaction()
         except KafkaException as error:

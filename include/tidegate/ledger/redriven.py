@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from tidegate.errors import StaleError, place
 from tidegate.ledger.database import Database
@@ -37,6 +37,11 @@ class SqlRedrives:
             if not connection.execute(update(redriving).where(of_topic).values(turn=redriving.c.turn + 1)).rowcount:
                 connection.execute(insert(redriving).values(topic=topic, turn=1))
             return int(connection.execute(select(redriving.c.turn).where(of_topic)).scalar_one())
+
+    def check_turn(self, topic: str, turn: int) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        with self._database.read() as connection:
+            _refuse_older(topic, turn, connection.scalar(_newest(topic)))
 
     def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
         """See `tidegate.redrive_ports.RedriveLedger`."""
@@ -116,7 +121,14 @@ class SqlRedrives:
 
 def _hold(connection: Connection, topic: str, turn: int) -> None:
     """Keep others from taking the turn until the transaction ends. Raises StaleError if somebody has taken it."""
-    newest = connection.scalar(select(redriving.c.turn).where(redriving.c.topic == topic).with_for_update())
+    _refuse_older(topic, turn, connection.scalar(_newest(topic).with_for_update()))
+
+
+def _newest(topic: str) -> Select[int]:
+    return select(redriving.c.turn).where(redriving.c.topic == topic)
+
+
+def _refuse_older(topic: str, turn: int, newest: int | None) -> None:
     if newest != turn:
         raise StaleError(
             f"{place(topic=topic)}: a newer redrive of this topic has taken over; what it finds undone it does, if it "

@@ -20,7 +20,11 @@ class Committed:
 
 
 class Fence(Protocol):
-    """The right to commit, as long as nobody newer has taken it."""
+    """The right to commit once, as long as nobody newer has taken it.
+
+    Once: where a commit is a transaction, its end may be delivered late, and would then end the next one of the same
+    fence, wherever that is. Whoever commits again takes a new one.
+    """
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """The group's positions as they are now; a partition without one is left out."""

@@ -3,16 +3,21 @@
 Kafka and the ledger can't be changed in one transaction, so the ledger notes what is about to be done, and Kafka keeps
 the proof that it was: a token, committed in the same Kafka transaction as the records.
 
-1. Take the turn. In Kafka: a transactional producer of the id `tidegate-redrive-<dead-letter topic>`, which shuts out
-   every older redriver of this topic and ends what it left pending. Then in the ledger, which counts turns: whoever has
-   an older one can't write there any more. (Whoever is shut out of one only can do no harm: it needs both.)
-2. Settle what others left. The standing token is the metadata that the group `redrive-<dead-letter topic>` has
-   committed for partition 0. A noted chunk that isn't marked was redriven if its token is the standing one, and wasn't
-   if it was noted under the standing one: nobody can commit in between. Where the standing token is neither, Kafka has
-   forgotten (offsets of an idle group expire, in 7 days by default) or somebody else has written there: nobody knows
-   what became of the chunk, so it isn't redriven again unless that is asked for. A group without a token is given one.
-3. For each chunk, of a bounded number of records and bytes: note its letters in the ledger, with a new token and the
-   standing one; in one Kafka transaction produce the records and commit the token; mark the chunk as redriven.
+1. Take the turn in the ledger, which counts turns: whoever has an older one can't write there any more.
+2. Settle what others left, under the fence: a transactional producer of the id `tidegate-redrive-<dead-letter topic>`,
+   which shuts out every older one and ends what it left pending. The standing token is the metadata that the group
+   `redrive-<dead-letter topic>` has committed for partition 0. A noted chunk that isn't marked was redriven if its
+   token is the standing one, and wasn't if it was noted under the standing one: nobody can commit in between, because
+   who noted it had taken the fence before, and has lost it. Where the standing token is neither, Kafka has forgotten
+   (offsets of an idle group expire, in 7 days by default) or somebody else has written there: nobody knows what became
+   of the chunk, so it isn't redriven again unless that is asked for. A group without a token is given one.
+3. For each chunk, of a bounded number of records and bytes: take the fence anew, see that the standing token is still
+   the last one; note the letters in the ledger, with a new token and the standing one; in one Kafka transaction produce
+   the records and commit the token; mark the chunk as redriven.
+
+Each transaction has a fence of its own: the end of a transaction that the network delivers late would else end the next
+one of the same fence, wherever that is. Taken by who has an older turn, the fence is in nobody's way for long: the
+ledger takes no note of theirs.
 
 A crash before the commit leaves a note that the next redrive drops; one after it, a note that the next redrive marks.
 """
@@ -20,7 +25,7 @@ A crash before the commit leaves a note that the next redrive drops; one after i
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,32 +133,47 @@ class Redriver:
     def run(self, surveyed: Survey, said: Callable[[int], None]) -> None:
         """Redrive what the survey found; `said` hears of the number of letters of each chunk. Raises as `Turn`."""
         box, seen = surveyed.box, Tally()
-        with self._turns.take() as turn:
-            self._check_topic(box)
-            number = self._ledger.take_turn(box.topic)
-            standing = self._settle(box, turn, number)
-            for chunk in _chunks(self._order, surveyed, self._topic, self._ledger, seen):
-                token = _token()
-                records = [self._record(letter, destination) for letter, destination in chunk]
-                self._ledger.note(box, number, self._intent(chunk, token, standing))
-                turn.produce(records, token)
-                self._ledger.mark(token)
-                standing = token
-                self.done.to.update(destination for _, destination in chunk)
-                said(len(chunk))
+        self._check_topic(box)
+        number = self._ledger.take_turn(box.topic)
+        standing = self._settle(box, number)
+        for chunk in _chunks(self._order, surveyed, self._topic, self._ledger, seen):
+            standing = self._redrive(box, number, chunk, standing)
+            self.done.to.update(destination for _, destination in chunk)
+            said(len(chunk))
         self.done = seen
 
     def _check_topic(self, box: Box) -> None:
         if self._topic.id() != box.id:
             raise StaleError(f"topic {box.topic} was created anew in the meantime; nothing was redriven, look again")
 
-    def _settle(self, box: Box, turn: Turn, number: int) -> str:
-        standing = turn.standing()
-        self.settled = self._ledger.settle(box, number, standing)
-        if standing is None or not _TOKEN.fullmatch(standing):  # nobody's, or not one of ours
-            standing = _token()
-            turn.produce((), standing)
+    def _settle(self, box: Box, number: int) -> str:
+        """Decide what became of the chunks of others; the token that stands then."""
+        with self._turns.take() as turn:
+            standing = turn.standing()
+            self.settled = self._ledger.settle(box, number, standing)
+            if standing is None or not _TOKEN.fullmatch(standing):  # nobody's, or not one of ours
+                standing = _token()
+                turn.produce((), standing)
         return standing
+
+    def _redrive(self, box: Box, number: int, chunk: Sequence[tuple[DeadLetter, str]], standing: str) -> str:
+        """Redrive a chunk, each of whose letters has its topic; the token that stands then."""
+        token = _token()
+        records = [self._record(letter, destination) for letter, destination in chunk]
+        self._ledger.check_turn(box.topic, number)  # who has an older one leaves the fence to the newer
+        with self._turns.take() as turn:
+            self._check_standing(box, turn, standing)
+            self._ledger.note(box, number, self._intent(chunk, token, standing))
+            turn.produce(records, token)
+            self._ledger.mark(token)
+        return token
+
+    def _check_standing(self, box: Box, turn: Turn, expected: str) -> None:
+        if turn.standing() != expected:
+            raise StaleError(
+                f"somebody else redrives topic {box.topic}, by another ledger: what this command did until now is "
+                "done, and nothing more; use one ledger (TIDEGATE_LEDGER) for all redrives of a topic"
+            )
 
     def _intent(self, chunk: Iterable[tuple[DeadLetter, str]], token: str, standing: str) -> Intent:
         to = {(letter.at.partition, letter.offset): destination for letter, destination in chunk}

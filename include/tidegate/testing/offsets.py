@@ -157,6 +157,7 @@ class _MemoryFence:
     def __init__(self, store: MemoryOffsets, number: int) -> None:
         self._store = store
         self._number = number
+        self._is_spent = False
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.Fence`."""
@@ -176,5 +177,8 @@ class _MemoryFence:
             raise AssertionError("a state is to be committed to a store that keeps none")
         if not offsets and not records and state is None:
             return
+        if self._is_spent:
+            raise AssertionError("a second commit under one fence")
+        self._is_spent = True
         positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
         self._store._commit(self._number, positions, metadata, records, state)  # noqa: SLF001 (two halves of one double)

@@ -83,6 +83,7 @@ class MemoryTurn:
     def __init__(self, turns: MemoryTurns, number: int) -> None:
         self._turns = turns
         self._number = number
+        self._has_produced = False
 
     def standing(self) -> str | None:
         """See `tidegate.redrive_ports.Turn`."""
@@ -90,8 +91,11 @@ class MemoryTurn:
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
         """See `tidegate.redrive_ports.Turn`."""
+        if self._has_produced:
+            raise AssertionError("a second transaction under one fence")
         if self._number != self._turns.newest:
             raise StaleError("a newer redrive has taken over in Kafka")
+        self._has_produced = True
         self._turns.produced.extend(records)
         self._turns.token = token
 
@@ -117,9 +121,14 @@ class MemoryRedrives:
         self._turns[topic] = self._turns.get(topic, 0) + 1
         return self._turns[topic]
 
+    def check_turn(self, topic: str, turn: int) -> None:
+        """See `tidegate.redrive_ports.RedriveLedger`."""
+        if self._turns.get(topic) != turn:
+            raise StaleError(f"topic {topic}: a newer redrive has taken over")
+
     def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
         """See `tidegate.redrive_ports.RedriveLedger`."""
-        self._check(box, turn)
+        self.check_turn(box.topic, turn)
         settled = Settled()
         for token, chunk in list(self._chunks.items()):
             if chunk.box.topic != box.topic or chunk.state != "begun":
@@ -138,7 +147,7 @@ class MemoryRedrives:
 
     def note(self, box: Box, turn: int, intent: Intent) -> None:
         """See `tidegate.redrive_ports.RedriveLedger`."""
-        self._check(box, turn)
+        self.check_turn(box.topic, turn)
         self._chunks[intent.token] = _Chunk(box, intent)
 
     def mark(self, token: str) -> None:
@@ -154,10 +163,6 @@ class MemoryRedrives:
                 if chunk.box == box and number == partition and offset in offsets:
                     found[offset] = Mark(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
         return found
-
-    def _check(self, box: Box, turn: int) -> None:
-        if self._turns.get(box.topic) != turn:
-            raise StaleError(f"topic {box.topic}: a newer redrive has taken over")
 
     def _close(self, chunk: _Chunk, state: MarkState) -> None:
         chunk.state = state

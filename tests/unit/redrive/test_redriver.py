@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
 
 TOPIC = "dead-letter-topic-orders"
+SECONDS = 60
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -219,6 +222,21 @@ def test_chunks_are_bounded_in_bytes_and_span_no_two_partitions(monkeypatch):
     assert sizes == [[4, 4], [4], [30], [1], [1]]
 
 
+def test_a_redrive_by_another_ledger_in_between_ends_the_first_one_by_name(world):
+    world.put(4)
+    order = Order("orders")
+    redriver = world.redriver(order)
+
+    def other(_: int) -> None:
+        world.ledger, ours = MemoryRedrives(), world.ledger
+        world.run(limit=1)
+        world.ledger = ours
+
+    with pytest.raises(StaleError, match=r"by another ledger: .*TIDEGATE_LEDGER"):
+        redriver.run(survey(order, world.topic, world.ledger), other)
+    assert world.values == [b"0", b"1", b"0"]
+
+
 # Crashes
 
 
@@ -239,11 +257,12 @@ def effects() -> list[str]:
 
 
 POINTS = effects()
+BETWEEN = [number for number, point in enumerate(POINTS) if point.startswith("after")]  # the others come right behind
 
 
 def test_the_effects_are_those_of_the_protocol():
-    begin = ["take", "take_turn", "standing", "settle", "produce"]
-    chunk = ["marks", "note", "produce", "mark"]
+    begin = ["take_turn", "take", "standing", "settle", "produce"]
+    chunk = ["marks", "check_turn", "take", "standing", "note", "produce", "mark"]
     calls = [point.removeprefix("after ") for point in POINTS if point.startswith("after")]
     assert calls == [*begin, *chunk, *chunk]
 
@@ -296,8 +315,8 @@ def test_whoever_is_overtaken_at_any_point_is_shut_out_and_doubles_nothing(world
     assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
 
 
-@pytest.mark.parametrize("first", range(len(POINTS)))
-@pytest.mark.parametrize("second", range(4, len(POINTS)))
+@pytest.mark.parametrize("first", BETWEEN)
+@pytest.mark.parametrize("second", BETWEEN[2:])
 def test_nor_where_the_second_one_dies_while_the_first_sleeps_and_a_third_finds_out(first, second):
     world = World()
     world.put(4)
@@ -317,6 +336,55 @@ def test_nor_where_the_second_one_dies_while_the_first_sleeps_and_a_third_finds_
     world.run()
     assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
     assert world.run().done.redriven_before == 4
+
+
+@pytest.mark.parametrize("first", BETWEEN)
+@pytest.mark.parametrize("second", BETWEEN)
+def test_nor_where_two_take_turns_in_running(first, second):
+    """The first one runs to a point, the second one to one of its own, then the first to its end, then the second."""
+    world = World()
+    world.put(4)
+    runs = [Paused(world, first), Paused(world, second)]
+    with ThreadPoolExecutor(2) as pool:
+        for run in runs:
+            run.start(pool)
+        for run in runs:
+            run.go_on()
+    world.run()
+    assert sorted(world.values) == [b"0", b"1", b"2", b"3"]
+    assert world.run().done.redriven_before == 4
+
+
+class Paused:
+    """A redrive in a thread that stops at one of its effects until it may go on."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._world = world
+        self._left = iter(range(number))
+        self._stopped = Event()
+        self._may_go_on = Event()
+
+    def start(self, pool: ThreadPoolExecutor) -> None:
+        """Run as far as the point, or to the end."""
+        self._running = pool.submit(self._run)
+        self._running.add_done_callback(lambda _: self._stopped.set())
+        assert self._stopped.wait(SECONDS)
+
+    def go_on(self) -> None:
+        """Run to the end."""
+        self._may_go_on.set()
+        self._running.result(SECONDS)
+
+    def _run(self) -> None:
+        order = Order("orders")
+        with suppress(StaleError):
+            redriver = self._world.redriver(order, self._pause)
+            redriver.run(survey(order, self._world.topic, self._world.ledger), lambda _: None)
+
+    def _pause(self, _: str) -> None:
+        if next(self._left, None) is None:
+            self._stopped.set()
+            assert self._may_go_on.wait(SECONDS)
 
 
 @pytest.mark.parametrize("standing", [None, "0" * 32, "of another tool"])

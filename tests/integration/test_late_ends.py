@@ -1,0 +1,99 @@
+"""The end of a transaction that comes late, by a slow network, ends no later one."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import pytest
+import traffic as kafka
+from confluent_kafka.admin import AdminClient
+from redrive_world import Yard, opened
+from traffic import Fault, Traffic
+
+from tidegate.errors import TidegateError
+from tidegate.letters import Settled
+from tidegate.redrive import opening, redriver
+from tidegate.redrive.redriver import Order
+from tidegate_local.broker import Broker, Listener
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.loopback import free_port
+
+pytestmark = pytest.mark.broker
+
+CACHE = Path(__file__).parents[2] / ".cache"
+SECONDS = 60
+END = Fault(frozenset({kafka.END_TXN}), late=True)
+BEFORE_OFFSETS = Fault(frozenset({kafka.ADD_OFFSETS_TO_TXN}), hold="request")
+AWAY = Fault(refuse=True)
+
+
+@pytest.fixture(scope="module")
+def road() -> Iterator[Traffic]:
+    """The way to the broker, which can be made bad."""
+    with Traffic(free_port()) as between:
+        yield between
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, road: Traffic) -> Iterator[Broker]:
+    """A broker of this module's own, in place of the session's, which is reached by the road too."""
+    java = find_java()
+    with Broker(
+        java=java,
+        jars=kafka_jars(java, CACHE),
+        data=tmp_path_factory.mktemp("kafka"),
+        heap="400m",
+        listeners=[Listener("ROAD", road.target, advertised_port=road.port)],
+        properties={"log.retention.ms": "-1"},
+    ) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+
+
+@pytest.fixture
+def yard(
+    broker: Broker, admin: AdminClient, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Yard:
+    monkeypatch.setattr(redriver, "_MOST_LETTERS", 2)
+    monkeypatch.setattr(opening, "_LEAST_SECONDS", 5.0)
+    name = topic(partitions=2)
+    topic(partitions=2, name=f"dead-letter-topic-{name}")
+    return Yard(name, broker, tmp_path, admin)
+
+
+def test_a_late_end_of_a_chunk_does_not_commit_half_of_the_next(yard: Yard, road: Traffic) -> None:
+    """The second chunk's records are there and its token isn't when the end of the first one's transaction comes."""
+    yard.put(1)
+    yard.redrive()
+    yard.put(4)
+    is_second = Event()
+    with (
+        ThreadPoolExecutor(1) as pool,
+        ExitStack() as faults,
+        opened(yard.name, yard.home, f"127.0.0.1:{road.port}", commit_timeout_ms=5000) as letters,
+    ):
+        order = Order(yard.name)
+        surveyed = letters.survey(order)
+
+        def said(_: int) -> None:
+            if not is_second.is_set():
+                assert road.struck, "no end was kept aside"
+                faults.enter_context(road.faulty(BEFORE_OFFSETS))
+                is_second.set()
+
+        faults.enter_context(road.faulty(END))
+        running = pool.submit(letters.redriver(order).run, surveyed, said)
+        assert road.has_struck(kafka.ADD_OFFSETS_TO_TXN, SECONDS), running
+        road.deliver_late()
+        faults.enter_context(road.faulty(AWAY))
+        with pytest.raises(TidegateError):
+            running.result(SECONDS)
+    assert yard.redrive().settled == Settled(dropped=2)
+    assert yard.values() == [0, 1, 2, 3, 4]
