@@ -5,6 +5,7 @@ Rules: SmallRye's KafkaThrottledLatestProcessedCommit and KafkaLatestCommit.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,14 @@ class Acknowledged:
         return int(first), int(behind)
 
 
+class TakesOffsets(Protocol):
+    """Takes the acknowledged offsets of one partition."""
+
+    def add(self, offsets: Offsets) -> None:
+        """Take them."""
+        ...
+
+
 class Acknowledgements:
     """Gathers the acknowledgements of one partition; they come in any order, and may come again.
 
@@ -92,20 +101,41 @@ class Acknowledgements:
 
         Raises BatchFailedError, naming one and taking none, if any of them isn't the offset of a landed record.
         """
-        asked = np.sort(offsets)  # looking up is several times as fast in order
-        places = np.searchsorted(self._landed, asked)
-        there = places < len(self._landed)
-        there[there] = self._landed[places[there]] == asked[there]
+        asked, places, there = self._look_up(offsets)
         if not there.all():
             self._refuse(int(asked[~there][0]))
         self._done[places] = True
 
+    def add_known(self, offsets: Offsets) -> None:
+        """Take acknowledged offsets as far as they are those of landed records; others are left out."""
+        _, places, there = self._look_up(offsets)
+        self._done[places[there]] = True
+
     def now(self) -> Acknowledged:
         """What is acknowledged so far; later acknowledgements don't change it."""
         return Acknowledged(self._landed, self._done.copy())
+
+    def _look_up(self, offsets: Offsets) -> tuple[Offsets, NDArray[np.intp], NDArray[np.bool_]]:
+        """The offsets in order, the place of each among those that landed, and whether it is there."""
+        asked = np.sort(offsets)  # looking up is several times as fast in order
+        places = np.searchsorted(self._landed, asked)
+        there = places < len(self._landed)
+        there[there] = self._landed[places[there]] == asked[there]
+        return asked, places, there
 
     def _refuse(self, offset: int) -> None:
         raise BatchFailedError(
             f"{place(topic=self._at.topic, partition=self._at.partition, offset=offset)}: acknowledged, but no such "
             "record landed with the batch: acknowledge records by the topic, partition and offset that they came with"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOffsets:
+    """Gathers what other deliveries of the batch acknowledged, which may have been handed more records than these."""
+
+    gathered: Acknowledgements
+
+    def add(self, offsets: Offsets) -> None:
+        """Take what is acknowledged of the landed records."""
+        self.gathered.add_known(offsets)

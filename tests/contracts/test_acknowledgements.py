@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.acknowledged import Acknowledgements
+from tidegate.acknowledged import Acknowledgements, KnownOffsets
 from tidegate.errors import BatchFailedError, UnavailableError
 from tidegate.manifest import Counts, Result, StagedFile
 from tidegate.parquet.acks import COLUMNS
@@ -19,6 +19,8 @@ from tidegate.records import Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 P0 = TopicPartition("orders", 0)
+BATCH = f"b{7:020x}"
+STAGED = f"_staging/{BATCH}-{1:032x}"
 
 
 class Bench(Protocol):
@@ -34,7 +36,7 @@ class Bench(Protocol):
 class MemoryBench:
     def __init__(self) -> None:
         self.lake = MemoryLake()
-        self.staging = "file:///lake/_staging/b1-t1"
+        self.staging = f"file:///lake/{STAGED}"
 
     def acknowledge(self, attempt: str, path: str, offsets: Sequence[int], at: TopicPartition = P0) -> StagedFile:
         return self.lake.acknowledge(self.staging, attempt, path, {at: offsets})
@@ -49,7 +51,7 @@ class MemoryBench:
 class ParquetBench:
     def __init__(self, folder: Path) -> None:
         self.lake = ParquetLake()
-        self.folder = folder / "_staging/b1-t1"
+        self.folder = folder / STAGED
         self.staging = f"file://{self.folder}"
 
     def acknowledge(self, attempt: str, path: str, offsets: Sequence[int], at: TopicPartition = P0) -> StagedFile:
@@ -96,6 +98,20 @@ def test_files_of_all_attempts_are_found_and_taken(bench: Bench) -> None:
         assert into[P0].now().backlog(Range(*P0, 0, 10)) == 7
 
 
+def test_files_are_found_after_their_delivery_was_set_aside_and_until_it_is_removed(bench: Bench) -> None:
+    output, _, _ = bench.staging.partition("/_staging/")
+    bench.acknowledge("a1", "_acks/x/part-0.parquet", [0])
+    bench.lake.set_aside(output, BATCH)
+    (aside,) = bench.lake.staged_folders(output)[BATCH]
+    (file,) = bench.lake.ack_files(aside)
+    into = waiting()
+    bench.lake.take_settled(file, into)
+    assert into[P0].now().backlog(Range(*P0, 0, 10)) == 9
+    assert bench.lake.ack_files(bench.staging) == ()
+    bench.lake.remove_staged([aside])
+    assert bench.lake.ack_files(aside) == ()
+
+
 def test_what_an_attempt_has_done_with_is_what_its_result_names_and_what_it_rejected(bench: Bench) -> None:
     bench.acknowledge("a1", "_acks/1/part-0.parquet", [9])
     named = bench.acknowledge("a1", "_acks/2/part-0.parquet", [0, 2])
@@ -128,6 +144,14 @@ def test_another_record_than_those_awaited_fails_the_batch(bench: Bench, at: Top
     (file,) = bench.lake.ack_files(bench.staging)
     with pytest.raises(BatchFailedError, match=said):
         bench.lake.take_settled(file, waiting())
+
+
+def test_other_records_are_passed_over_where_another_delivery_may_have_had_them(bench: Bench) -> None:
+    bench.acknowledge("a1", "_acks/1/part-0.parquet", [12, 3, 10, 0])
+    (file,) = bench.lake.ack_files(bench.staging)
+    into = waiting()
+    bench.lake.take_settled(file, {at: KnownOffsets(one) for at, one in into.items()})
+    assert (into[P0].now().prefix(Range(*P0, 0, 10)), into[P0].now().backlog(Range(*P0, 0, 10))) == (1, 8)
 
 
 def test_files_that_spark_is_still_writing_are_left_alone(tmp_path: Path) -> None:

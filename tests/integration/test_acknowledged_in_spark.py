@@ -46,11 +46,14 @@ def test_what_is_acknowledged_decides_how_far_the_batch_goes(
     assert stand(broker, filled) == stands
 
 
+@pytest.mark.parametrize(
+    ("transform", "interval"), [("then_fails", {"auto_commit_interval_ms": 100}), ("fails_at_once", {})]
+)
 def test_a_job_that_dies_has_committed_what_it_acknowledged_and_is_handed_the_rest(
-    broker: Broker, filled: str, open_in_spark: Open
+    transform: str, interval: dict[str, int], broker: Broker, filled: str, open_in_spark: Open
 ):
-    chosen = {"commit_strategy": "throttled", "auto_commit_interval_ms": 100, "max_retries": 1}
-    pipeline = open_in_spark(filled, "acknowledging:then_fails", **chosen)
+    chosen = {"commit_strategy": "throttled", "max_retries": 1, **interval}
+    pipeline = open_in_spark(filled, f"acknowledging:{transform}", **chosen)
     failed = run(pipeline)
     assert "no memory" in str(failed.error)
     assert stand(broker, filled) == 5

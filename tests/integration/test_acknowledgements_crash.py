@@ -51,14 +51,16 @@ LATEST = Case("latest", ({0: [0, 1]}, {0: [0]}, {0: [3]}, {0: [2], 1: [1]}), (4,
 
 @dataclass(frozen=True)
 class Scenario:
-    """A run that is killed at a point, and where the group stands then.
+    """A run that is killed at a point, where the group stands then, and where the next run takes it to.
 
-    It `is_processed` if the delivery counts as such, and is `late` if the last two steps are seen at the end only.
+    That is as far as was `acknowledged` by then, or where it stands. It `is_processed` if the delivery counts as such,
+    and is `late` if the last two steps are seen at the end only.
     """
 
     case: Case
     point: Point
     stood: tuple[int, int]
+    acknowledged: tuple[int, int] | None = None
     is_processed: bool = False
     late: bool = False
 
@@ -72,12 +74,12 @@ class Scenario:
 UNFENCED = "positions asked for a commit without a fence"
 
 SCENARIOS = [
-    Scenario(THROTTLED, Point("process", before="fence.commit"), (0, 0)),
-    Scenario(THROTTLED, Point("process", within=UNTIL_THE_BROKER_ABORTS, nth=2), (2, 0)),
+    Scenario(THROTTLED, Point("process", before="fence.commit"), (0, 0), (2, 0)),
+    Scenario(THROTTLED, Point("process", within=UNTIL_THE_BROKER_ABORTS, nth=2), (2, 0), (5, 1)),
     Scenario(THROTTLED, Point("process", after="fence.commit", nth=2), (5, 1)),
     Scenario(THROTTLED, Point("process", within="result half written"), (6, 1)),
-    Scenario(THROTTLED, Point("process", within=UNFENCED, nth=2, fence="none"), (2, 0)),
-    Scenario(THROTTLED, Point("process", after="processor.run"), (2, 0), late=True),
+    Scenario(THROTTLED, Point("process", within=UNFENCED, nth=2, fence="none"), (2, 0), (5, 1)),
+    Scenario(THROTTLED, Point("process", after="processor.run"), (2, 0), (6, 1), late=True),
     Scenario(THROTTLED, Point("process", after="ledger.processed"), (2, 0), is_processed=True, late=True),
     Scenario(THROTTLED, Point("commit", after="lake.publish"), (2, 0), is_processed=True, late=True),
     Scenario(THROTTLED, Point("commit", within=UNTIL_THE_BROKER_ABORTS), (2, 0), is_processed=True, late=True),
@@ -111,11 +113,11 @@ def play(scenario: Scenario, scene: StrategyScene) -> None:
     job = AcknowledgingProcessor()
     following = replace(scene, job=job)
     following.go_on()
-    begins = scenario.case.reached if scenario.is_processed else scenario.stood
+    begins = scenario.case.reached if scenario.is_processed else scenario.acknowledged or scenario.stood
     ends = scene.feed.ends()
     assert _begun(job) == {at: offset for at, offset in enumerate(begins) if offset < ends[at]}
     with following.pipeline() as pipeline:
-        assert Counter(in_lake(pipeline)) == _expected(scenario, [row[:2] for row in scene.feed.rows])
+        assert Counter(in_lake(pipeline)) == _expected(scenario, begins, [row[:2] for row in scene.feed.rows])
     assert scene.leftovers() == []
     scene.end()
 
@@ -128,16 +130,16 @@ def _begun(job: AcknowledgingProcessor) -> dict[int, int]:
     return first
 
 
-def _expected(scenario: Scenario, sent: list[tuple[int, int]]) -> Counter[tuple[int, int]]:
+def _expected(scenario: Scenario, begins: tuple[int, int], sent: list[tuple[int, int]]) -> Counter[tuple[int, int]]:
     """What is in the lake, and how often.
 
-    A processed delivery wrote all that landed, and what it didn't acknowledge comes again; of one that wasn't, what the
-    group had passed by then was the job's own to keep.
+    A processed delivery wrote all that landed, and what it didn't acknowledge comes again; of one that wasn't, what it
+    had acknowledged by then was the job's own to keep.
     """
     if not scenario.is_processed:
-        return Counter(row for row in sent if row[1] >= scenario.stood[row[0]])
+        return Counter(row for row in sent if row[1] >= begins[row[0]])
     landed = [(at, offset) for at, count in enumerate(_LANDED) for offset in range(count)]
-    return Counter(landed) + Counter(row for row in sent if row[1] >= scenario.case.reached[row[0]])
+    return Counter(landed) + Counter(row for row in sent if row[1] >= begins[row[0]])
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,12 @@ def with_job(pipeline: Pipeline, job: AcknowledgingProcessor) -> Pipeline:
 
 def at_once(scene: "MakeScene", strategy: str, **values: Any) -> Scene:
     """A subscription whose acknowledgements are committed whenever its job is watched; six and two records."""
-    made = scene(partitions=2, commit_strategy=strategy, auto_commit_interval_ms=0, **values)
+    return filled(scene, strategy, auto_commit_interval_ms=0, **values)
+
+
+def filled(scene: "MakeScene", strategy: str, **values: Any) -> Scene:
+    """As `at_once`, with the default interval, within which these jobs end."""
+    made = scene(partitions=2, commit_strategy=strategy, **values)
     made.feed.send(0, 6)
     made.feed.send(1, 2)
     return made
@@ -83,6 +88,45 @@ def test_a_run_that_was_killed_is_gone_on_from_where_it_had_committed(scene: "Ma
         assert carry_out(pipeline, pipeline.plan()) is not None
         assert job.handed == [{0: (5, 6), 1: (1, 2)}]
         assert in_lake(plain) == [(0, 5), (1, 1)]
+        assert is_settled(made, plain)
+
+
+@pytest.mark.parametrize("lose_ledger", [False, True])
+def test_what_nobody_saw_before_the_run_was_killed_is_committed_and_not_handed_out_again(
+    scene: "MakeScene", lose_ledger: bool
+) -> None:
+    made = filled(scene, "throttled")
+    run_until_killed(made.subscription, made.settings, made.broker.bootstrap_servers, *STEPS[:3])
+    assert stands(made) == [0, 0]
+    if lose_ledger:
+        made.lose_ledger()
+    job = AcknowledgingProcessor()
+    with made.pipeline() as plain:
+        pipeline = with_job(plain, job)
+        assert carry_out(pipeline, pipeline.plan()) is not None
+        assert job.handed == [{0: (5, 6), 1: (1, 2)}]
+        assert in_lake(plain) == [(0, 5), (1, 1)]
+        assert is_settled(made, plain)
+
+
+@pytest.mark.parametrize("ended_by", [RuntimeError, KeyboardInterrupt])
+def test_what_a_job_acknowledged_just_before_it_ended_badly_is_committed(
+    scene: "MakeScene", ended_by: type[BaseException]
+) -> None:
+    made = filled(scene, "throttled")
+
+    def end(number: int) -> None:
+        if number == 2:
+            raise ended_by
+
+    with made.pipeline() as plain:
+        pipeline = with_job(plain, AcknowledgingProcessor(*STEPS[:3], after=end))
+        with pytest.raises(ended_by):
+            carry_out(pipeline, pipeline.plan())
+        assert stands(made) == [5, 1]
+        following = with_job(plain, job := AcknowledgingProcessor())
+        assert carry_out(following, following.plan()) is not None
+        assert job.handed == [{0: (5, 6), 1: (1, 2)}]
         assert is_settled(made, plain)
 
 

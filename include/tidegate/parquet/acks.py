@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tidegate.acknowledged import Acknowledgements, Offsets
+from tidegate.acknowledged import Acknowledgements, Offsets, TakesOffsets
 from tidegate.errors import BatchFailedError, UnavailableError
 from tidegate.manifest import Result
 from tidegate.parquet.hidden import is_hidden
@@ -55,7 +55,7 @@ def awaited(
     return {at: Acknowledgements(at, ones) for at, ones in offsets.items()}
 
 
-def take(uri: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+def take(uri: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
     """Enter the acknowledged, or rejected, records of one file, in any order, repeated or not.
 
     Taking a file again changes nothing. Raises BatchFailedError for one that names no landed record, or a file

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tidegate.acknowledged import Acknowledgements
+from tidegate.acknowledged import TakesOffsets
 from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.parquet.acks import settled_files, staged_acks, take
@@ -82,7 +82,7 @@ class ParquetLake:
         """See `tidegate.ports.Lake`."""
         return settled_files(staging, result)
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """See `tidegate.ports.Lake`; of a file only topic, partition and offset are read, a part at a time."""
         take(file, into)
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from tidegate.acknowledged import Acknowledgements
+from tidegate.acknowledged import TakesOffsets
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
@@ -44,7 +44,7 @@ class Lake(Protocol):
         """
         ...
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """Enter a file of either kind; entering it again changes nothing.
 
         Raises BatchFailedError for one that names another record than those awaited, UnavailableError if it can't be

@@ -1,15 +1,23 @@
 """Acknowledge: commit what the job acknowledges while it runs, and say at its end how far it came."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from threading import Lock
 
-from tidegate.acknowledged import Acknowledged, Acknowledgements
+from tidegate.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
 from tidegate.batch import Batch, Reached, State
 from tidegate.commits.acknowledging import ByAcknowledgement, reached, rest_of
 from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom
-from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, StaleError, UnavailableError
+from tidegate.errors import (
+    BatchFailedError,
+    CommitFailedError,
+    CommitUnknownError,
+    GroupInUseError,
+    StaleError,
+    UnavailableError,
+)
 from tidegate.manifest import Manifest, Result
 from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore
 from tidegate.positions import TopicPartition, starts
@@ -44,6 +52,25 @@ class Tally:
                 self._lake.take_settled(file, self._whole)
                 self._taken.add(file)
 
+    def take_of_batch(self) -> None:
+        """Take what all deliveries of the batch have acknowledged, also those whose staging was set aside."""
+        for folder in sorted(self._lake.staged_folders(self._batch.output).get(self._batch.id, ())):
+            self.take_known(self._lake.ack_files(folder))
+
+    def take_known(self, files: Iterable[str]) -> None:
+        """Take what files name of the batch's records: of deliveries that failed, or were handed more than these.
+
+        A file that can't be one of acknowledgements is left out, with a warning.
+        """
+        for file in files:
+            if file in self._taken:
+                continue
+            try:
+                self._lake.take_settled(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
+            except BatchFailedError as error:
+                log.warning("%s: acknowledgements are left out: %s", self._batch, error)
+            self._taken.add(file)
+
     def now(self) -> dict[TopicPartition, Acknowledged]:
         """What is acknowledged of each range's records."""
         return {at: one.now() for at, one in self._whole.items()}
@@ -58,7 +85,8 @@ class Tally:
 class Acknowledging:
     """The acknowledgements of one delivery, by a commit strategy that goes by them.
 
-    `begin` finds out what is left to deliver; a job that runs is watched by `watched`; `settled` says how far it came.
+    `begin` finds out what is left to deliver; `watching` is the time in which a job runs, and looks once more if it
+    ends badly; a job that runs is watched by `watched`; `settled` says how far it came.
     """
 
     def __init__(
@@ -75,6 +103,7 @@ class Acknowledging:
         self._batch = batch
         self._strategy = strategy
         self._offsets = offsets
+        self._landing = landing
         self._lake = lake
         self._ledger = ledger
         self._clock = clock
@@ -82,22 +111,48 @@ class Acknowledging:
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
         self._stands = dict(self._begun)
         self._received = self._since = clock.now()
+        self._looking = Lock()
 
     def begin(self) -> Batch:
         """The batch as it is to be handed to the job: all of it, or the rest behind what was committed of it.
 
-        Raises StaleError if the group was moved by somebody else, or the batch is committed.
+        What earlier deliveries acknowledged is committed first. Errors are those of `catch_up`.
+        """
+        self.catch_up()
+        self._begun = dict(self._stands)
+        if self._begun == starts(self._batch.ranges):
+            return self._batch
+        rest = rest_of(self._batch, self._begun, self._tally.now())
+        where = _listed(self._begun)
+        log.info("%s: part of it is committed: %d records are left: %s", self._batch, rest.landed_records, where)
+        return rest
+
+    def catch_up(self) -> None:
+        """Commit what earlier deliveries acknowledged and nobody has committed, because who watched them died.
+
+        Raises StaleError if the group was moved by somebody else, the batch is committed or another run has gone on
+        with it, and UnavailableError, GroupInUseError, CommitFailedError or CommitUnknownError for what stands in the
+        way of a commit that is due.
         """
         committed = self._offsets.committed([r.at for r in self._batch.ranges])
-        self._begun = self._positions(self._strategy.reconcile(self._batch, committed))
-        self._stands = dict(self._begun)
-        rest = self._batch
-        if self._begun != starts(self._batch.ranges):
-            rest = rest_of(self._batch, self._begun, self._tally.now())
-            where = ", ".join(f"{at} at {offset}" for at, offset in self._begun.items())
-            log.info("%s: part of it is committed: %d records are left: %s", self._batch, rest.landed_records, where)
+        self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
+        tally = Tally(self._batch, self._landing, self._lake)
+        tally.take_of_batch()
+        self._commit(tally, self._refuse_change)
+
+    @contextmanager
+    def watching(self, manifest: Manifest) -> Iterator[None]:
+        """The time from when the job is given its records until its result is accepted.
+
+        However that ends otherwise, what the job acknowledged is committed once more before: it has done with that.
+        What stands in the way of it is logged, the next delivery begins with the same.
+        """
         self._received = self._since = self._clock.now()
-        return rest
+        try:
+            yield
+        except BaseException:
+            self._look_once_more(manifest)
+            raise
 
     def watched(self, manifest: Manifest) -> None:
         """Commit what is acknowledged, if that is due; what stands in the way for now is tried again when it is next.
@@ -107,12 +162,13 @@ class Acknowledging:
         """
         if not self._is_due(self._clock.now()):
             return
-        with self._tried_again():
-            self._tally.take(self._lake.ack_files(manifest.staging))
+        with self._looking:
             with self._tried_again():
-                self._commit(manifest)
-            self._check()
-        self._since = self._clock.now()
+                self._tally.take(self._lake.ack_files(manifest.staging))
+                with self._tried_again():
+                    self._commit(self._tally, lambda: self._refuse_others(manifest))
+                self._check()
+            self._since = self._clock.now()
 
     def settled(self, manifest: Manifest, result: Result) -> tuple[Reached, ...]:
         """What the delivery didn't bring to the end of its range; nothing where everything is acknowledged.
@@ -138,25 +194,39 @@ class Acknowledging:
         except _PASSING as error:
             log.warning("%s: what is acknowledged isn't committed, tried again later: %s", self._batch, error)
 
-    def _commit(self, manifest: Manifest) -> None:
-        if self._tally.is_empty:
+    def _look_once_more(self, manifest: Manifest) -> None:
+        with self._looking:
+            try:
+                self._tally.take_known(self._lake.ack_files(manifest.staging))
+                self._commit(self._tally, lambda: self._refuse_others(manifest))
+            except Exception as error:  # noqa: BLE001 (what ended the delivery is to be told, and not this)
+                log.warning("%s: what is acknowledged isn't all committed: %s; the next run looks", self._batch, error)
+
+    def _commit(self, tally: Tally, refuse: Callable[[], None]) -> None:
+        """Commit what is acknowledged, unless `refuse` raises: before the fence, which is another's, or under it."""
+        if tally.is_empty:
             return
-        acknowledged = self._tally.now()
+        acknowledged = tally.now()
         if not self._strategy.offsets(self._batch, acknowledged, self._stands):
             return
-        self._refuse_others(manifest)
+        refuse()
         with self._offsets.fence() as fence:
-            self._refuse_others(manifest)
+            refuse()
             committed = fence.committed([r.at for r in self._batch.ranges])
             self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
             moved = self._strategy.offsets(self._batch, acknowledged, self._stands)
             fence.commit(moved, str(self._batch.receipt))
         self._stands |= moved
-        where = ", ".join(f"{at} at {offset}" for at, offset in moved.items())
-        log.info("%s: acknowledged and committed: %s", self._batch, where)
+        log.info("%s: acknowledged and committed: %s", self._batch, _listed(moved))
+
+    def _refuse_change(self) -> None:
+        """The ledger has the batch as it was when it was looked at."""
+        now = self._ledger.batch(self._batch.id)
+        if (now.state, now.delivery) != (self._batch.state, self._batch.delivery):
+            raise StaleError(f"{now}: another run has gone on with it, it is {now.state}; nothing is lost")
 
     def _refuse_others(self, manifest: Manifest) -> None:
-        """The ledger still has this delivery; asked before the fence, which is another's, and under it."""
+        """The ledger still has this delivery."""
         batch = self._ledger.batch(self._batch.id)
         if batch.state is not State.PROCESSING or batch.delivery != manifest.delivery:
             raise StaleError(f"{batch}: it is {batch.state}, and no more delivery {manifest.delivery.number}'s")
@@ -177,3 +247,7 @@ class Acknowledging:
         if expires is not None and now > expires:
             acknowledged = self._tally.now()
             self._strategy.check(self._batch, acknowledged, self._stands, received=self._received, now=now)
+
+
+def _listed(positions: Mapping[TopicPartition, int]) -> str:
+    return ", ".join(f"{at} at {offset}" for at, offset in positions.items())

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, Delivery
@@ -47,7 +48,8 @@ class Deliverer:
         lets it reject none. The ledger has the failed delivery then.
         """
         try:
-            return self._deliver(manifest, acknowledging)
+            with nullcontext() if acknowledging is None else acknowledging.watching(manifest):
+                return self._deliver(manifest, acknowledging)
         except TidegateError as error:
             self.ledger.failed(manifest.batch.id, manifest.delivery, str(error))
             raise

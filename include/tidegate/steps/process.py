@@ -51,15 +51,15 @@ def process(
     if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT and not batch.offsets_committed:
         raise BatchFailedError(f"{batch}: its offsets aren't committed yet, which on-receipt does first: run commit")
     refuse_other_store(batch, subscription)
-    _check_limit(batch, subscription, ledger, clock)
-    # asked before the delivery begins, so that a registry that is away costs none
-    decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
-    state = offsets.state() if batch.commit_strategy == "checkpoint" else None
     acknowledging = None
     if strategy := by_acknowledgement(batch, subscription):
         acknowledging = Acknowledging(
             batch, strategy, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
+    _check_limit(batch, subscription, ledger, clock, acknowledging)
+    # asked before the delivery begins, so that a registry that is away costs none
+    decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
+    state = offsets.state() if batch.commit_strategy == "checkpoint" else None
     handed = acknowledging.begin() if acknowledging else batch
     began = clock.monotonic()
     delivery = ledger.start_delivery(batch_id, clock.now())
@@ -84,8 +84,12 @@ def process(
     return batch
 
 
-def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, clock: Clock) -> None:
+def _check_limit(
+    batch: Batch, subscription: Subscription, ledger: Ledger, clock: Clock, acknowledging: Acknowledging | None
+) -> None:
     """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
+
+    What such a one acknowledged is committed first, as before any other delivery.
 
     Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery may still be under way.
     """
@@ -97,6 +101,8 @@ def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, clock
         taken = seconds_taken(batch, batch.delivery.token, ledger, clock)
         if taken * 1000 <= subscription.consumer.max_poll_interval_ms:
             raise BatchFailedError(f"{reason}, and the last one may still be under way; the next run finds out")
+        if acknowledging:
+            acknowledging.catch_up()
         ledger.failed(batch.id, batch.delivery, f"{reason}; the last one ended without a word")
     raise BatchFailedError(f"{reason}; commit settles the batch by failure-strategy: {subscription.failure_strategy}")
 

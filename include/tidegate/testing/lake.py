@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.acknowledged import Acknowledgements
+from tidegate.acknowledged import TakesOffsets
 from tidegate.errors import BatchFailedError, StaleError, UnavailableError
 from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
@@ -17,6 +17,8 @@ from tidegate.records import Rejected
 from tidegate.staging import abandoned_batch, staged_batch
 
 _REJECTED = "_rejected"
+_STAGING = "_staging"
+_ABANDONED = "_abandoned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class MemoryLake:
         named = (f"{attempt}/{file.path}" for file in result.ack_files or ())
         return (*named, f"{attempt}/{_REJECTED}")
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, Acknowledgements]) -> None:
+    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks.get(file)
@@ -144,7 +146,7 @@ class MemoryLake:
             if at in self.published_attempts:
                 raise StaleError(f"{manifest.batch} is published already; the next run finds out by whom")
             staged = self.staged[manifest.staging].pop(attempt)
-            self._forget_acks(f"{manifest.staging}/{attempt}")
+            self._forget_acks(f"{manifest.staging}/{attempt}/")
             self.published_attempts[at] = PublishedAttempt(manifest, staged)
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
@@ -152,34 +154,38 @@ class MemoryLake:
         found: dict[str, set[str]] = defaultdict(set)
         with self._lock:
             for uri in self.staged:
-                if uri.startswith(f"{output}/_staging/") and (batch_id := staged_batch(uri.rpartition("/")[2])):
+                if uri.startswith(f"{output}/{_STAGING}/") and (batch_id := staged_batch(uri.rpartition("/")[2])):
                     found[batch_id].add(uri)
             for name in self.abandoned:
                 if batch_id := abandoned_batch(name):
-                    found[batch_id].add(f"{output}/_abandoned/{name}")
+                    found[batch_id].add(f"{output}/{_ABANDONED}/{name}")
         return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
 
     def set_aside(self, output: str, batch_id: str) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             for staging in self._staging_of(output, batch_id):
-                self._take_away(staging)
-                self.abandoned.append(f"{staging.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}")
+                name = f"{staging.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}"
+                del self.staged[staging]
+                self._move_acks(staging, f"{output}/{_ABANDONED}/{name}")
+                self.abandoned.append(name)
 
     def remove_staged(self, folders: Collection[str]) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             for staging in [uri for uri in self.staged if uri in folders]:
-                self._take_away(staging)
-            aside = {uri.rpartition("/")[2] for uri in folders if "/_abandoned/" in uri}
+                del self.staged[staging]
+            for folder in folders:
+                self._forget_acks(f"{folder}/")
+            aside = {uri.rpartition("/")[2] for uri in folders if f"/{_ABANDONED}/" in uri}
             self.abandoned = [name for name in self.abandoned if name not in aside]
 
-    def _take_away(self, staging: str) -> None:
-        del self.staged[staging]
-        self._forget_acks(staging)
+    def _move_acks(self, folder: str, to: str) -> None:
+        moved = {file: f"{to}{file.removeprefix(folder)}" for file in self.acks if file.startswith(f"{folder}/")}
+        self.acks = {moved.get(file, file): offsets for file, offsets in self.acks.items()}
 
-    def _forget_acks(self, folder: str) -> None:
-        self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(f"{folder}/")}
+    def _forget_acks(self, prefix: str) -> None:
+        self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(prefix)}
 
     def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]] | None:
         staging, attempt, _ = file.rsplit("/", 2)
@@ -195,5 +201,5 @@ class MemoryLake:
         return [
             staging
             for staging in self.staged
-            if staging.startswith(f"{output}/_staging/") and staged_batch(staging.rpartition("/")[2]) == batch_id
+            if staging.startswith(f"{output}/{_STAGING}/") and staged_batch(staging.rpartition("/")[2]) == batch_id
         ]

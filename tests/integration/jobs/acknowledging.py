@@ -26,6 +26,14 @@ def then_fails(records: DataFrame, batch: BatchContext) -> DataFrame:
     raise RuntimeError("no memory")
 
 
+def fails_at_once(records: DataFrame, batch: BatchContext) -> DataFrame:
+    """As `then_fails`, before anybody has looked at what it acknowledged."""
+    if records.filter("offset < 5").isEmpty():
+        return records
+    batch.acknowledge(records.filter("offset < 5"))
+    raise RuntimeError("no memory")
+
+
 def nothing(records: DataFrame, batch: BatchContext) -> DataFrame:
     """Acknowledges the first record and is busy with the others."""
     batch.acknowledge(records.filter("offset < 1"))

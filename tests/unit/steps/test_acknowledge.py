@@ -296,6 +296,156 @@ def test_only_the_rest_of_a_given_up_batch_is_dead_lettered() -> None:
     assert world.committed() == 4
 
 
+# A delivery that ends before its acknowledgements are looked at
+
+
+def unseen(offsets: Collection[int]) -> list[Acks]:
+    """Acknowledged within the first interval."""
+    return [Acks({P0: offsets}, 1, watched=False)]
+
+
+@pytest.mark.parametrize(("definition", "stands"), [(THROTTLED, 3), (LATEST, 6)])
+def test_what_a_job_acknowledged_just_before_it_failed_is_committed(definition: dict[str, Any], stands: int) -> None:
+    world = World()
+    batch = landed(world, 10, **definition)
+    world.processor.acks = unseen([0, 1, 2, 5])
+    fails(world, batch, **definition)
+    assert partial_commits(world, batch) == [stands]
+    assert world.ledger.batch(batch.id).state is State.FAILED
+
+
+def test_what_a_job_acknowledged_is_committed_though_its_result_is_refused() -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 1])
+    world.processor.lost = 1
+    with pytest.raises(BatchFailedError, match="accounts for 3"):
+        world.pipeline(**THROTTLED).process(batch.id)
+    assert partial_commits(world, batch) == [2]
+
+
+def test_what_a_job_acknowledged_is_committed_when_it_is_interrupted() -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 1])
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watched(world.pipeline(**THROTTLED), Disturbed("lake.results", interrupt)).process(batch.id)
+    assert partial_commits(world, batch) == [2]
+
+
+@pytest.mark.parametrize("at", ["lake.ack_files", "fence.open", "fence.commit"])
+def test_what_stands_in_the_way_of_the_last_look_is_not_told_in_place_of_the_failure(at: str) -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 1])
+    world.processor.failures.append("killed")
+    with pytest.raises(BatchFailedError, match="killed"):
+        watched(world.pipeline(**THROTTLED), Disturbed(at, away)).process(batch.id)
+    assert partial_commits(world, batch) == []
+    world.processor.acks = None
+    world.pipeline(**THROTTLED).process(batch.id)
+    assert (partial_commits(world, batch), world.processor.delivered[-1].records) == ([2], 2)
+
+
+def test_the_last_look_passes_over_what_never_landed() -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 7])
+    fails(world, batch, **THROTTLED)
+    assert partial_commits(world, batch) == [1]
+
+
+class Dead:
+    """The process is gone from an effect on: nothing that is unwound does anything any more."""
+
+    def __init__(self, at: str) -> None:
+        self.at, self.is_dead = at, False
+
+    def before(self, effect: Effect) -> None:
+        self.is_dead = self.is_dead or str(effect) == self.at
+        if self.is_dead:
+            raise Kill
+
+    def after(self, effect: Effect) -> None:
+        pass
+
+
+def dies(world: World, batch: Batch, **definition: Any) -> None:
+    """A delivery whose process is killed before it has looked at anything."""
+    with pytest.raises(Kill):
+        watched(world.pipeline(**definition), Dead("lake.results")).process(batch.id)
+    assert world.ledger.batch(batch.id).state is State.PROCESSING
+
+
+@pytest.mark.parametrize(("definition", "stands"), [(THROTTLED, 3), (LATEST, 6)])
+def test_what_nobody_saw_because_the_run_was_killed_is_committed_before_the_rest_is_handed_out(
+    definition: dict[str, Any], stands: int
+) -> None:
+    world = World()
+    batch = landed(world, 10, **definition)
+    world.processor.acks = unseen([0, 1, 2, 5])
+    dies(world, batch, **definition)
+    assert partial_commits(world, batch) == []
+    world.processor.acks = None
+    world.pipeline(**definition).process(batch.id)
+    assert partial_commits(world, batch) == [stands]
+    assert world.processor.delivered[-1].batch.ranges[0].start == stands
+
+
+def test_a_look_that_cannot_be_taken_costs_no_delivery() -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 1])
+    dies(world, batch, **THROTTLED)
+    for at in ("lake.staged_folders", "lake.take_settled", "landing.awaited", "fence.open", "fence.commit"):
+        with pytest.raises(UnavailableError):
+            watched(world.pipeline(**THROTTLED), Disturbed(at, away)).process(batch.id)
+    assert world.ledger.deliveries(batch.id) == 1
+
+
+def test_a_look_takes_no_fence_from_a_run_that_has_gone_on() -> None:
+    world = World()
+    batch = landed(world, **THROTTLED)
+    world.processor.acks = unseen([0, 1])
+    dies(world, batch, **THROTTLED)
+    told: list[str] = []
+    another = Disturbed("landing.awaited", lambda: world.ledger.start_delivery(batch.id, world.clock.now()))
+    with pytest.raises(StaleError, match="another run has gone on"):
+        watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
+    assert "fence.open" not in told
+
+
+def test_what_a_dead_delivery_acknowledged_is_committed_at_the_limit_too() -> None:
+    world = World()
+    definition = THROTTLED | {"max_retries": 0}
+    batch = landed(world, **definition)
+    world.processor.acks = unseen([0, 1])
+    dies(world, batch, **definition)
+    world.clock.wait(3600)
+    with pytest.raises(BatchFailedError, match="max-retries"):
+        world.pipeline(**definition).process(batch.id)
+    assert partial_commits(world, batch) == [2]
+
+
+def test_what_was_acknowledged_behind_the_end_of_a_shrunk_batch_is_passed_over() -> None:
+    world = World()
+    pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
+    world.processor.acks = unseen([0, 1, 2, 5])
+    pipeline.process(batch.id)
+    world.lake.set_aside(batch.output, batch.id)
+    with pytest.raises(BatchFailedError, match="is gone"):
+        pipeline.commit(batch.id)
+    world.processor.acks = None
+    pipeline.process(batch.id)
+    pipeline.commit(batch.id)
+    assert (world.published(), world.committed()) == ([(0, 3)], 3)
+    assert world.processor.delivered[-1].records == 0
+
+
 # max age
 
 
@@ -544,7 +694,7 @@ class Killer:
 
     def _count(self) -> None:
         self.left -= 1
-        if self.left == 0:
+        if self.left <= 0:  # nothing that is unwound does anything any more
             raise Kill
 
 

@@ -17,7 +17,7 @@ from tidegate.failures.fail import Fail
 from tidegate.failures.ignore import Ignore
 from tidegate.failures.verdict import Verdict
 from tidegate.steps import process
-from tidegate.steps.acknowledge import Acknowledging
+from tidegate.steps.acknowledge import Acknowledging, Tally
 from tidegate.steps.commit import Committer
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
@@ -177,7 +177,17 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
         at(Acknowledging, "begin", lambda self: self._batch),
         explorations.THROTTLED,
         CRASHES,
-        "hands on",
+        "hands on|handed on",
+    ),
+    *(
+        (
+            f"what a dead job acknowledged is delivered again, {name}",
+            at(Tally, "take_of_batch", lambda _: None),
+            setting,
+            CRASHES,
+            "had been acknowledged",
+        )
+        for name, setting in (("throttled", explorations.THROTTLED), ("latest", explorations.LATEST))
     ),
     ("no retries", at(Leaving, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
     ("retries before the transaction", outside(after=False), explorations.RETRIED, CRASHES, "twice, and nobody moved"),

@@ -7,7 +7,7 @@ open.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidegate.batch import Batch, State
@@ -32,6 +32,14 @@ _CLEARING = ("clear", "")  # by a person, seen or unseen
 _WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there was when a runner asked for the group's positions: those, and what was acknowledged of each batch."""
+
+    positions: Mapping[TopicPartition, Committed] = field(default_factory=dict)
+    acknowledged_of: Mapping[str, Records] = field(default_factory=dict)
+
+
 class Audit:
     """Notes what happens in a world, and raises ViolationError."""
 
@@ -46,7 +54,7 @@ class Audit:
         self.dead: dict[str, dict[At, int]] = {}
         self.produced = 0
         self.beyond: Records = NONE
-        self.looked: dict[int, dict[TopicPartition, Committed]] = {}
+        self.looked: dict[int, Look] = {}
         self.skipped: Records = NONE
         self.excused: Records = NONE
         self.stopped: frozenset[str] = frozenset()
@@ -131,10 +139,10 @@ class Audit:
                 self._committed(world, runner)
                 self.compared -= {runner}
             case "offsets", "committed" if world.spark.acknowledges:
-                self.looked[runner] = dict(world.offsets.positions)
+                self.looked[runner] = Look(dict(world.offsets.positions), dict(world.spark.acknowledged_of))
                 world.touched("audit")
             case "processor", "begin":
-                self._check_handed(world, self.looked.get(runner, {}))
+                self._check_handed(world, self.looked.get(runner, Look()))
             case "lake", "publish":
                 self._look_at_the_lake(world)
             case "lake", _:
@@ -183,13 +191,17 @@ class Audit:
         self._check_doubled(world, f", now batch {batch_id}")
         self._check_behind(world, batch)
 
-    def _check_handed(self, world: "World", looked: Mapping[TopicPartition, Committed]) -> None:
-        """What was acknowledged and committed when the delivery looked isn't handed to its job."""
+    def _check_handed(self, world: "World", looked: "Look") -> None:
+        """What was acknowledged, without a gap, or committed when the delivery looked isn't handed to its job."""
         began, world.spark.began = world.spark.began, None
         for r in began.batch.ranges if began else ():
-            stands = looked.get(r.at)
+            stands = looked.positions.get(r.at)
             if began and stands and is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
                 raise ViolationError(f"{began.batch} hands on {r} again, of which {stands.offset} was committed")
+            handed = [(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end]
+            of_batch = looked.acknowledged_of.get(began.batch.id, NONE) if began else NONE
+            if again := self.promise.order.not_again(handed, of_batch):
+                raise ViolationError(f"{r} is handed on again, and {listed(again)} had been acknowledged")
 
     def _check_behind(self, world: "World", published: Batch) -> None:
         """Of one incarnation, the group stands behind one published batch at most: the open one."""

@@ -3,7 +3,7 @@
 The commit strategy says what a commit may leave behind, the failure strategy which ends a record may have.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.batch import State
@@ -67,6 +67,21 @@ def overtaken(facts: Facts, incarnation: str | None) -> Records:
     return facts.done_with(incarnation) | facts.passed_by(incarnation)
 
 
+def none_again(handed: Sequence[At], acknowledged: Records) -> Records:  # noqa: ARG001 (what every strategy is asked)
+    """Nothing in particular: nobody acknowledges."""
+    return NONE
+
+
+def what_has_no_gap(handed: Sequence[At], acknowledged: Records) -> Records:
+    """`throttled`: what is acknowledged without a gap isn't handed out again, so the first record isn't one of it."""
+    return acknowledged & set(handed[:1])
+
+
+def whatever_is_acknowledged(handed: Sequence[At], acknowledged: Records) -> Records:
+    """`latest`: no record that is acknowledged is handed out again."""
+    return acknowledged & set(handed)
+
+
 def nothing(settled: Of, facts: Facts) -> Records:  # noqa: ARG001 (what every strategy is asked)
     """No commit may pass anything: there is none."""
     return NONE
@@ -103,6 +118,8 @@ class Order:
 
     `in_the_commit`: dead letters are produced in the transaction that passes their records. `is_kept`: what is
     committed outlasts the run. `also` are the records that are done with though no batch of them came to an end.
+    `not_again` are those of the records that a delivery is handed, in order, which it should not have been, after these
+    had been acknowledged of its batch.
     """
 
     may_pass: Callable[[Of, Facts], Records]
@@ -110,6 +127,7 @@ class Order:
     in_the_commit: bool = True
     is_kept: bool = True
     also: Of = none
+    not_again: Callable[[Sequence[At], Records], Records] = none_again
 
 
 AFTER_PUBLISHING = Order(what_is_settled)
@@ -118,8 +136,8 @@ ORDERS: Mapping[CommitStrategy, Order] = {
     "on-next-poll": AFTER_PUBLISHING,
     "manual": AFTER_PUBLISHING,
     "checkpoint": AFTER_PUBLISHING,
-    "throttled": Order(what_is_settled, also=acknowledged),
-    "latest": Order(what_is_settled, also=overtaken),
+    "throttled": Order(what_is_settled, also=acknowledged, not_again=what_has_no_gap),
+    "latest": Order(what_is_settled, also=overtaken, not_again=whatever_is_acknowledged),
     "on-receipt": Order(what_has_landed, what_no_ledger_forgot, in_the_commit=False),
     "ignore": Order(nothing, what_one_run_takes, in_the_commit=False, is_kept=False),
 }

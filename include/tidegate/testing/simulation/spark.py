@@ -38,8 +38,8 @@ class SimulatedSpark:
     what each attempt wrote.
 
     With `acknowledges` a job goes step by step; see `tidegate.testing.simulation.job`. Then `began` is the manifest of
-    the job that began last, `acknowledged` has the records that jobs acknowledged, by incarnation, and `overtaken`
-    those that lie before such a one in what its job was handed.
+    the job that began last, `acknowledged` has the records that jobs acknowledged, by incarnation, `overtaken` those
+    that lie before such a one in what its job was handed, and `acknowledged_of` those acknowledged of each batch.
     """
 
     def __init__(self, landing: MemoryLanding, lake: MemoryLake, *, acknowledges: bool = False) -> None:
@@ -51,6 +51,7 @@ class SimulatedSpark:
         self.began: Manifest | None = None
         self.acknowledged: dict[str, Records] = {}
         self.overtaken: dict[str, Records] = {}
+        self.acknowledged_of: dict[str, Records] = {}
         self._landing = landing
         self._lake = lake
 
@@ -120,6 +121,8 @@ class SimulatedSpark:
         before = (each for each in job.handed if each.at == record.at and each.offset < record.offset)
         self.acknowledged[name] = self.acknowledged.get(name, NONE) | {_at(record)}
         self.overtaken[name] = self.overtaken.get(name, NONE) | set(map(_at, before))
+        batch_id = job.manifest.batch.id
+        self.acknowledged_of[batch_id] = self.acknowledged_of.get(batch_id, NONE) | {_at(record)}
         path, offsets = f"_acks/{number}/part-0.parquet", {record.at: (record.offset,)}
         file = self._lake.acknowledge(job.manifest.staging, job.attempt, path, offsets)
         return replace(job, files=(*job.files, file))
