@@ -3,7 +3,8 @@
 `TIDEGATE_HOME` is the folder that relative paths start from, `TIDEGATE_SUBSCRIPTIONS` the folder of the
 definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI. `TIDEGATE_OPERATORS` are the names of
 the Airflow users who may clear, commit and answer, `TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it;
-both are separated by commas.
+both are separated by commas, as are the names and patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job
+sees beside those that every job sees.
 """
 
 import re
@@ -16,6 +17,8 @@ from tidegate.errors import WrongDefinitionError
 
 PROJECT = Path(__file__).resolve().parents[2]
 
+JOB_ENVIRONMENT = "TIDEGATE_JOB_ENVIRONMENT"
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key|credential)[^=&]*=)[^&#]*")
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
@@ -26,6 +29,7 @@ class Settings:
     """Absolute folders, the ledger's SQLAlchemy URL and the landing's URI; who may decide about batches in Airflow.
 
     Without `operators` that is whoever Airflow lets. `operator_roles` are for auth managers that know roles for a DAG.
+    `job_environment` are variables that a Spark job sees, too.
     """
 
     home: Path
@@ -34,6 +38,7 @@ class Settings:
     landing: str = field(repr=False)
     operators: tuple[str, ...] = ()
     operator_roles: tuple[str, ...] = ()
+    job_environment: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -47,8 +52,9 @@ class Settings:
             subscriptions=Path(normpath(home / _expanded(folder))),
             ledger=_ledger_url(home, environ.get("TIDEGATE_LEDGER") or "sqlite:///data/ledger.db"),
             landing=_landing_uri(home, environ.get("TIDEGATE_LANDING") or "data/landing"),
-            operators=_names(environ.get("TIDEGATE_OPERATORS")),
-            operator_roles=_names(environ.get("TIDEGATE_OPERATOR_ROLES")),
+            operators=listed(environ.get("TIDEGATE_OPERATORS")),
+            operator_roles=listed(environ.get("TIDEGATE_OPERATOR_ROLES")),
+            job_environment=listed(environ.get(JOB_ENVIRONMENT)),
         )
 
     def redacted(self) -> dict[str, str]:
@@ -60,6 +66,7 @@ class Settings:
             "TIDEGATE_LANDING": redact(self.landing),
             "TIDEGATE_OPERATORS": ", ".join(self.operators),
             "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
+            JOB_ENVIRONMENT: ", ".join(self.job_environment),
         }
 
 
@@ -95,9 +102,9 @@ def redact(url: str) -> str:
     return _SECRET_IN_QUERY.sub(r"\1***", _SECRET_IN_ADDRESS.sub(r"\1***@", url))
 
 
-def _names(listed: str | None) -> tuple[str, ...]:
+def listed(text: str | None) -> tuple[str, ...]:
     """The names between commas, each once, in their order."""
-    return tuple(dict.fromkeys(name for each in (listed or "").split(",") if (name := each.strip())))
+    return tuple(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
 
 
 def _expanded(path: str) -> Path:

@@ -27,6 +27,7 @@ from tidegate.errors import BatchFailedError, TidegateError, WrongDefinitionErro
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
+from tidegate.spark.environment import job_environment
 from tidegate.spark.job import NOTHING, local_job, refuse_distance
 from tidegate_airflow.connections import AirflowConnections
 
@@ -110,7 +111,7 @@ class SubmitProcessor:
             watching.start()
             try:
                 # the hook's own env_vars go onto the command line for YARN and Kubernetes
-                self._hook.submit(self._job, env={**os.environ, **self._environment})
+                self._hook.submit(self._job, env={**job_environment(os.environ), **self._environment})
             except AirflowException as error:
                 raise self._ended_by or _failure(error) from error
             finally:

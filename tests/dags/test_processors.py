@@ -241,6 +241,25 @@ def test_over_connect_it_goes_the_same_way(connection: Connect, tmp_path: Path) 
     assert said == [f"['{MANIFEST}'] hush-hush"]
 
 
+@pytest.mark.parametrize("conn_type", ["spark", "spark_connect"])
+def test_a_job_sees_no_secret_of_the_worker(
+    connection: Connect, spark_submit: Program, job: Program, monkeypatch: pytest.MonkeyPatch, conn_type: str
+) -> None:
+    secret, wanted = "AIRFLOW__CORE__FERNET_KEY", "AWS_REGION"
+    monkeypatch.setenv(secret, "hush-hush")
+    monkeypatch.setenv(wanted, "eu-north-1")
+    monkeypatch.setenv("TIDEGATE_JOB_ENVIRONMENT", "AWS_*")
+    spark_submit("env")
+    job("import os; [print(f'{name}={value}') for name, value in os.environ.items()]")
+    connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
+    said: list[str] = []
+    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
+    assert f"{wanted}=eu-north-1" in said
+    assert [line for line in said if line.startswith("PATH=")]
+    assert "hush-hush" not in "".join(said)
+    assert [line for line in said if line.startswith(("AIRFLOW", "TIDEGATE"))] == []
+
+
 def test_a_driver_on_the_cluster_is_handed_nothing(connection: Connect) -> None:
     connection("spark", host="spark://master:7077", extra={"deploy-mode": "cluster"})
     with pytest.raises(WrongDefinitionError, match="deploy-mode cluster"):

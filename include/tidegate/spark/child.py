@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.spark.environment import job_environment
 
 _TAIL = 25  # lines of a failed job that its error repeats
 _WATCHED = 1.0  # seconds between two looks at a job that runs
@@ -27,7 +28,7 @@ def run_child(
 ) -> None:
     """Run a command to its end, in a process group of its own.
 
-    `environment` is added to ours; what is None there is taken away. Every line it prints goes to `said`, and
+    `environment` is added to what a job sees of ours; what is None there is taken away. Every line goes to `said`, and
     `watch` is called once a second. Raises BatchFailedError with its last lines if it fails, OverrunError after
     `timeout` seconds, and what `watch` raises. Whatever ends the wait (an interrupt, too), the whole group is stopped:
     asked first, so that the job can take its Spark work back, and killed 20 seconds later.
@@ -35,7 +36,9 @@ def run_child(
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(
         command,
-        env={name: value for name, value in {**os.environ, **environment}.items() if value is not None},
+        env={
+            name: value for name, value in {**job_environment(os.environ), **environment}.items() if value is not None
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

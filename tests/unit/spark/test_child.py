@@ -30,12 +30,21 @@ def ends(pid: int) -> bool:
         return False
 
 
-def test_every_line_is_passed_on_and_the_environment_is_added_to_ours() -> None:
+def test_every_line_is_passed_on_and_the_environment_is_added() -> None:
     lines: list[str] = []
     run_child(
         python("import os; print('one'); print(os.environ['EXTRA'])"), {"EXTRA": "two"}, 30, lines.append, lambda: None
     )
     assert lines == ["one", "two"]
+
+
+def test_the_job_sees_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "hush-hush")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    lines: list[str] = []
+    source = "import os; print(*(os.environ.get(n) for n in ('AIRFLOW_CONN_KAFKA_DEFAULT', 'SPARK_LOCAL_IP')))"
+    run_child(python(source), {}, 30, lines.append, lambda: None)
+    assert lines == ["None 127.0.0.1"]
 
 
 def test_a_failing_job_raises_with_its_last_lines() -> None:

@@ -1,0 +1,28 @@
+"""Which variables of this process a Spark job sees: what programs need to run, and what the installation adds.
+
+A worker's environment holds what the job has no business with: Airflow's keys and connections, the ledger's URL,
+credentials of secrets backends. So variables are passed by name, and everything else stays here.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from tidegate.settings import JOB_ENVIRONMENT, listed
+
+PASSED = (
+    # the system, its locale and its time
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TMPDIR", "TMP", "TEMP", "TZ", "TZDIR"),
+    *("LANG", "LANGUAGE", "LC_*", "LD_*"),
+    # certificates of authorities, and where tickets and clusters are described: paths
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "KRB5*", "KUBECONFIG", "KUBERNETES_SERVICE_*"),
+    # Python, Java, and Spark with what it reads itself
+    *("PYTHON*", "VIRTUAL_ENV", "JAVA_*", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+    *("SPARK_*", "PYSPARK_*", "HADOOP_*", "YARN_*", "HIVE_*", "GRPC_*", "ARROW_*", "OMP_*", "MALLOC_*"),
+)
+"""Names, and patterns of names, of the variables that every job sees. None of them is a cloud's credential."""
+
+
+def job_environment(around: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `around` that a job sees: those of `PASSED`, and those that `TIDEGATE_JOB_ENVIRONMENT` names."""
+    patterns = (*PASSED, *listed(around.get(JOB_ENVIRONMENT)))
+    return {name: value for name, value in around.items() if any(fnmatchcase(name, each) for each in patterns)}
