@@ -1,13 +1,13 @@
 """The folder and the environment of a private Airflow: nothing of it is shared with any other Airflow."""
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_local.loopback import HOST
+from tidegate_local.secret_files import drawn_once
 
 USER = "admin"
 _PASSWORDS = "passwords.json"
@@ -31,14 +31,8 @@ class AirflowHome:
 
     def password(self) -> str:
         """Return the password of USER, drawn at first use and kept in a file that only its owner can read."""
-        path = self.folder / _PASSWORDS
-        if not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            drawn = path.with_suffix(".new")
-            with os.fdopen(os.open(drawn, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump({USER: secrets.token_urlsafe(12)}, file)
-            drawn.replace(path)
-        return str(json.loads(path.read_text(encoding="utf-8"))[USER])
+        kept = drawn_once(self.folder / _PASSWORDS, lambda: json.dumps({USER: secrets.token_urlsafe(12)}))
+        return str(json.loads(kept)[USER])
 
     def settings(self) -> dict[str, str]:
         """Return Airflow's settings as environment variables."""

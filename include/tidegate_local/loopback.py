@@ -8,6 +8,7 @@ from pathlib import Path
 from tidegate_local.errors import PreflightError
 
 HOST = "127.0.0.1"
+SPARK_HOST = "localhost"
 _LAST_PORT = 65535
 
 
@@ -68,3 +69,11 @@ def remember_ports(path: Path, ports: Mapping[str, int]) -> None:
     """Write the ports by server for the next run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(dict(ports), indent=2) + "\n", encoding="utf-8")
+
+
+def spark_url(port: int, token: str) -> str:
+    """Return the URL of a Spark Connect server here, a secret: who has it runs code as the server's user.
+
+    Its host must have this name: to any other, PySpark sends a token over TLS alone.
+    """
+    return f"sc://{SPARK_HOST}:{port}/;token={token}"

@@ -84,7 +84,7 @@ def _stay_up(stack: Stack, show: Display) -> None:
     show.say(
         f"\nAirflow         {home.url}  user {USER}, password {home.password()}\n"
         f"Kafka           {stack.broker.bootstrap_servers}, topic {TOPIC}, group {GROUP}\n"
-        f"Spark Connect   {stack.spark.url}\n"
+        f"Spark Connect   {stack.spark.address}, with the token in {stack.token_file}\n"
         f"Command line    . data/connections.sh; .venv/bin/tidegate status {SUBSCRIPTION}\n"
         f"All stays up until Ctrl-C; a later make run goes on from here."
     )

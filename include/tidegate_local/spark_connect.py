@@ -1,6 +1,7 @@
 """A real Spark Connect server on this machine, from the jars that PySpark ships."""
 
 import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -11,16 +12,18 @@ from pyspark.sql.connect.session import SparkSession
 
 from tidegate_local.errors import LocalStackError
 from tidegate_local.java import Java
-from tidegate_local.loopback import HOST, answers, free_port
+from tidegate_local.loopback import HOST, SPARK_HOST, answers, free_port, spark_url
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 120
+_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (a variable's name)
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class SparkConnect(Awaited):
     """A Spark Connect server that starts when this object is made, and answers at `url` after `wait`.
 
+    Only those who have the `token` are let in; without one it is drawn. `url` holds it, so it is a secret too.
     `data` is the folder for its log, scratch files and warehouse. `memory` is the heap of the one Java process that
     is driver and executors alike. `jars` are put beside Spark's own. As a context manager it waits first and stops
     last.
@@ -32,13 +35,15 @@ class SparkConnect(Awaited):
         java: Java,
         data: Path,
         port: int | None = None,
+        token: str | None = None,
         master: str = "local[2]",
         memory: str = "2g",
         settings: Mapping[str, str] | None = None,
         jars: Sequence[Path] = (),
     ) -> None:
         self.port = port or free_port()
-        self.url = f"sc://{HOST}:{self.port}"
+        self.token = token or new_token()
+        self.url = spark_url(self.port, self.token)
         data = data.resolve()
         self.log = data / "spark-connect.log"
         (data / "scratch").mkdir(parents=True, exist_ok=True)
@@ -55,9 +60,19 @@ class SparkConnect(Awaited):
             *(part for name, value in every.items() for part in ("--conf", f"{name}={value}")),
             "spark-internal",
         ]
-        environment = spark_environment(java, os.environ)
+        environment = spark_environment(java, os.environ) | {_TOKEN: self.token}  # a command line shows to everybody
         self._sessions: list[SparkSession] = []
         self._server = Server("Spark Connect", command, log=self.log, environment=environment, folder=data)
+
+    @property
+    def address(self) -> str:
+        """The server's URL without its token, for display."""
+        return self.url.partition("/;")[0]
+
+    @property
+    def connection(self) -> Mapping[str, str | int]:
+        """The Airflow connection to this server, under Airflow's names; it holds the token."""
+        return {"conn_type": "spark_connect", "host": SPARK_HOST, "port": self.port, "password": self.token}
 
     @property
     def pid(self) -> int:
@@ -97,6 +112,11 @@ class SparkConnect(Awaited):
             return False
 
 
+def new_token() -> str:
+    """Draw a token for a server."""
+    return secrets.token_urlsafe(24)
+
+
 def spark_home() -> Path:
     """Return the folder of the installed PySpark, which is a whole Spark; raises LocalStackError without one."""
     spec = find_spec("pyspark")
@@ -124,6 +144,7 @@ def spark_settings(data: Path, *, port: int) -> dict[str, str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
+        "spark.authenticate": "true",  # the ports of driver and blocks too, by a secret that Spark draws itself
         "spark.ui.enabled": "false",
         "spark.local.dir": str(data / "scratch"),
         "spark.sql.warehouse.dir": str(data / "warehouse"),

@@ -13,22 +13,23 @@ from tidegate_local.airflow_home import AirflowHome, Connection
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.kafka_jars import KAFKA_VERSION, kafka_jars
-from tidegate_local.loopback import HOST
+from tidegate_local.loopback import HOST, SPARK_HOST
 from tidegate_local.preflight import Preflight
 from tidegate_local.progress import Display
-from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.secret_files import drawn_once, write_secret
+from tidegate_local.spark_connect import SparkConnect, new_token
 from tidegate_local.spark_jars import SPARK_VERSION, spark_jars
 from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 
 def write_exports(path: Path, connections: Mapping[str, Connection]) -> None:
-    """Write the connections as a shell script, by which a terminal finds this stack as Airflow's tasks do."""
+    """Write the connections as a shell script, by which its owner's terminal finds this stack as Airflow's tasks do."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (
         f"export AIRFLOW_CONN_{name.upper()}={shlex.quote(json.dumps(connection))}\n"
         for name, connection in connections.items()
     )
-    path.write_text("".join(lines), encoding="utf-8")
+    write_secret(path, "".join(lines))
 
 
 class Stack:
@@ -57,6 +58,11 @@ class Stack:
         """The environment in which Airflow's tasks and the `tidegate` command find this stack."""
         return self.airflow.environment
 
+    @property
+    def token_file(self) -> Path:
+        """Where the token of this folder's Spark Connect servers is; only its owner can read it."""
+        return self._project / "data" / "spark" / "connect-token"
+
     def start(self) -> None:
         """Start everything; raises LocalStackError."""
         data = self._project / "data"
@@ -67,7 +73,8 @@ class Stack:
             port=self._checked.airflow_port,
         )
         around = dict(os.environ) | {"TIDEGATE_HOME": str(self._project)}
-        connections = self._connections()
+        token = drawn_once(self.token_file, new_token)
+        connections = self._connections(token)
         write_exports(data / "connections.sh", connections)
         self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
         self._started.append(self.airflow)
@@ -75,7 +82,9 @@ class Stack:
         with self._show.step(f"Spark {SPARK_VERSION}: jars"):
             cache = self._project / ".cache"
             jars_of_spark = (*spark_jars(java, cache), *spark_kafka_jars(java, cache))
-        self.spark = SparkConnect(java=java, data=data / "spark", port=self._checked.spark_port, jars=jars_of_spark)
+        self.spark = SparkConnect(
+            java=java, data=data / "spark", port=self._checked.spark_port, token=token, jars=jars_of_spark
+        )
         self._started.append(self.spark)
         with self._show.step(f"Kafka {KAFKA_VERSION}: jars"):
             jars = kafka_jars(java, self._project / ".cache")
@@ -103,9 +112,14 @@ class Stack:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def _connections(self) -> dict[str, Connection]:
+    def _connections(self, token: str) -> dict[str, Connection]:
         bootstrap = f"{HOST}:{self._checked.kafka_port}"
         return {
             "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}},
-            "spark_default": {"conn_type": "spark_connect", "host": HOST, "port": self._checked.spark_port},
+            "spark_default": {
+                "conn_type": "spark_connect",
+                "host": SPARK_HOST,
+                "port": self._checked.spark_port,
+                "password": token,
+            },
         }

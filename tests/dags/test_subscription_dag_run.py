@@ -81,7 +81,7 @@ def landed(home: Path) -> set[Path]:
 def test_over_spark_connect(
     broker: Broker, spark_connect: SparkConnect, filled: str, connection: Connect, define: Define
 ) -> None:
-    connection(conn_type="spark_connect", host="127.0.0.1", port=spark_connect.port)
+    connection(**spark_connect.connection)
     home = define("walk", topic=filled, group=filled).parents[2]
     assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
     assert rows(home, filled) == list(range(RECORDS))
@@ -93,7 +93,7 @@ def test_over_spark_connect(
 def test_landed_by_spark_too(
     broker: Broker, spark_connect: SparkConnect, filled: str, connection: Connect, define: Define
 ) -> None:
-    connection(conn_type="spark_connect", host="127.0.0.1", port=spark_connect.port)
+    connection(**spark_connect.connection)
     path = define("walk", topic=filled, group=filled)
     path.write_text(path.read_text("utf-8").replace("members: 2", "landing-engine: spark"), "utf-8")
     assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})

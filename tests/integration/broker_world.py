@@ -25,14 +25,23 @@ from crashing import Child, Point, Task, opened
 from tidegate.batch import Batch
 from tidegate.kafka.group import PASSING
 from tidegate.pipeline import Pipeline
+from tidegate.ports import Connection
 from tidegate.settings import Settings
 from tidegate.steps.plan import Plan
 from tidegate.subscription import Subscription
 from tidegate_local.broker import Broker
+from tidegate_local.loopback import SPARK_HOST
+from tidegate_local.spark_connect import SparkConnect
 
 _PAUSE = Event()
 _SECONDS = 60
 _ONE_MIGRATION = Lock()  # a new ledger's tables are made by Alembic, which knows one migration in a process
+
+
+def connection_to(server: SparkConnect) -> Connection:
+    """The Airflow connection `spark_default` to this server."""
+    return Connection("spark_default", "spark_connect", SPARK_HOST, server.port, None, server.token, {})
+
 
 Row = tuple[int, int, bytes]
 """(partition, offset, value) of a record."""

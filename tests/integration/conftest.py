@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_world import Feed, Producers, Scene
+from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from definitions import subscription
@@ -73,10 +73,9 @@ def open_in_spark(
     """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
     monkeypatch.setenv("PYTHONPATH", str(JOBS))
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
-    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
     connections = MemoryConnections(
         Connection("kafka_default", "kafka", None, None, None, None, kafka),
-        Connection("spark_default", "spark_connect", host, int(port), None, None, {}),
+        connection_to(spark_connect),
     )
     with ExitStack() as stack:
 

@@ -35,11 +35,9 @@ Invoke = Callable[..., tuple[int, dict[str, Any]]]
 @pytest.fixture
 def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     """`tidegate("run", name)`: the exit status and the JSON of a command in a project of the test's own."""
-    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    spark = {"conn_type": "spark_connect", "host": host, "port": int(port)}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark_connect.connection))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "jobs"))
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from broker_world import Feed, Producers, deliver, in_lake
+from broker_world import Feed, Producers, connection_to, deliver, in_lake
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
@@ -86,8 +86,7 @@ def opening(broker: Broker, tmp_path: Path) -> Iterator[Opening]:
 
 @pytest.fixture
 def connect(spark_connect: SparkConnect) -> Connection:
-    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
-    return Connection("spark_default", "spark_connect", host, int(port), None, None, {})
+    return connection_to(spark_connect)
 
 
 def submit(master: str) -> Connection:

@@ -43,7 +43,7 @@ class Place:
     bootstrap: str
     ledger: str = field(repr=False)
     keeper: int = 0
-    spark: str | None = None
+    spark: str | None = field(default=None, repr=False)
     kind: Kind = PLAIN
 
     @property

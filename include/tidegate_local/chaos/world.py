@@ -1,5 +1,6 @@
 """The world of chaos: a real broker and PostgreSQL, Spark Connect if wanted, and a subscription, all in one folder."""
 
+import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from tidegate_local.chaos.producing import PARTITIONS
 from tidegate_local.chaos.tasks import Place
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
-from tidegate_local.loopback import HOST, free_port
+from tidegate_local.loopback import free_port, spark_url
 from tidegate_local.postgres import Postgres
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class World:
         self._has_spark = spark
         self._spark: SparkConnect | None = None
         self._spark_port = free_port()
+        self._spark_token = secrets.token_urlsafe(24)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -86,7 +88,7 @@ class World:
     @property
     def place(self) -> Place:
         """Where everything is, for the first subscription."""
-        spark = f"sc://{HOST}:{self._spark_port}" if self._has_spark else None
+        spark = spark_url(self._spark_port, self._spark_token) if self._has_spark else None
         broker, ledger = self._broker.bootstrap_servers, self._postgres.url
         return Place(self._folder, broker, ledger, self._keeper, spark, self._kinds[0])
 
@@ -130,4 +132,6 @@ class World:
         from tidegate_local.spark_connect import SparkConnect  # noqa: PLC0415 (PySpark takes a second, if wanted at all)
 
         data = self._folder / "spark"
-        self._spark = SparkConnect(java=self._java, data=data, port=self._spark_port, memory="1g")
+        self._spark = SparkConnect(
+            java=self._java, data=data, port=self._spark_port, token=self._spark_token, memory="1g"
+        )

@@ -1,6 +1,7 @@
 """What a terminal needs to find the local stack."""
 
 import json
+import stat
 import subprocess
 from pathlib import Path
 
@@ -15,3 +16,13 @@ def test_a_shell_that_sources_the_exports_has_the_connections(tmp_path: Path):
         ["sh", "-c", f". '{script}'; printenv AIRFLOW_CONN_KAFKA_DEFAULT"], capture_output=True, text=True, check=True
     )
     assert json.loads(said.stdout) == kafka
+
+
+def test_the_exports_hold_a_token_and_are_their_owners_alone(tmp_path: Path):
+    script = tmp_path / "connections.sh"
+    script.write_text("# of an earlier version, which everybody could read\n")
+    script.chmod(0o644)
+    spark = {"conn_type": "spark_connect", "host": "localhost", "port": 15002, "password": "hush-hush"}
+    write_exports(script, {"spark_default": spark})
+    assert "hush-hush" in script.read_text()
+    assert stat.S_IMODE(script.stat().st_mode) == 0o600
