@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tidegate.errors import TransitionError, place
+from tidegate.errors import StaleError, TransitionError, place
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import CommitStrategy
@@ -176,7 +176,12 @@ class Batch:
         return is_done or (self.state is State.LANDED and not self.landed_records)
 
     def share(self, member: int) -> tuple[Range, ...]:
-        """The ranges that this member lands; empty ones left out."""
+        """The ranges that this member lands; empty ones left out. Raises StaleError for a member that isn't one."""
+        if not 0 <= member < len(self.shares):
+            raise StaleError(
+                f"{self} has {len(self.shares)} members, and no number {member}: that one is of another plan, and "
+                "what it lands doesn't count; the next run finds out where things stand"
+            )
         mine = frozenset(self.shares[member])
         return tuple(r for r in self.ranges if r.at in mine and not r.is_empty)
 

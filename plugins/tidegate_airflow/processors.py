@@ -23,7 +23,7 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.errors import BatchFailedError, TidegateError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
@@ -88,7 +88,7 @@ class SubmitProcessor:
         self._environment = environment
         self._is_local = connection.host.startswith("local")
         self._hook: SparkSubmitHook | None = None
-        self._ended_by: TidegateError | None = None
+        self._ended_by: Exception | None = None
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -125,20 +125,24 @@ class SubmitProcessor:
         self._end(BatchFailedError(_STOPPED))
 
     def _watch(self, timeout: float | None, watch: Callable[[], None], done: Event) -> None:
-        """Look at the job once a second, and end it at its deadline or when whoever looks has had enough."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while not done.wait(max(0.0, min(_WATCHED, deadline - time.monotonic()))):
-            if timeout is not None and time.monotonic() >= deadline:
-                self._end(overrun(timeout))
-                return
-            try:
-                watch()
-            except TidegateError as reason:
-                self._end(reason)
-                return
+        """Look at the job once a second, and end it at its deadline, or with whatever looking at it raises.
 
-    def _end(self, reason: TidegateError) -> None:
-        self._ended_by = reason
+        It is killed again each second until it is gone: what was raised early may come before there is a process.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not done.wait(_WATCHED if self._ended_by else max(0.0, min(_WATCHED, deadline - time.monotonic()))):
+            try:
+                if self._ended_by is not None:
+                    self._end(self._ended_by)
+                elif timeout is not None and time.monotonic() >= deadline:
+                    self._end(overrun(timeout))
+                else:
+                    watch()
+            except Exception as reason:  # noqa: BLE001 (it has no other way out of this thread, and `run` raises it)
+                self._end(reason)
+
+    def _end(self, reason: Exception) -> None:
+        self._ended_by = self._ended_by or reason
         if self._hook is not None:
             self._hook.on_kill()
 
@@ -191,6 +195,15 @@ class _Hook(SparkSubmitHook):  # type: ignore[misc]  # Airflow's types aren't fo
         self._relay = logging.Logger("spark-submit", logging.INFO)  # noqa: LOG001 (each hook's own, shared with nobody)
         self._relay.addHandler(_Relay(said))
         super().__init__(**options)
+
+    def on_kill(self) -> None:
+        """Kill the job where it runs, and spark-submit even if that fails, which is only logged."""
+        try:
+            super().on_kill()
+        except Exception:
+            self.log.exception("the job couldn't be killed where it runs; spark-submit is")
+        if self._submit_sp is not None and self._submit_sp.poll() is None:
+            self._submit_sp.kill()
 
     @property
     def log(self) -> logging.Logger:

@@ -143,6 +143,43 @@ def test_a_submit_that_takes_too_long_is_killed(connection: Connect, spark_submi
         processor("spark_test").run(MANIFEST, 0.5, print, lambda: None)
 
 
+class OddError(Exception):
+    """None of Tidegate's own."""
+
+
+@pytest.mark.parametrize("conn_type", ["spark", "spark_connect"])
+def test_whatever_watching_a_job_raises_stops_it_and_is_raised(
+    connection: Connect, spark_submit: Program, job: Program, conn_type: str
+) -> None:
+    spark_submit("exec tail -f /dev/null")
+    job("import signal; signal.pause()")
+    connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
+
+    def watch() -> None:
+        raise OddError("the disk of the landing is gone")
+
+    with pytest.raises(OddError, match="the disk of the landing is gone"):
+        processor("spark_test").run(MANIFEST, 60, print, watch)
+
+
+def test_what_stops_a_submit_before_there_is_a_process_stops_it_then(
+    connection: Connect, spark_submit: Program
+) -> None:
+    spark_submit("exec tail -f /dev/null")
+    connection("spark", host="local[2]")
+    submitting = processor("spark_test")
+    submitting.stop()
+    with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
+        submitting.run(MANIFEST, 60, print, lambda: None)
+
+
+def test_a_submit_is_killed_though_its_job_cannot_be(connection: Connect, spark_submit: Program) -> None:
+    spark_submit("echo application_1_2; exec tail -f /dev/null")  # which yarn, that isn't there, would have to kill
+    connection("spark", host="yarn")
+    with pytest.raises(OverrunError):
+        processor("spark_test").run(MANIFEST, 3, print, lambda: None)
+
+
 def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) -> None:
     spark_submit("echo up; exec tail -f /dev/null")
     connection("spark", host="local[2]")

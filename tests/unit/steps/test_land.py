@@ -2,7 +2,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.batch import State
-from tidegate.errors import UnavailableError
+from tidegate.errors import StaleError, UnavailableError
 from tidegate.positions import Range
 
 
@@ -14,6 +14,22 @@ def test_a_landed_share_is_not_landed_again() -> None:
     assert batch is not None
     assert pipeline.land(batch.id, 0) == batch
     assert len(world.landing.files) == 1
+
+
+@pytest.mark.parametrize("member", [-1, 1, 7])
+def test_a_member_that_the_batch_does_not_have_is_of_another_plan(member: int) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    said = rf"batch {plan.batch.id} has 1 members, and no number {member}: that one is of another plan"
+    with pytest.raises(StaleError, match=said):
+        pipeline.land(plan.batch.id, member)
+    pipeline.land(plan.batch.id, 0)
+    with pytest.raises(StaleError, match=said):
+        pipeline.land(plan.batch.id, member)
+    assert world.ledger.batch(plan.batch.id).state is State.LANDED
 
 
 def test_the_batch_ends_at_its_planned_end_whatever_arrives() -> None:
