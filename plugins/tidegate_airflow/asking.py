@@ -40,12 +40,14 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
     """
 
     def __init__(self, **kwargs: Any) -> None:
+        kwargs["params"] = {  # and not those of the DAG, which Airflow hands to each task
+            "note": Param(
+                None, type=["null", "string"], title="Note", description="Why; the ledger keeps it.", source="task"
+            )
+        }
         super().__init__(
             subject="What becomes of a batch that failed as often as it may?",
             options=list(ANSWERS),
-            params={
-                "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it.")
-            },
             response_timeout=_LOOKED_AGAIN,  # not the end of the waiting: execute_complete goes on with it
             retries=_RETRIES,
             **kwargs,
@@ -53,7 +55,7 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
 
     def execute(self, context: "Context") -> Any:
         """Ask, if there is anything to ask."""
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             asked = pipeline.question()
             if asked is None:
                 raise AirflowSkipException("there is nothing to decide: see the logs of the tasks before")
@@ -77,14 +79,14 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
             return self.execute(context)
         answer = super().execute_complete(context, event)
         note = str(answer["params_input"].get("note") or "")
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             _check_in_time(pipeline, asked)
             pipeline.clear(named(user), note, answer["chosen_options"][0], asked["batch_id"])
             return self._go_on(context, pipeline, asked)
 
     def _look_again(self, context: "Context", asked: "Mapping[str, Any]") -> Any:
         """Wait on, unless somebody has answered elsewhere."""
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             now = pipeline.question()
             if now is None:
                 return self._go_on(context, pipeline, asked)

@@ -28,6 +28,7 @@ from tidegate_airflow.operators import (
     SettleOperator,
 )
 from tidegate_airflow.permission import operator_tags
+from tidegate_airflow.run_conf import run_params
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
 _TAKEN = frozenset({CLEAR, COMMIT})
@@ -84,6 +85,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
         max_active_runs=1,
         tags=[*tags(subscription), *_operator_tags(subscription, settings)],
         doc_md=document(subscription, path, settings),
+        params=run_params(subscription),
         default_args={
             "owner": "tidegate",
             "retries": subscription.max_retries,

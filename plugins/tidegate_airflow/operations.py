@@ -11,6 +11,7 @@ from tidegate.definition.reading import NAME, SUFFIX, load_named
 from tidegate.settings import Settings
 from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
+from tidegate_airflow.run_conf import refuse_unknown
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,6 +58,8 @@ class _OperationOperator(EngineOperator):
     before, or cleared, is refused, and so is a run that the ledger has seen, whatever Airflow has forgotten of it.
     """
 
+    _params: tuple[str, ...]
+
     def execute(self, context: "Context") -> dict[str, Any]:
         """Do it; returns what was done, and who had it done."""
         run = context["dag_run"]
@@ -64,11 +67,10 @@ class _OperationOperator(EngineOperator):
         self._refuse(refusal(user, operators(context, self._settings().operators)))
         self._refuse(_used(run, context["ti"].try_number))
         by = named(user)
-        self._name = context["params"]["subscription"]
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             pipeline.ledger.begin_operation(f"{run.dag_id}/{run.run_id}", by)
             batch, facts = self._operate(pipeline, context["params"], by)
-        done = {"subscription": self._name, "batch_id": batch.id, "state": str(batch.state), **facts, "by": by}
+        done = {"subscription": batch.subscription, "batch_id": batch.id, "state": str(batch.state), **facts, "by": by}
         self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in done.items()))
         return done
 
@@ -81,12 +83,15 @@ class _OperationOperator(EngineOperator):
         """The batch as it is then, and what else is worth telling."""
         raise NotImplementedError(pipeline, params, by)
 
-    def _subscription(self, settings: "Settings") -> "Subscription":
-        return load_named(self._name, settings.subscriptions)
+    def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
+        refuse_unknown(context["dag_run"].conf, self._params)
+        return load_named(context["params"]["subscription"], settings.subscriptions)
 
 
 class ClearOperator(_OperationOperator):
     """Clears the batch that is stopped, or asks."""
+
+    _params = ("subscription", "answer", "batch", "note")
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
         answer, note = params["answer"], params["note"] or ""
@@ -95,6 +100,8 @@ class ClearOperator(_OperationOperator):
 
 class CommitOpenOperator(_OperationOperator):
     """Commits the batch that waits for its commit."""
+
+    _params = ("subscription", "batch")
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:  # noqa: ARG002 (as others)
         batch = pipeline.commit_open(params["batch"])
@@ -159,6 +166,7 @@ def _dag(dag_id: str, description: str, text: str, params: Mapping[str, Param], 
         description=description,
         schedule=None,
         catchup=False,
+        is_paused_upon_creation=False,  # who triggers it over REST would wait for ever
         max_active_runs=_AT_ONCE,
         tags=["tidegate", *operator_tags(settings.operators)],
         doc_md=text,

@@ -61,8 +61,8 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
     _running: "Stoppable | None" = None
 
     @contextmanager
-    def _pipeline(self, *, processing: bool = False) -> Iterator["Pipeline"]:
-        """The opened pipeline. Errors of the engine become a line of the task's log and Airflow's own.
+    def _pipeline(self, context: "Context", *, processing: bool = False) -> Iterator["Pipeline"]:
+        """The opened pipeline of this run. Errors of the engine become a line of the task's log and Airflow's own.
 
         The log also says how long the engine was at work, its imports included, so that Airflow's share of the task's
         time can be told from it.
@@ -73,7 +73,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
 
         with self._told():
             settings = self._settings()
-            subscription = self._subscription(settings)
+            subscription = self._subscription(settings, context)
             processor = self._processor(subscription.processing, settings) if processing else None
             connection = subscription.processing.connection
             with open_pipeline(
@@ -101,8 +101,8 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
 
         return Settings.from_environment(os.environ)
 
-    def _subscription(self, settings: "Settings") -> "Subscription":
-        raise NotImplementedError(settings)
+    def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
+        raise NotImplementedError(settings, context)
 
     def on_kill(self) -> None:
         """Stop the Spark job as well; a delivery then counts as failed, and a landing never was."""
@@ -130,10 +130,11 @@ class StepOperator(EngineOperator):
         super().__init__(**kwargs)
         self.definition = definition
 
-    def _subscription(self, settings: "Settings") -> "Subscription":  # noqa: ARG002 (the path says it all)
+    def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":  # noqa: ARG002 (the path says it all)
         from tidegate.definition.reading import load  # noqa: PLC0415 (see above)
+        from tidegate_airflow.run_conf import changed_properties  # noqa: PLC0415
 
-        return load(Path(self.definition))
+        return load(Path(self.definition), changed_properties(context["dag_run"].conf))
 
 
 class PlanOperator(StepOperator):
@@ -144,7 +145,7 @@ class PlanOperator(StepOperator):
 
     def execute(self, context: "Context") -> list[dict[str, Any]]:
         """Plan, or find out that there is nothing to read."""
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             try:
                 plan = pipeline.plan()
             except StoppedError as error:
@@ -164,9 +165,9 @@ class LandOperator(StepOperator):
         self.batch_id = batch_id
         self.member = member
 
-    def execute(self, context: "Context") -> None:  # noqa: ARG002 (Airflow's signature)
+    def execute(self, context: "Context") -> None:
         """Land, unless this member's landing was reported before."""
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             pipeline.land(self.batch_id, self.member)
 
 
@@ -176,7 +177,7 @@ class ProcessOperator(StepOperator):
     def execute(self, context: "Context") -> None:
         """Process, unless it is done already; a batch without records skips the task."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
-        with self._pipeline(processing=True) as pipeline:
+        with self._pipeline(context, processing=True) as pipeline:
             pipeline.receive(batch_id)  # planned on receipt, and the definition has another strategy now
             batch = pipeline.process(batch_id)
         if batch is None:
@@ -196,7 +197,7 @@ class _SettlingOperator(StepOperator):
     def execute(self, context: "Context") -> dict[str, Any]:
         """Settle; returns the batch's small facts. Nothing to settle skips the task."""
         batch_id = self._batch_id(context)
-        with self._pipeline() as pipeline:
+        with self._pipeline(context) as pipeline:
             batch = self._settle(pipeline, batch_id)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")

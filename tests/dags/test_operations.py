@@ -259,6 +259,22 @@ def test_others_than_the_operators_are_refused_by_name(
     assert batch.state is State.STOPPED
 
 
+@pytest.mark.parametrize("what", ["clear", "commit"])
+def test_a_param_that_does_not_exist_is_refused_by_name(world: World, operate: Operate, what: str) -> None:
+    stop(world)
+    state, _, said = operate(what, answers="skip")
+    assert state == "failed"
+    assert "has 'answers', which isn't a param of this DAG" in said
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert batch.state is State.STOPPED
+
+
+def test_they_are_never_paused_before_somebody_pauses_them(define: Define, dags: Callable[..., Any]) -> None:
+    define("orders")
+    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False, False]
+
+
 def test_an_operator_may(world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:
     stop(world)
     monkeypatch.setenv("TIDEGATE_OPERATORS", f"ada, {BY}")

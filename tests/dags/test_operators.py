@@ -22,6 +22,7 @@ from tidegate.errors import BatchFailedError, LostDataError, StaleError, Unavail
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.settings import PROJECT
+from tidegate.subscription import Subscription
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -59,6 +60,7 @@ class Script:
     process: Any = BATCH
     commit: Any = COMMITTED
     calls: list[tuple[Any, ...]] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
 
     def __getitem__(self, step: str) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -90,9 +92,10 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """Runs the DAG of a definition once, its engine replaced by a script."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
 
-    def go(script: Script, **values: object) -> Run:
+    def go(script: Script, conf: dict[str, Any] | None = None, **values: object) -> Run:
         @contextmanager
-        def open_pipeline(*_: Any) -> Iterator[ScriptedPipeline]:
+        def open_pipeline(subscription: Subscription, *_: Any) -> Iterator[ScriptedPipeline]:
+            script.subscriptions.append(subscription)
             yield ScriptedPipeline(script)
 
         stand_in = ModuleType("tidegate.pipeline")
@@ -100,7 +103,7 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
         monkeypatch.setitem(sys.modules, "tidegate.pipeline", stand_in)
         define("flights", **values)
         dags = PROJECT / "dags"
-        dag_run = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["flights"].test()
+        dag_run = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["flights"].test(run_conf=conf)
         tasks: dict[str, list[str]] = {}
         for instance in dag_run.get_task_instances():
             tasks.setdefault(instance.task_id, []).append(str(instance.state))
@@ -122,6 +125,22 @@ def test_a_batch_that_goes_through_is_green(run: Callable[..., Run]) -> None:
         ("plan",),
         ("process", "b1"),
     ]
+
+
+def test_a_runs_own_params_are_those_of_all_its_tasks(run: Callable[..., Run]) -> None:
+    script = Script()
+    assert run(script, {"max.poll.records": 7, "poll-timeout.ms": 1500}).state == "success"
+    assert {(each.consumer.max_poll_records, each.poll_timeout_ms) for each in script.subscriptions} == {(7, 1500)}
+    assert len(script.subscriptions) == 5
+
+
+def test_a_conf_that_is_no_use_fails_the_run_before_anything_is_done(run: Callable[..., Run]) -> None:
+    script = Script()
+    with capture_logs() as said:
+        done = run(script, {"max.poll.record": 7})
+    assert (done.state, done.tasks["plan"], script.calls) == ("failed", ["failed"], [])
+    lines = [line["event"] % line.get("positional_args", ()) for line in said if line["log_level"] == "error"]
+    assert any("did you mean max.poll.records?" in line for line in lines)
 
 
 def test_each_task_says_how_long_the_engine_took(run: Callable[..., Run]) -> None:

@@ -4,17 +4,20 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from tidegate.definition.reading import DefinitionError, load
+from tidegate.errors import WrongDefinitionError
 from tidegate.settings import Settings
 from tidegate.subscription import CommitStrategy
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator, SettleOperator
+from tidegate_airflow.run_conf import changed_properties
 
 pytestmark = pytest.mark.airflow
 
@@ -43,6 +46,49 @@ def test_four_tasks_in_a_row_and_landing_is_mapped(define: Define, dag_of: Calla
     land = dag.task_dict["land"]
     assert land.is_mapped
     assert land.operator_class is LandOperator
+
+
+def test_a_run_may_take_less_or_wait_longer(define: Define, dag_of: Callable[[Path], DAG]) -> None:
+    dag = dag_of(define("flights", poll_timeout=3000))
+    assert dict(dag.params) == {"max.poll.records": 1000, "poll-timeout.ms": 3000}
+    for name in dag.params:
+        for wrong in (0, -1, "1000", 1.5, None):
+            with pytest.raises(ParamValidationError):
+                dag.params.get_param(name).resolve(wrong)
+    again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert again.params.get_param("max.poll.records").schema["minimum"] == 1
+
+
+@pytest.mark.parametrize(
+    ("conf", "changed"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"max.poll.records": 10, "openlineage": {"parentRunId": "1"}}, {"consumer.max.poll.records": 10}),
+        ({"poll-timeout.ms": 5}, {"poll-timeout.ms": 5}),
+    ],
+)
+def test_what_a_runs_conf_changes(conf: dict[str, Any] | None, changed: dict[str, Any]) -> None:
+    assert changed_properties(conf) == changed
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        (
+            {"max.poll.record": 10},
+            "has 'max.poll.record', which isn't a param of this DAG; did you mean max.poll.records?",
+        ),
+        ({"consumer.max.poll.records": 10}, "did you mean max.poll.records?"),
+        (
+            {"consumer": {}, "x": 1},
+            "has 'consumer', 'x', which isn't a param of this DAG; there are: max.poll.records, ",
+        ),
+    ],
+)
+def test_what_is_no_param_is_refused_by_name(conf: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongDefinitionError, match=re.escape(said)):
+        changed_properties(conf)
 
 
 def test_a_subscription_that_spark_lands_has_the_same_tasks(define: Define, dag_of: Callable[[Path], DAG]) -> None:

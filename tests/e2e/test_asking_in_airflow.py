@@ -157,9 +157,11 @@ def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
     try:
         server.wait()
         with server.client() as client:
-            for dag_id in (*STRATEGIES, "tidegate_clear", "tidegate_commit"):
+            for dag_id in STRATEGIES:
                 client.wait_for_dag(dag_id)
                 client.unpause(dag_id)
+            for dag_id in ("tidegate_clear", "tidegate_commit"):
+                client.wait_for_dag(dag_id)  # they never start paused
             yield Airflow(client, server.url, server.environment)
     finally:
         server.stop()
@@ -255,3 +257,27 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
     assert batch is not None
     assert (batch.id, batch.state) == (second.id, State.STOPPED)
     assert [of for of, _ in airflow.ledger.clearances("payments", 5)] == [first.id]
+
+
+def test_a_run_takes_the_params_of_its_conf_and_no_others(
+    airflow: Airflow, broker: Broker, topic: Callable[..., str]
+) -> None:
+    produce(broker, topic(name="payments"))
+
+    def trigger(**conf: Any) -> httpx.Response:
+        return airflow.ask("POST", "/dags/payments/dagRuns", USER, {"logical_date": None, "conf": conf})
+
+    for wrong in (0, "many", None):
+        refused = trigger(**{"max.poll.records": wrong})
+        assert refused.status_code == httpx.codes.BAD_REQUEST, refused.text
+
+    run = airflow.client.wait_for_run("payments", trigger(max_poll_records=2).json()["dag_run_id"], seconds=WAIT)
+    (plan,) = [task for task in airflow.client.task_instances("payments", run.run_id) if task.task_id == "plan"]
+    assert (run.state, plan.state) == ("failed", "failed")
+    assert "did you mean max.poll.records?" in airflow.client.log("payments", run.run_id, plan)
+    assert airflow.ledger.look("payments").open is None
+
+    airflow.client.wait_for_run("payments", trigger(**{"max.poll.records": 2}).json()["dag_run_id"], seconds=WAIT)
+    batch = airflow.ledger.look("payments").open
+    assert batch is not None
+    assert batch.landed_records == 2

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tidegate.definition import properties, rules, strategies
@@ -21,6 +22,7 @@ from tidegate.errors import WrongDefinitionError
 from tidegate.subscription import ConsumerProperties, Problem, Processing, Subscription
 
 SUFFIX = ".yaml"
+_AS_IT_IS: Mapping[str, object] = MappingProxyType({})
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -58,9 +60,12 @@ class Reading:
         return self.lines.get(path) or self.lines.get(path.partition(".")[0]) or 1
 
 
-def load(path: Path) -> Subscription:
-    """The subscription of one file. Raises DefinitionError if it has an error; warnings pass."""
-    reading = read(path)
+def load(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
+    """The subscription of one file, but for the properties that are changed, which are given by their whole names.
+
+    Raises DefinitionError if it has an error; warnings pass.
+    """
+    reading = read(path, changed)
     if reading.subscription is None:
         raise DefinitionError(reading.problems)
     return reading.subscription
@@ -77,15 +82,15 @@ def load_named(name: str, folder: Path) -> Subscription:
     raise DefinitionError([Problem(f"no subscription {name!r} in {folder}; {hint}", "name", file=str(path))])
 
 
-def read(path: Path) -> Reading:
-    """Read one file. Nothing that can stand in it raises."""
+def read(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
+    """Read one file, as `load` does. Nothing that can stand in it raises."""
     findings = Findings(str(path))
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
     graph = Graph(findings)
     root = graph.compose(path)
     try:
-        draft = _subscription(path.stem, graph, root, findings) if root is not None else None
+        draft = _subscription(path.stem, graph, root, findings, changed) if root is not None else None
     except RecursionError:
         draft = None
         findings.add("", TOO_DEEP, "syntax")
@@ -93,9 +98,11 @@ def read(path: Path) -> Reading:
     return Reading(path, draft, tuple(problems), findings.lines)
 
 
-def _subscription(name: str, graph: Graph, root: MappingNode, findings: Findings) -> Subscription | None:
+def _subscription(
+    name: str, graph: Graph, root: MappingNode, findings: Findings, changed: Mapping[str, object]
+) -> Subscription | None:
     """The subscription if it has a group, topics and an output; what is wrong otherwise has its default."""
-    found, good = read_sections(graph, root, findings)
+    found, good = read_sections(graph, root, findings, changed)
     rules.check_required(found, findings)
     topics = rules.topics(found[""], good, findings)
     cursor = rules.cursor(found["cursor"], good["cursor"], findings)

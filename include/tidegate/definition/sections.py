@@ -15,19 +15,22 @@ Values = Mapping[str, Any]
 
 
 def read_sections(
-    graph: Graph, root: MappingNode, findings: Findings
+    graph: Graph, root: MappingNode, findings: Findings, changed: Mapping[str, object]
 ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, Any]]]:
     """What a file gives in each of its sections, and the part of it that may stand; "" is the top level.
 
-    A section that isn't given is empty. Whatever may not stand goes to the findings.
+    A section that isn't given is empty. What is `changed`, by its whole name, stands in place of what the file gives.
+    Whatever may not stand goes to the findings.
     """
     findings.lines[""] = 1
     top = graph.section(root, "")
     _resolve_aliases(top, findings)
     found = {"": {name: value for name, value in top.items() if not name or name not in KEYS}}
+    found[""] |= {name: value for name, value in changed.items() if name in KEYS[""]}
     good = {"": _checked(found[""], "", findings)}
     for name in filter(None, KEYS):
         found[name] = {} if top.get(name) is None else _section(name, graph, root, findings)
+        found[name] |= {key: changed[path] for key in KEYS[name] if (path := path_of(name, key)) in changed}
         good[name] = _checked(found[name], name, findings)
     return found, good
 

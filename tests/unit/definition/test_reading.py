@@ -1,6 +1,7 @@
 """Definitions as users write them, right and wrong."""
 
 import pickle
+import re
 import subprocess
 import sys
 from time import perf_counter
@@ -227,3 +228,27 @@ print([name for name in ("confluent_kafka", "pyarrow", "sqlalchemy", "airflow", 
     out = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split("\n")
     assert float(out[0]) < 0.020
     assert out[1] == "[]"
+
+
+def test_a_run_may_change_properties_by_their_whole_names():
+    changed = load(FLIGHTS, {"consumer.max.poll.records": 7, "poll-timeout.ms": 1_500})
+    assert (changed.consumer.max_poll_records, changed.poll_timeout_ms) == (7, 1_500)
+    assert changed.consumer.group_id == load(FLIGHTS).consumer.group_id
+    assert load(FLIGHTS).consumer.max_poll_records == 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("poll-timeout.ms", 0), ("poll-timeout.ms", None), ("poll-timeout.ms", "60s"), ("consumer.max.poll.records", -1)],
+)
+def test_what_a_run_changes_is_held_to_the_same_rules(name, value):
+    with pytest.raises(DefinitionError, match=re.escape(name)):
+        load(FLIGHTS, {name: value})
+
+
+def test_what_a_run_changes_is_held_to_the_rules_between_properties(tmp_path):
+    path = tmp_path / "flights.yaml"
+    path.write_text(f"{LEAST}\npoll-timeout.ms: 1000\nexecution-timeout.ms: 400000\n")
+    assert load(path).poll_timeout_ms == 1_000
+    with pytest.raises(DefinitionError, match=r"execution-timeout\.ms \(400000\) must be longer"):
+        load(path, {"poll-timeout.ms": 200_000})
