@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 Scalar = str | int | float | bool
 
@@ -74,11 +74,19 @@ class Problem:
         }
 
 
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""The topics that a broker tells clients it keeps for itself."""
+
+
 @dataclass(frozen=True)
 class TopicNames:
     """Topics by name, in the order of the definition."""
 
     names: tuple[str, ...]
+
+    def takes(self, topic: str) -> bool:
+        """Whether it is one of them."""
+        return topic in self.names
 
 
 @dataclass(frozen=True)
@@ -91,9 +99,9 @@ class TopicPattern:
     pattern: str
     internal: bool = False
 
-    def matches(self, topic: str) -> bool:
+    def takes(self, topic: str) -> bool:
         """Whether the pattern matches the name from its first to its last character."""
-        return re.fullmatch(self.pattern, topic) is not None
+        return (self.internal or topic not in INTERNAL_TOPICS) and re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,10 @@ class TopicPartitions:
 
     partitions: Mapping[str, tuple[int, ...]] = field(hash=False)
     cursors: Mapping[str, Mapping[int, "Cursor"]] = field(default_factory=dict, hash=False)
+
+    def takes(self, topic: str) -> bool:
+        """Whether any of its partitions is one of them."""
+        return topic in self.partitions
 
     @property
     def all_have_cursors(self) -> bool:

@@ -15,7 +15,9 @@ from tidegate.definition import properties
 from tidegate.ports import Connection
 from tidegate.redrive.opening import OpenDeadLetters, open_dead_letters
 from tidegate.redrive.redriver import Order
+from tidegate.redrive.targets import Targets
 from tidegate.settings import Settings
+from tidegate.subscription import TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
 
@@ -101,10 +103,15 @@ class Yard:
     def letters(self) -> Any:
         return opened(self.name, self.home, self.broker.bootstrap_servers)
 
+    def order(self, **values: Any) -> Order:
+        """Of what lies in the dead-letter topic, to the subscription's topic and those that are allowed."""
+        targets = Targets(TopicNames((self.name,)), frozenset(values.pop("allowed", ())))
+        return Order(self.name, targets, **values)
+
     def redrive(self, **values: Any) -> Any:
         """A plain redrive, and how it came out."""
         with self.letters() as letters:
-            order = Order(self.name, **values)
+            order = self.order(**values)
             redriver = letters.redriver(order)
             redriver.run(letters.survey(order), lambda _: None)
             return redriver

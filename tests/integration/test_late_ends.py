@@ -15,7 +15,6 @@ from traffic import Fault, Traffic
 from tidegate.errors import TidegateError
 from tidegate.letters import Settled
 from tidegate.redrive import opening, redriver
-from tidegate.redrive.redriver import Order
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
@@ -79,7 +78,7 @@ def test_a_late_end_of_a_chunk_does_not_commit_half_of_the_next(yard: Yard, road
         ExitStack() as faults,
         opened(yard.name, yard.home, f"127.0.0.1:{road.port}", commit_timeout_ms=5000) as letters,
     ):
-        order = Order(yard.name)
+        order = yard.order()
         surveyed = letters.survey(order)
 
         def said(_: int) -> None:

@@ -28,6 +28,8 @@ from tidegate.errors import CommitFailedError, StaleError
 from tidegate.letters import Settled
 from tidegate.records import Outgoing
 from tidegate.redrive.redriver import Order
+from tidegate.redrive.targets import Targets
+from tidegate.subscription import TopicNames
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker
@@ -89,7 +91,7 @@ def test_more_than_one_chunk_and_only_what_was_committed_to_the_dead_letter_topi
     aborting.abort_transaction()
     said: list[int] = []
     with yard.letters() as letters:
-        order = Order(yard.name)
+        order = yard.order()
         letters.redriver(order).run(letters.survey(order), said.append)
     assert said == [1000, 250, 1000, 250]
     assert yard.values() == list(range(2_500))
@@ -106,9 +108,9 @@ def test_a_record_that_the_broker_does_not_take_costs_its_chunk_and_is_named(yar
         CommitFailedError,
         match=rf"topic {small} doesn't take the record from dead letter {yard.topic}/0/1 .*max\.message\.bytes",
     ):
-        yard.redrive()
+        yard.redrive(allowed=[small])
     assert yard.arrived(small) == []
-    second = yard.redrive(limit=1)
+    second = yard.redrive(limit=1, allowed=[small])
     assert (second.settled, len(yard.arrived(small))) == (Settled(dropped=2), 1)
 
 
@@ -118,7 +120,7 @@ def test_a_record_that_the_broker_does_not_take_costs_its_chunk_and_is_named(yar
 def test_a_newer_redriver_shuts_out_an_older_one(yard):
     yard.put(2)
     with yard.letters() as first:
-        order = Order(yard.name)
+        order = yard.order()
         redriver = first.redriver(order)
         surveyed = first.survey(order)
         take = first.turns.take
@@ -179,7 +181,7 @@ def struck_redrive(name: str, home: Path, servers: str, point: str, strike: sign
     from tidegate.kafka import group  # noqa: PLC0415
 
     with opened(name, home, servers) as letters:
-        order = Order(name)
+        order = Order(name, Targets(TopicNames((name,))))
         surveyed = letters.survey(order)
         redriver = letters.redriver(order)
         if point == "before commit_transaction":
@@ -341,6 +343,27 @@ def test_the_command_line_lists_shows_and_redrives(yard, command):
     assert "trace: 0x00ff" in command("show", "1:0").stdout
     for wrong in ("1:9", "0", "x:y"):
         assert command("show", wrong).exit_code == 2
+
+
+def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(yard, command, topic):
+    other = topic()
+    yard.put(2)
+    yard.put(3, to=other)
+    yard.put(1, to="__consumer_offsets")
+    done = command("redrive", "--yes")
+    assert done.exit_code == 0
+    assert "1 say that they came from __consumer_offsets" in done.stderr
+    assert f"3 say that they came from {other}, which {yard.name} doesn't read" in done.stderr
+    assert "--allow-topic" in done.stderr
+    assert (yard.values(), yard.arrived(other)) == ([0, 1], [])
+    for wrong in ("--allow-topic", "--to"):
+        refused = command("redrive", "--yes", wrong, "__consumer_offsets")
+        assert (refused.exit_code, "keeps for itself" in str(refused.exception) + refused.output) != (0, False)
+    asked = json.loads(command("redrive", "--dry-run", "--json", "--allow-topic", other).stdout)
+    assert (asked["to"], asked["skipped"]["other_topics"]) == ({other: 3}, 1)
+    assert asked["other_topics"] == {"__consumer_offsets": 1}
+    assert command("redrive", "--yes", "--allow-topic", other).exit_code == 0
+    assert len(yard.arrived(other)) == 3
 
 
 def test_without_a_dead_letter_topic_there_are_none(yard, command):

@@ -162,14 +162,14 @@ def _check_topics(definition: _Definition, topics: TopicSelection | None) -> Non
             f"{named}: {dead} is a retry topic and the dead-letter topic, too: give the dead letters one of their own"
         )
         add(named, text, "own-topic", dead)
-    elif dead is not None and _takes(topics, dead):
+    elif dead is not None and topics is not None and topics.takes(dead):
         text = (
             f"{path} takes {dead}, the subscription's own dead-letter topic, so that it would read its own dead "
             f"letters: {leave}, or name another in {DEAD_LETTERS}"
         )
         add(path, text, "own-topic", dead)
     for retry in retries:
-        if _takes(topics, retry):
+        if topics is not None and topics.takes(retry):
             text = (
                 f"{path} takes {retry}, the subscription's own retry topic, which it reads by itself when its records "
                 f"are due: {leave}, or name others in {RETRIES}"
@@ -210,17 +210,6 @@ def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple
             yield topic, TIMEOUT, f"{why}{TIMEOUT} is {retry.timeout_ms}"
         elif 0 < retry.max_retries < number:
             yield topic, MOST_RETRIES, f"{MOST_RETRIES} is {retry.max_retries}"
-
-
-def _takes(topics: TopicSelection | None, topic: str) -> bool:
-    match topics:
-        case TopicNames(names):
-            return topic in names
-        case TopicPartitions(partitions):
-            return topic in partitions
-        case TopicPattern():
-            return topics.matches(topic)
-    return False
 
 
 def _either(words: tuple[str, ...]) -> str:

@@ -40,7 +40,6 @@ _UNLESS_GIVEN: Mapping[str, Scalar] = {
     "log_level": 2,  # what a client has to say of its connections comes to Complaints; its log repeats it endlessly
 }
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NO_ID = "A" * 22  # what a broker that is older than topic ids (Kafka 2.8) says: sixteen zero bytes
 # how long one request may take before the client is asked what is wrong: soon, and later less often
 _FIRST_SLICE_SECONDS, _LONGEST_SLICE_SECONDS = 1.0, 8.0
@@ -189,11 +188,7 @@ def _selected(topics: TopicSelection, exist: Mapping[str, frozenset[int]]) -> It
         case TopicNames(names):
             wanted = {name: exist.get(name, frozenset()) for name in names}
         case TopicPattern():
-            wanted = {
-                name: numbers
-                for name, numbers in exist.items()
-                if (topics.internal or name not in _INTERNAL_TOPICS) and topics.matches(name)
-            }
+            wanted = {name: numbers for name, numbers in exist.items() if topics.takes(name)}
         case TopicPartitions(chosen):
             wanted = {name: exist.get(name, frozenset()) & set(numbers) for name, numbers in chosen.items()}
     return ((name, number) for name, numbers in wanted.items() for number in numbers)

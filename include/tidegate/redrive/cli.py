@@ -126,27 +126,33 @@ def redrive(
     topic: OfTopic = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most, by partition and offset.")] = None,
     to: Annotated[str | None, typer.Option(help="A topic in place of the one that each came from.")] = None,
+    allow_topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic beside the subscription's own that letters may go back to; may be repeated."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Those too that were redriven before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Produce dead letters again to the topics that they came from, each once; they stay where they lie, too."""
+    """Produce dead letters again to the subscription's topics that they came from, each once; they stay there, too."""
     from tidegate.letters import Wanted  # noqa: PLC0415 - see above
     from tidegate.redrive.redriver import Order  # noqa: PLC0415 - see above
+    from tidegate.redrive.targets import Targets  # noqa: PLC0415 - see above
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise typer.BadParameter("nobody can be asked here: add --yes, or --dry-run to see what would be done")
     wanted = Wanted(reason, since, until, topic, partition)
-    order = Order(name, wanted, to, again, limit, getpass.getuser())
     with _opened(name) as letters:
+        targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
+        order = Order(name, targets, wanted, to, again, limit, getpass.getuser())
         with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:
             _tell(letters.topic.name, order, surveyed.tally, None, as_json=as_json, dry_run=dry_run)
             return
         if not yes:
-            _ask(letters.topic.name, surveyed.tally)
+            _ask(letters.topic.name, order, surveyed.tally)
         _carry_out(letters, order, surveyed, as_json=as_json)
 
 
@@ -163,10 +169,10 @@ def _carry_out(letters: Any, order: Any, surveyed: Any, *, as_json: bool) -> Non
         raise typer.Exit(2 if isinstance(failed, WrongDefinitionError) else 1)
 
 
-def _ask(topic: str, tally: Any) -> None:
+def _ask(topic: str, order: Any, tally: Any) -> None:
     from tidegate.redrive import showing  # noqa: PLC0415 - see above
 
-    for line in showing.left_out(tally):
+    for line in showing.left_out(order.subscription, tally):
         err.print(line, markup=False)
     if tally.begun:
         err.print(
@@ -194,7 +200,7 @@ def _tell(
         told = {"settled": settled.to_json() if settled else None, "error": str(error) if error else None}
         print_json({**document, **told})
         return
-    for line in (*showing.settled(settled), *showing.left_out(tally)):
+    for line in (*showing.settled(settled), *showing.left_out(order.subscription, tally)):
         err.print(line, markup=False)
     out.print(f"{order.subscription}: {showing.outcome(topic, tally, dry_run=dry_run)}", markup=False)
     if error is not None:

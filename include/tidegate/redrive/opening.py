@@ -25,8 +25,9 @@ _LEAST_SECONDS = 60.0  # for a transaction with a chunk of large records
 
 @dataclass(frozen=True, slots=True)
 class OpenDeadLetters:
-    """One dead-letter topic, what the ledger knows of it, and the turn to redrive it."""
+    """The dead-letter topic of a subscription, what the ledger knows of it, and the turn to redrive it."""
 
+    subscription: Subscription
     topic: DeadLetterTopic
     ledger: RedriveLedger
     turns: Turns
@@ -67,7 +68,8 @@ def open_dead_letters(
     )
     try:
         letters = KafkaDeadLetterTopic(source, topic, timeout)
-        yield OpenDeadLetters(letters, SqlRedrives(settings.ledger), FencedTurns(offsets, topic), SystemClock())
+        turns = FencedTurns(offsets, topic)
+        yield OpenDeadLetters(subscription, letters, SqlRedrives(settings.ledger), turns, SystemClock())
     finally:
         source.close()
         offsets.close()

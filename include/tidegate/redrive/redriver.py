@@ -34,22 +34,27 @@ from tidegate.letters import REDRIVEN_FROM, Box, DeadLetter, Intent, Mark, Settl
 from tidegate.ports import Clock
 from tidegate.positions import Range
 from tidegate.records import Outgoing, utf8
+from tidegate.redrive.targets import Targets, is_kafkas_own
 from tidegate.redrive_ports import DeadLetterTopic, RedriveLedger, Turn, Turns
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _MOST_LETTERS = 1_000
 _MOST_BYTES = 16 << 20
+_MOST_TOPICS = 100
+
+OTHERS = "(other topics)"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """Which dead letters are to be redriven, and how.
 
-    `to` is a topic in place of the origin's; with `again` also those that were redriven before, or perhaps were;
-    `limit` bounds the number.
+    Each goes to its origin's topic, if that is one of `targets`; or to `to`, whatever that is. With `again` also those
+    that were redriven before, or perhaps were; `limit` bounds the number.
     """
 
     subscription: str
+    targets: Targets
     wanted: Wanted = field(default_factory=Wanted)
     to: str | None = None
     again: bool = False
@@ -65,6 +70,8 @@ class Tally:
     redriven_before: int = 0
     perhaps_redriven: int = 0
     without_origin: int = 0
+    other_topics: Counter[str] = field(default_factory=Counter)
+    """Of those that say they came from a topic that they may not go to, by topic: the first 100, then all others."""
     begun: int = 0
     """Of those that go somewhere: noted by a redrive that didn't finish, or hasn't yet."""
 
@@ -82,7 +89,9 @@ class Tally:
                 "redriven_before": self.redriven_before,
                 "perhaps_redriven": self.perhaps_redriven,
                 "without_origin": self.without_origin,
+                "other_topics": self.other_topics.total(),
             },
+            "other_topics": dict(sorted(self.other_topics.items())),
         }
 
 
@@ -98,13 +107,19 @@ class Survey:
 def survey(order: Order, topic: DeadLetterTopic, ledger: RedriveLedger) -> Survey:
     """Read the whole topic as it is now, and change nothing.
 
-    Raises WrongDefinitionError where a topic that letters would go to isn't there, or is the dead-letter topic itself.
+    Raises WrongDefinitionError where a topic that letters would go to isn't there, is the dead-letter topic itself or
+    one that Kafka keeps for itself.
     """
     extent = topic.extent()
     found = Survey(Box(topic.name, topic.id() if extent else ""), extent, Tally())
     for _ in _chunks(order, found, topic, ledger, found.tally):
         pass
     for destination in sorted(found.tally.to):
+        if is_kafkas_own(destination):
+            raise WrongDefinitionError(
+                f"topic {destination} is one that Kafka keeps for itself: name another one to redrive dead letters to; "
+                "nothing was redriven"
+            )
         if destination == topic.name:
             raise WrongDefinitionError(
                 f"topic {destination} is the one that the dead letters lie in: name another one to redrive them to"
@@ -242,12 +257,16 @@ def _destination(order: Order, letter: DeadLetter, mark: Mark | None, tally: Tal
     if state == "unknown" and not order.again:
         tally.perhaps_redriven += 1
         return None
-    origin = letter.origin
-    if order.to is None and origin is None:
+    destination = order.to or (letter.origin.topic if letter.origin else None)
+    if destination is None:
         tally.without_origin += 1
         return None
+    if order.to is None and not order.targets.takes(destination):
+        is_named = destination in tally.other_topics or len(tally.other_topics) < _MOST_TOPICS
+        tally.other_topics[destination if is_named else OTHERS] += 1
+        return None
     tally.begun += state == "begun"
-    return order.to or (origin.topic if origin else None)
+    return destination
 
 
 def _token() -> str:

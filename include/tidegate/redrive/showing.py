@@ -12,10 +12,12 @@ from rich.text import Text
 
 from tidegate.letters import DeadLetter, Mark, Settled
 from tidegate.redrive.listing import Line, Listing
-from tidegate.redrive.redriver import Tally
+from tidegate.redrive.redriver import OTHERS, Tally
+from tidegate.redrive.targets import is_kafkas_own
 
 _SHORT = 80
 _MOST_REASONS = 10
+_MOST_TOPICS = 10
 _STATES = {"begun": "begun", "redriven": "redriven", "unknown": "perhaps redriven"}
 
 
@@ -71,7 +73,7 @@ def outcome(topic: str, tally: Tally, *, dry_run: bool) -> str:
     return f"{destinations(tally)} of {topic} {'would be redriven' if dry_run else 'redriven'}"
 
 
-def left_out(tally: Tally) -> Iterator[str]:
+def left_out(subscription: str, tally: Tally) -> Iterator[str]:
     """A line for each kind of letter that was asked for and isn't redriven."""
     if tally.redriven_before:
         yield f"{tally.redriven_before:,} were redriven before; --again redrives them once more"
@@ -82,6 +84,16 @@ def left_out(tally: Tally) -> Iterator[str]:
         )
     if tally.without_origin:
         yield f"{tally.without_origin:,} don't say which topic they came from; --to names one"
+    named = [(topic, count) for topic, count in tally.other_topics.most_common() if topic != OTHERS][:_MOST_TOPICS]
+    for topic, count in named:
+        said = f"{count:,} say that they came from {_plain(topic)}, which"
+        if is_kafkas_own(topic):
+            yield f"{said} Kafka keeps for itself; --to names another topic"
+        else:
+            yield f"{said} {subscription} doesn't read; --allow-topic {_plain(topic)} redrives them there"
+    rest = tally.other_topics.total() - sum(count for _, count in named)
+    if rest:
+        yield f"{rest:,} say that they came from other topics that {subscription} doesn't read"
 
 
 def settled(found: Settled | None) -> Iterator[str]:

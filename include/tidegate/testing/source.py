@@ -13,7 +13,6 @@ from tidegate.testing.clock import MemoryClock
 from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 
 _CHUNK_RECORDS = 100
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEADER_EPOCH = 0  # topics in memory never change their leader
 
 
@@ -147,6 +146,6 @@ def _is_selected(at: TopicPartition, topics: TopicSelection) -> bool:
         case TopicNames(names):
             return at.topic in names
         case TopicPattern():
-            return (topics.internal or at.topic not in _INTERNAL_TOPICS) and topics.matches(at.topic)
+            return topics.takes(at.topic)
         case TopicPartitions(chosen):
             return at.partition in chosen.get(at.topic, ())

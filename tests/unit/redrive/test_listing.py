@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,9 @@ from test_redriver import TOPIC, told
 from tidegate.letters import REDRIVEN_FROM, Settled, Wanted
 from tidegate.redrive import listing, showing
 from tidegate.redrive.listing import bytes_to_json, find, letter_to_json, list_letters
-from tidegate.redrive.redriver import Order, Redriver, Tally, survey
+from tidegate.redrive.redriver import OTHERS, Order, Redriver, Tally, survey
+from tidegate.redrive.targets import Targets
+from tidegate.subscription import TopicNames
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
 
@@ -31,7 +34,7 @@ def ledger() -> MemoryRedrives:
 
 
 def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: Wanted) -> None:
-    order = Order("orders", wanted, by="me")
+    order = Order("orders", Targets(TopicNames(("orders",))), wanted, by="me")
     Redriver(order, topic, ledger, MemoryTurns(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
 
 
@@ -122,9 +125,29 @@ def test_a_whole_letter_keeps_its_headers_in_order(topic):
     assert "value:     null" in text
 
 
+def test_topics_that_letters_may_not_go_to_are_named_the_most_frequent_first():
+    topics = {f"t{number}": number for number in range(1, 13)} | {OTHERS: 50, "__consumer_offsets": 100, "a\x1bb": 99}
+    said = list(showing.left_out("orders", Tally(other_topics=Counter(topics))))
+    assert (
+        said[0]
+        == "100 say that they came from __consumer_offsets, which Kafka keeps for itself; --to names another topic"
+    )
+    assert (
+        said[1]
+        == "99 say that they came from a\\x1bb, which orders doesn't read; --allow-topic a\\x1bb redrives them there"
+    )
+    assert said[2].startswith("12 say that they came from t12, which orders doesn't read")
+    assert said[10:] == ["60 say that they came from other topics that orders doesn't read"]
+
+
 def test_what_is_left_out_is_said():
     tally = Tally(redriven_before=1, perhaps_redriven=2, without_origin=3)
-    assert [line.split()[0] for line in showing.left_out(tally)] == ["1", "2", "3"]
-    assert list(showing.left_out(Tally())) == list(showing.settled(Settled())) == list(showing.settled(None)) == []
+    assert [line.split()[0] for line in showing.left_out("orders", tally)] == ["1", "2", "3"]
+    assert (
+        list(showing.left_out("orders", Tally()))
+        == list(showing.settled(Settled()))
+        == list(showing.settled(None))
+        == []
+    )
     assert len(list(showing.settled(Settled(dropped=1)))) == 1
-    assert REDRIVEN_FROM in " ".join(showing.left_out(tally))
+    assert REDRIVEN_FROM in " ".join(showing.left_out("orders", tally))

@@ -15,6 +15,8 @@ from tidegate.errors import StaleError, WrongDefinitionError
 from tidegate.letters import DeadLetter, Settled, Wanted
 from tidegate.redrive import redriver
 from tidegate.redrive.redriver import Order, Redriver, survey
+from tidegate.redrive.targets import Targets
+from tidegate.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
 
@@ -33,6 +35,14 @@ def told(topic: str = "orders", partition: int = 0, offset: int = 7, reason: str
     ]
 
 
+READS = Targets(TopicNames(("orders", "elsewhere")))
+
+
+def ordered(**values: Any) -> Order:
+    """What `tidegate dead-letters redrive orders` orders, where that subscription reads two topics."""
+    return Order("orders", values.pop("targets", READS), **values)
+
+
 class World:
     """A dead-letter topic with its ledger and turns, each of whose calls may be told to somebody."""
 
@@ -49,7 +59,7 @@ class World:
         return Redriver(order, self.topic, told_of(self.ledger), told_of(self.turns), MemoryClock())
 
     def run(self, **values: Any) -> Redriver:
-        order = Order("orders", **values)
+        order = ordered(**values)
         redriver = self.redriver(order)
         redriver.run(survey(order, self.topic, self.ledger), lambda _: None)
         return redriver
@@ -184,18 +194,66 @@ def test_what_does_not_say_where_it_came_from_is_left_out_and_counted(world):
     assert world.values == [b"0", b"stray"]
 
 
-@pytest.mark.parametrize(("to", "said"), [("gone", "isn't there"), (TOPIC, "is the one that the dead letters lie in")])
-def test_a_topic_that_cannot_take_them_is_refused_before_anything_is_done(world, to, said):
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("gone", "isn't there"),
+        (TOPIC, "is the one that the dead letters lie in"),
+        ("__consumer_offsets", "keeps for itself"),
+        ("__transaction_state", "keeps for itself"),
+        ("__cluster_metadata", "keeps for itself"),
+    ],
+)
+@pytest.mark.parametrize("how", ["read", "allowed", "to"])
+def test_a_topic_that_cannot_take_them_is_refused_before_anything_is_done(world, to, said, how):
     world.put(1)
     world.topic.put(b"x", *told(topic=to), partition=5)
+    world.topic.others["__consumer_offsets"] = 50
+    orders = {
+        "read": ordered(targets=Targets(TopicNames(("orders", to)))),
+        "allowed": ordered(targets=Targets(TopicNames(("orders",)), allowed=frozenset({to}))),
+        "to": ordered(to=to),
+    }
     with pytest.raises(WrongDefinitionError, match=said):
-        survey(Order("orders"), world.topic, world.ledger)
+        survey(orders[how], world.topic, world.ledger)
     assert world.values == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "others"),
+    [
+        (TopicNames(("orders",)), 2),
+        (TopicPattern("order."), 2),
+        (TopicPattern(".*"), 1),  # which leaves out what Kafka keeps for itself
+        (TopicPartitions({"orders": (1,)}), 2),
+    ],
+)
+def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(world, reads: TopicSelection, others: int):
+    """Whoever may write to the dead-letter topic writes the headers."""
+    world.put(1)
+    for topic in ("payments", "__consumer_offsets"):
+        world.topic.put(b"forged", *told(topic))
+        world.topic.others[topic] = 1
+    done = world.run(targets=Targets(reads)).done
+    assert (done.other_topics.total(), done.other_topics["__consumer_offsets"]) == (others, 1)
+    assert done.to_json()["skipped"]["other_topics"] == others
+    assert world.values == ([b"0"] if others == 2 else [b"0", b"forged"])
+    assert world.run(targets=Targets(reads, allowed=frozenset({"payments"}))).done.other_topics.total() == 1
+    assert world.values == [b"0", b"forged"]
+
+
+def test_topics_that_letters_name_and_are_all_different_take_bounded_memory(world, monkeypatch):
+    monkeypatch.setattr(redriver, "_MOST_TOPICS", 3)
+    for number in range(5):
+        world.topic.put(b"forged", *told(f"topic-{number}"))
+    done = world.run().done
+    assert (len(done.other_topics), done.other_topics.total()) == (4, 5)
+    assert done.other_topics[redriver.OTHERS] == 2
 
 
 def test_what_arrives_after_the_survey_waits_for_the_next(world):
     world.put(1)
-    order = Order("orders")
+    order = ordered()
     surveyed = survey(order, world.topic, world.ledger)
     world.put(2)
     world.redriver(order).run(surveyed, lambda _: None)
@@ -204,7 +262,7 @@ def test_what_arrives_after_the_survey_waits_for_the_next(world):
 
 def test_letters_of_a_topic_that_was_created_anew_are_others(world):
     world.put(2)
-    order = Order("orders")
+    order = ordered()
     surveyed = survey(order, world.topic, world.ledger)
     world.run()
     world.topic.topic_id = "id-2"
@@ -224,7 +282,7 @@ def test_chunks_are_bounded_in_bytes_and_span_no_two_partitions(monkeypatch):
 
 def test_a_redrive_by_another_ledger_in_between_ends_the_first_one_by_name(world):
     world.put(4)
-    order = Order("orders")
+    order = ordered()
     redriver = world.redriver(order)
 
     def other(_: int) -> None:
@@ -249,7 +307,7 @@ def effects() -> list[str]:
     seen: list[str] = []
     world = World()
     world.put(4)
-    order = Order("orders")
+    order = ordered()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redriver, "_MOST_LETTERS", 2)
         world.redriver(order, seen.append).run(survey(order, world.topic, world.ledger), lambda _: None)
@@ -270,7 +328,7 @@ def test_the_effects_are_those_of_the_protocol():
 @pytest.mark.parametrize("number", range(len(POINTS)), ids=[f"{n} {point}" for n, point in enumerate(POINTS)])
 def test_after_a_crash_the_next_redrive_brings_each_record_once(world, number):
     world.put(4)
-    order = Order("orders", by="me")
+    order = ordered(by="me")
     crash_at(world, order, number)
     before = len(world.values)
     second = world.run()
@@ -296,7 +354,7 @@ def crash_at(world: World, order: Order, number: int) -> None:
 def test_whoever_is_overtaken_at_any_point_is_shut_out_and_doubles_nothing(world, number):
     """A whole second redrive runs at one instant of the first."""
     world.put(4)
-    order = Order("orders")
+    order = ordered()
     left = iter(range(number))
     overtaken = False
 
@@ -320,7 +378,7 @@ def test_whoever_is_overtaken_at_any_point_is_shut_out_and_doubles_nothing(world
 def test_nor_where_the_second_one_dies_while_the_first_sleeps_and_a_third_finds_out(first, second):
     world = World()
     world.put(4)
-    order = Order("orders")
+    order = ordered()
     left = iter(range(first))
     overtaken = False
 
@@ -376,7 +434,7 @@ class Paused:
         self._running.result(SECONDS)
 
     def _run(self) -> None:
-        order = Order("orders")
+        order = ordered()
         with suppress(StaleError):
             redriver = self._world.redriver(order, self._pause)
             redriver.run(survey(order, self._world.topic, self._world.ledger), lambda _: None)
@@ -390,7 +448,7 @@ class Paused:
 @pytest.mark.parametrize("standing", [None, "0" * 32, "of another tool"])
 def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, standing):
     world.put(2)
-    crash_at(world, Order("orders"), POINTS.index("before mark"))
+    crash_at(world, ordered(), POINTS.index("before mark"))
     world.turns.token = standing
     second = world.run()
     assert second.settled == Settled(unknown=2)
