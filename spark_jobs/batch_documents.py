@@ -32,11 +32,12 @@ class Range:
 
 @dataclass(frozen=True)
 class LandedFile:
-    """One Parquet file of the landing: its URI, its records and its bytes."""
+    """One Parquet file of the landing: its URI, its records, its bytes and, unless it is old, their checksum."""
 
     uri: str
     records: int
     bytes: int
+    checksum: str | None = None
 
 
 @dataclass(frozen=True)

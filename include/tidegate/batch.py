@@ -84,11 +84,12 @@ def advance(batch_id: str, old: State, new: State) -> State:
 
 @dataclass(frozen=True, slots=True)
 class LandedFile:
-    """One durable Parquet file of a landing."""
+    """One durable Parquet file of a landing; those of an earlier Tidegate have no checksum."""
 
     uri: str
     records: int
     bytes: int
+    checksum: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class Batch:
     """What one run takes: a range for each partition of the subscription, empty ones included.
 
     `shares` names the partitions of each member; `records` and `files` are known once it has landed; `attempt`
-    is the staging folder of the delivery that was processed first. `commit_strategy` is that of its plan, and with
+    is the staging folder of the delivery that was processed first, and `seal` the checksum of the list of its files and
+    theirs; None for one that an earlier Tidegate has audited. `commit_strategy` is that of its plan, and with
     `offsets_committed` the offsets are settled before its output is.
     """
 
@@ -142,6 +144,7 @@ class Batch:
     attempt: str | None = None
     rows: int | None = None
     rejected: int | None = None
+    seal: str | None = None
     reason: str | None = None
 
     def __str__(self) -> str:

@@ -29,6 +29,10 @@ class LostDataError(TidegateError):
     """Records that were never landed are gone, or can't be read: a person decides how to go on."""
 
 
+class CorruptFileError(TidegateError):
+    """A file isn't as it was written: look at its disk; the text says whether it is made anew by itself."""
+
+
 class BatchFailedError(TidegateError):
     """A delivery of the batch failed and nothing was committed: mend the job, then deliver again."""
 

@@ -1,7 +1,7 @@
 """The manifest, which the Spark job is handed, and the result, which it leaves: JSON documents, format 1."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.batch import Batch, Delivery, LandedFile
@@ -17,7 +17,8 @@ class Manifest:
     """What one delivery of a batch is to process, and where it may write; once published, what it made.
 
     Without `decoding` keys and values are bytes. `state`, JSON text, is what the last committed batch left for the
-    transform, `new_state` what a published batch made of it; None where there is none, or nothing new.
+    transform, `new_state` what a published batch made of it; None where there is none, or nothing new. `output_files`
+    are those of a published batch, rejected records among them, as they were audited.
     """
 
     batch: Batch
@@ -28,6 +29,7 @@ class Manifest:
     decoding: Decoding | None = None
     state: str | None = None
     new_state: str | None = None
+    output_files: "tuple[StagedFile, ...] | None" = None
 
     @property
     def records(self) -> int:
@@ -48,7 +50,9 @@ class Manifest:
             "rows": batch.rows,
             "rejected": batch.rejected,
             "ranges": ranges_to_json(batch),
-            "files": [{"uri": f.uri, "records": f.records, "bytes": f.bytes} for f in batch.files],
+            "files": [
+                {"uri": f.uri, "records": f.records, "bytes": f.bytes, "checksum": f.checksum} for f in batch.files
+            ],
             "transform": self.transform,
             "output": batch.output,
             "partition_by": list(batch.partition_by),
@@ -62,6 +66,8 @@ class Manifest:
             document["state"] = json.loads(self.state)
         if self.new_state is not None:
             document["new_state"] = json.loads(self.new_state)
+        if self.output_files is not None:
+            document["output_files"] = [asdict(file) for file in self.output_files]
         return json.dumps(document, indent=1)
 
 
@@ -109,7 +115,9 @@ class Published:
                 batch_id=document["batch_id"],
                 ranges=tuple(Range(r["topic"], r["partition"], r["start"], r["end"]) for r in ranges),
                 records={TopicPartition(r["topic"], r["partition"]): r["records"] for r in ranges},
-                files=tuple(LandedFile(f["uri"], f["records"], f["bytes"]) for f in document["files"]),
+                files=tuple(
+                    LandedFile(f["uri"], f["records"], f["bytes"], f.get("checksum")) for f in document["files"]
+                ),
                 rows=document.get("rows"),
                 rejected=document.get("rejected"),
                 state=_text(document.get("new_state")),
@@ -120,10 +128,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file that the Spark job wrote; its path is relative to the attempt's folder."""
+    """A file that the Spark job wrote; its path is relative to the attempt's folder.
+
+    Its checksum is noted when it is audited: what a job says of its files has none.
+    """
 
     path: str
     bytes: int
+    checksum: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +213,14 @@ class Rejections:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows as the engine counted them in the Parquet footers of an attempt."""
+    """Rows as the engine counted them in the Parquet footers of an attempt.
+
+    `seal` is the checksum of the list of its files, which has theirs; None for a lake that notes none.
+    """
 
     written: int
     rejected: int
+    seal: str | None = None
 
 
 def audit(manifest: Manifest, result: Result, counts: Counts) -> None:

@@ -104,6 +104,7 @@ class Pipeline:
         return process(
             batch_id,
             subscription=self.subscription,
+            source=self.source,
             offsets=self.offsets,
             landing=self.landing,
             lake=self.lake,

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import shutil
 import threading
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,9 +18,10 @@ import pytest
 from pyarrow import fs
 
 from tidegate.batch import Batch, Delivery, LandedFile
-from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.failures.dead_letters import rejection
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
+from tidegate.parquet import lake as lake_module
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.rename import TakenError, rename_folder
 from tidegate.ports import Lake
@@ -68,6 +70,10 @@ class Bench(Protocol):
         """The names of what was set aside."""
         ...
 
+    def damage(self, manifest: Manifest, attempt: str, file: str) -> None:
+        """A byte of a staged file changes."""
+        ...
+
     def put_aside(self, name: str) -> None:
         """Somebody makes a folder where batches are set aside."""
         ...
@@ -92,6 +98,10 @@ class MemoryBench:
 
     def abandoned(self) -> list[str]:
         return self.lake.abandoned
+
+    def damage(self, manifest: Manifest, attempt: str, file: str) -> None:
+        attempts = self.lake.staged[manifest.staging]
+        attempts[attempt] = replace(attempts[attempt], damage=f"{file} has changed since it was written")
 
     def put_aside(self, name: str) -> None:
         self.lake.abandoned.append(name)
@@ -118,6 +128,9 @@ class ParquetBench:
 
     def abandoned(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("_abandoned/*"))
+
+    def damage(self, manifest: Manifest, attempt: str, file: str) -> None:
+        flip(path_of(manifest.staging) / attempt / file)
 
     def put_aside(self, name: str) -> None:
         (self.folder / "_abandoned" / name).mkdir(parents=True)
@@ -288,10 +301,100 @@ def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: La
     result = bench.stage(manifest, "a1")
     lake.set_aside(bench.output, manifest.batch.id)
     with pytest.raises(BatchFailedError, match="aren't those that"):
-        lake.count(manifest.staging, result)
+        lake.seal(manifest.staging, result)
 
 
 # Publishing
+
+
+def sealed(bench: Bench, manifest: Manifest, attempt: str = "a1") -> Manifest:
+    """The manifest of a batch whose attempt was staged and audited."""
+    result = bench.stage(manifest, attempt, rejected=2)
+    counts = bench.lake.seal(manifest.staging, result)
+    assert counts.seal is not None
+    assert bench.lake.seal(manifest.staging, result) == counts
+    return replace(manifest, batch=replace(manifest.batch, seal=counts.seal))
+
+
+def test_what_is_as_it_was_sealed_is_published(bench: Bench, lake: Lake) -> None:
+    manifest = sealed(bench, manifest_of(bench.output))
+    lake.publish(manifest, "a1")
+    assert lake.published(bench.output, B1) is not None
+
+
+def test_what_has_changed_since_it_was_sealed_is_named_and_not_published(bench: Bench, lake: Lake) -> None:
+    manifest = sealed(bench, manifest_of(bench.output))
+    bench.damage(manifest, "a1", "carrier=B B/part-1.parquet")
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match=r"carrier=B B/part-1.parquet has changed since it was written"):
+            lake.publish(manifest, "a1")
+    assert lake.published(bench.output, B1) is None
+    assert lake.has_attempt(manifest.staging, "a1")
+
+
+def test_what_an_earlier_tidegate_audited_is_published_unverified(bench: Bench, lake: Lake) -> None:
+    manifest = manifest_of(bench.output)
+    bench.stage(manifest, "a1")
+    bench.damage(manifest, "a1", "carrier=B B/part-1.parquet")
+    lake.publish(manifest, "a1")
+    assert lake.published(bench.output, B1) is not None
+
+
+def flip(path: Path, at: int = -1) -> None:
+    """One bit of a file changes."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda a: flip(a / "carrier=A%2FA/part-0.zstd.parquet", 9), "carrier=A%2FA/part-0.zstd.parquet has changed"),
+        (lambda a: flip(a / "_rejected/part-1.parquet", 9), "_rejected/part-1.parquet has changed since"),
+        (lambda a: truncate(a / "carrier=B B/part-1.parquet"), "part-1.parquet has 20 bytes, and"),
+        (lambda a: (a / "carrier=B B/part-1.parquet").unlink(), "part-1.parquet is gone"),
+        (lambda a: write(a, "carrier=C/part-9.parquet", 1), "part-9.parquet has appeared since it was audited"),
+        (lambda a: flip(a.parent / "a1.checksums.json", 9), "a1.checksums.json has changed"),
+        (lambda a: (a.parent / "a1.checksums.json").unlink(), "a1.checksums.json is gone"),
+    ],
+    ids=["row", "rejected", "cut", "missing", "another", "list", "list missing"],
+)
+def test_one_byte_of_what_was_sealed_keeps_it_from_being_published(
+    parquet: ParquetBench, spoil: Callable[[Path], object], said: str
+) -> None:
+    manifest = sealed(parquet, manifest_of(parquet.output))
+    spoil(path_of(manifest.staging) / "a1")
+    with pytest.raises(CorruptFileError, match=said):
+        parquet.lake.publish(manifest, "a1")
+    assert not list(parquet.folder.glob("batch_id=*"))
+
+
+def test_what_was_set_aside_while_it_was_verified_is_stale_and_not_damaged(
+    parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = sealed(parquet, manifest_of(parquet.output))
+    files = lake_module.sealed_files
+
+    def then_set_aside(*arguments: Any) -> Any:
+        found = files(*arguments)
+        parquet.lake.set_aside(parquet.output, B1)
+        return found
+
+    monkeypatch.setattr(lake_module, "sealed_files", then_set_aside)
+    with pytest.raises(StaleError, match="gone"):
+        parquet.lake.publish(manifest, "a1")
+
+
+def test_a_published_manifest_names_each_file_with_its_checksum(parquet: ParquetBench) -> None:
+    manifest = sealed(parquet, manifest_of(parquet.output))
+    parquet.lake.publish(manifest, "a1")
+    folder = parquet.folder / f"batch_id={B1}"
+    named = json.loads((folder / "_manifest.json").read_text())["output_files"]
+    assert {file["path"] for file in named} == {str(path.relative_to(folder)) for path in folder.rglob("part-?.*")}
+    for file in named:
+        assert file["checksum"] == f"crc32:{zlib.crc32((folder / file['path']).read_bytes()):08x}"
+        assert file["bytes"] == (folder / file["path"]).stat().st_size
 
 
 def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake: Lake) -> None:
@@ -497,14 +600,16 @@ def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake:
 def test_rows_are_counted_in_the_footers(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     result = parquet.stage(manifest, "a1", rows=30, rejected=4)
-    assert parquet.lake.count(manifest.staging, result) == Counts(written=32, rejected=4)
+    counts = parquet.lake.seal(manifest.staging, result)
+    assert (counts.written, counts.rejected) == (32, 4)
 
 
 def test_an_attempt_without_any_file_counts_nothing(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     leave_result(path_of(manifest.staging) / "a1", result_of(manifest, "a1"))
     (result,) = parquet.lake.results(manifest.staging)
-    assert parquet.lake.count(manifest.staging, result) == Counts(0, 0)
+    counts = parquet.lake.seal(manifest.staging, result)
+    assert (counts.written, counts.rejected) == (0, 0)
 
 
 def truncate(file: Path) -> None:
@@ -536,7 +641,7 @@ def test_files_that_are_not_as_the_result_says_fail_the_batch(
     result = parquet.stage(manifest, "a1", rejected=1)
     spoil(path_of(manifest.staging) / "a1")
     with pytest.raises(BatchFailedError, match=said):
-        parquet.lake.count(manifest.staging, result)
+        parquet.lake.seal(manifest.staging, result)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "no json", '{"format": 2}'])

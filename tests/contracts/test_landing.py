@@ -1,6 +1,7 @@
 """What every landing promises; the double in memory and Parquet files are held to the same."""
 
 import json
+import zlib
 from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.batch import Batch, Delivery, LandedFile
-from tidegate.errors import BatchFailedError, LostDataError, UnavailableError
+from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
 from tidegate.manifest import Manifest
 from tidegate.parquet.landing import ParquetLanding
@@ -36,6 +37,7 @@ class Place(Protocol):
     def offsets(self, file: LandedFile) -> list[int]: ...
     def uris(self) -> set[str]: ...
     def text(self, uri: str) -> str: ...
+    def damage(self, file: LandedFile) -> None: ...
 
 
 class MemoryPlace:
@@ -59,6 +61,9 @@ class MemoryPlace:
 
     def text(self, uri: str) -> str:
         return self.landing.manifests[uri]
+
+    def damage(self, file: LandedFile) -> None:
+        self.landing.damaged.add(file.uri)
 
 
 class ParquetPlace:
@@ -87,6 +92,10 @@ class ParquetPlace:
 
     def text(self, uri: str) -> str:
         return Path(uri.removeprefix("file://")).read_text("utf-8")
+
+    def damage(self, file: LandedFile) -> None:
+        path = Path(file.uri.removeprefix("file://"))
+        path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
 
 
 def row(read: ReadRecord) -> dict[str, Any]:
@@ -176,6 +185,49 @@ def test_landed_records_come_back_in_their_order_as_rejected(place: Place) -> No
     assert [record.headers for record in found] == [HEADERS, (), (), ()]
     assert {record.failure for record in found} == {FAILURE}
     assert list(place.landing.records([], FAILURE)) == []
+
+
+def test_files_that_are_as_they_were_landed_pass_and_one_that_has_changed_is_named(place: Place) -> None:
+    first, second = attempt(place, "b1", 0), attempt(place, "b1", 1)
+    place.landing.verify([first, second])
+    place.landing.verify([])
+    place.damage(second)
+    place.landing.verify([first])
+    with pytest.raises(CorruptFileError, match=rf"^{second.uri} has changed since it was written[^;]*$"):
+        place.landing.verify([first, second])
+
+
+def test_a_landed_file_that_is_gone_is_named(place: Place) -> None:
+    first, second = attempt(place, "b1", 0), attempt(place, "b1", 1)
+    place.landing.remove([first.uri])
+    with pytest.raises(CorruptFileError, match=rf"^{first.uri} is gone$"):
+        place.landing.verify([first, second])
+
+
+def test_each_byte_of_a_landed_file_counts(tmp_path: Path) -> None:
+    place = ParquetPlace(tmp_path)
+    file = attempt(place, "b1", 0)
+    path = Path(file.uri.removeprefix("file://"))
+    whole = path.read_bytes()
+    assert file.checksum == f"crc32:{zlib.crc32(whole):08x}"
+    for at in range(0, len(whole), 37):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(CorruptFileError, match="has changed"):
+            place.landing.verify([file])
+    path.write_bytes(whole[:-1])
+    with pytest.raises(CorruptFileError, match=f"has {len(whole) - 1} bytes, and {len(whole)} were written"):
+        place.landing.verify([file])
+    path.write_bytes(whole)
+    place.landing.verify([file])
+
+
+def test_a_file_of_an_earlier_tidegate_is_told_by_its_size_alone(tmp_path: Path) -> None:
+    place = ParquetPlace(tmp_path)
+    file = replace(attempt(place, "b1", 0), checksum=None)
+    place.damage(file)
+    place.landing.verify([file])
+    with pytest.raises(CorruptFileError, match="bytes, and 1 were written"):
+        place.landing.verify([replace(file, bytes=1)])
 
 
 def test_records_of_a_file_that_is_gone_are_unavailable(place: Place) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tidegate.batch import State
-from tidegate.errors import BatchFailedError, GroupInUseError, StaleError
+from tidegate.errors import BatchFailedError, CorruptFileError, GroupInUseError, StaleError
 from tidegate.positions import Range
 from tidegate.settings import Settings
 from tidegate.subscription import TopicNames
@@ -288,3 +288,54 @@ def test_what_somebody_else_keeps_beside_the_batches_stays_and_fails_no_commit(
     assert second is not None
     assert second.state is State.COMMITTED
     assert committed(broker, f"{name}-lake", (name, 0)) == [7]
+
+
+def flip_a_byte(uri: str) -> None:
+    path = Path(uri.removeprefix("file://"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_byte_that_changes_between_land_and_process_is_landed_again(
+    broker: Broker, topic, produce, open_subscription, processor: CopyingProcessor
+) -> None:
+    name = topic()
+    produce(name, 50)
+    pipeline = open_subscription(name)
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    (file,) = pipeline.land(plan.batch.id, 0).files
+    flip_a_byte(file.uri)
+    with pytest.raises(CorruptFileError, match=rf"{Path(file.uri).name} has changed since it was written"):
+        pipeline.process(plan.batch.id)
+    assert processor.delivered == []
+    assert pipeline.ledger.batch(plan.batch.id).state is State.ABANDONED
+    again = deliver(pipeline)
+    assert again is not None
+    assert (again.id, again.ranges) == (plan.batch.id, plan.batch.ranges)
+    assert committed(broker, f"{name}-lake", (name, 0)) == [50]
+    assert in_lake(pipeline) == everything(50)
+
+
+@pytest.mark.parametrize("fence", ["transactional", "none"])
+def test_a_byte_that_changes_between_process_and_publish_is_delivered_again(
+    fence: str, broker: Broker, topic, produce, open_subscription
+) -> None:
+    name = topic()
+    produce(name, 50)
+    pipeline = open_subscription(name, commit_fence=fence)
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    pipeline.land(plan.batch.id, 0)
+    pipeline.process(plan.batch.id)
+    (staged,) = Path(pipeline.output.removeprefix("file://")).glob("_staging/*/*/*.parquet")
+    flip_a_byte(str(staged))
+    with pytest.raises(CorruptFileError, match=rf"{staged.name} has changed since it was written"):
+        pipeline.commit(plan.batch.id)
+    assert committed(broker, f"{name}-lake", (name, 0)) == [0]
+    assert in_lake(pipeline) == []
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert (batch.id, in_lake(pipeline)) == (plan.batch.id, everything(50))
+    assert committed(broker, f"{name}-lake", (name, 0)) == [50]

@@ -79,8 +79,16 @@ _READS = frozenset(
             "ledger.tries",
         ),
         *("lake.rejections", "landing.framings"),
-        *("offsets.committed", "fence.committed", "lake.published", "lake.has_attempt", "lake.results", "lake.count"),
-        *("lake.staged_folders", "landing.data_files", "writer.files", "clock.now", "clock.monotonic", "clock.wait"),
+        *("offsets.committed", "fence.committed", "lake.published", "lake.has_attempt", "lake.results", "lake.seal"),
+        *(
+            "lake.staged_folders",
+            "landing.data_files",
+            "landing.verify",
+            "writer.files",
+            "clock.now",
+            "clock.monotonic",
+            "clock.wait",
+        ),
     }
 )
 """Effects that change nothing outside of the process: a kill after one is a kill before it."""

@@ -11,7 +11,7 @@ from tidegate.receipt import Receipt
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
-COUNTS = Counts(written=7, rejected=1)
+COUNTS = Counts(written=7, rejected=1, seal="crc32:0000abcd")
 
 
 def plan(number: int = 0, size: int = 10, subscription: str = "flights") -> Batch:
@@ -36,7 +36,9 @@ def report(batch: Batch, member: int, less: int = 0, nothing: bool = False) -> L
     ranges = tuple(replace(r, end=r.start if nothing else max(r.start, r.end - less)) for r in batch.share(member))
     records = {r.at: r.end - r.start for r in ranges}
     total = sum(records.values())
-    return Landed(ranges, records, (LandedFile(f"file:///landing/{member}.parquet", total, 10 * total),))
+    return Landed(
+        ranges, records, (LandedFile(f"file:///landing/{member}.parquet", total, 10 * total, f"crc32:{total:08x}"),)
+    )
 
 
 def result(batch_id: str, delivery: Delivery, attempt: str = "a1") -> Result:
@@ -46,7 +48,7 @@ def result(batch_id: str, delivery: Delivery, attempt: str = "a1") -> Result:
 def published(batch: Batch, less: int = 0) -> Published:
     """The batch in the lake, as a delivery published it that had landed so many offsets less of each partition."""
     ranges = tuple(replace(r, end=max(r.start, r.end - less)) for r in batch.ranges)
-    files = (LandedFile("file:///landing/other.parquet", 7, 70),)
+    files = (LandedFile("file:///landing/other.parquet", 7, 70, "crc32:00000007"),)
     return Published(batch.id, ranges, {r.at: r.end - r.start for r in ranges}, files, rows=6, rejected=1)
 
 

@@ -21,7 +21,7 @@ texts = st.text(max_size=20)
 def manifest(
     ranges: tuple[Range, ...] = (Range("t", 0, 0, 10),),
     records: dict[TopicPartition, int] | None = None,
-    files: tuple[LandedFile, ...] = (LandedFile("file:///landing/0.parquet", 8, 100),),
+    files: tuple[LandedFile, ...] = (LandedFile("file:///landing/0.parquet", 8, 100, "crc32:00000001"),),
     row_accounting: str = "strict",
 ) -> Manifest:
     batch = Batch(
@@ -64,7 +64,7 @@ def landings(draw: st.DrawFn) -> Manifest:
     for topic, partition in sorted(partitions):
         start, end = sorted((draw(offsets), draw(offsets)))
         ranges.append(Range(topic, partition, start, end))
-    files = draw(st.lists(st.builds(LandedFile, texts, offsets, offsets), max_size=4))
+    files = draw(st.lists(st.builds(LandedFile, texts, offsets, offsets, st.none() | texts), max_size=4))
     return manifest(tuple(ranges), {r.at: draw(offsets) for r in ranges}, tuple(files))
 
 
@@ -91,7 +91,7 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "rows": None,
         "rejected": None,
         "ranges": [{"topic": "t", "partition": 0, "start": 0, "end": 10, "records": 8}],
-        "files": [{"uri": "file:///landing/0.parquet", "records": 8, "bytes": 100}],
+        "files": [{"uri": "file:///landing/0.parquet", "records": 8, "bytes": 100, "checksum": "crc32:00000001"}],
         "transform": "transforms.flights:departures",
         "output": "file:///lake/flights",
         "partition_by": ["carrier"],

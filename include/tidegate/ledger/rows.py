@@ -161,6 +161,7 @@ def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: 
         attempt=row.attempt,
         rows=row.rows,
         rejected=row.rejected,
+        seal=row.seal,
         reason=row.reason,
     )
     return Outcome(batch, len(delivery_rows), row.opened_at, row.closed_at, row.since)
@@ -194,7 +195,7 @@ def _range(row: Row[Any], end: int) -> Range:
 
 
 def _file(row: Row[Any]) -> LandedFile:
-    return LandedFile(row.uri, row.records, row.bytes)
+    return LandedFile(row.uri, row.records, row.bytes, row.checksum)
 
 
 def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
@@ -224,6 +225,7 @@ def _progress(batch: Batch) -> dict[str, object]:
         "attempt": batch.attempt,
         "rows": batch.rows,
         "rejected": batch.rejected,
+        "seal": batch.seal,
     }
 
 
@@ -282,6 +284,7 @@ def _insert_files(connection: Connection, batch_id: str, member: int, landed: It
             "uri": file.uri,
             "records": file.records,
             "bytes": file.bytes,
+            "checksum": file.checksum,
         }
         for place, file in enumerate(landed)
     ]

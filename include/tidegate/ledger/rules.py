@@ -112,6 +112,7 @@ def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts, reache
         attempt=result.attempt,
         rows=counts.written,
         rejected=counts.rejected,
+        seal=counts.seal,
         reason=None,
     )
 

@@ -146,6 +146,7 @@ batches = Table(
     Column("attempt", Text),
     Column("rows", BigInteger),
     Column("rejected", BigInteger),
+    Column("seal", String(50)),  # the checksum of the list of its output's files; none before they had any
     Column("opened_at", Instant, nullable=False),
     Column("landed_at", Instant),
     Column("closed_at", Instant),
@@ -201,6 +202,7 @@ files = Table(
     Column("uri", Text, nullable=False),
     Column("records", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("checksum", String(50)),  # none for what was landed before files had any
 )
 
 clearances = Table(

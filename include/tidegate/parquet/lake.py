@@ -10,6 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -17,13 +18,14 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.acknowledged import TakesOffsets
-from tidegate.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.parquet.acks import settled_files, staged_acks, take
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_records
 from tidegate.parquet.rename import TakenError, rename_folder, sync_folder
+from tidegate.parquet.sealing import seal, sealed_files, verify_sealed
 from tidegate.positions import TopicPartition
 from tidegate.records import Rejected
 from tidegate.staging import abandoned_batch, staged_batch
@@ -53,8 +55,8 @@ class ParquetLake:
         found = (_result(system, folder) for folder in _folders(system, path))
         return tuple(result for result in found if result is not None)
 
-    def count(self, staging: str, result: Result) -> Counts:
-        """See `tidegate.ports.Lake`; of each file only the footer is read."""
+    def seal(self, staging: str, result: Result) -> Counts:
+        """See `tidegate.ports.Lake`; the checksums lie beside the attempt's folder."""
         system, path = _place(staging)
         attempt = f"{path}/{result.attempt}"
         sizes = _data_files(system, attempt)
@@ -62,7 +64,8 @@ class ParquetLake:
         written = {name: size for name, size in sizes.items() if name not in rejected}
         _compare(attempt, result.files, written)
         _compare(attempt, result.rejected_files, rejected)
-        return Counts(_rows(system, attempt, written), _rows(system, attempt, rejected))
+        counts = Counts(_rows(system, attempt, written), _rows(system, attempt, rejected))
+        return replace(counts, seal=seal(system, attempt, sizes))
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`; keys and values aren't read. Raises BatchFailedError where the attempt is gone."""
@@ -123,6 +126,10 @@ class ParquetLake:
         if not _is_folder(system, staged):
             raise _gone(manifest, staged)
         try:
+            if manifest.batch.seal is not None:
+                files = sealed_files(system, staged, manifest.batch.seal)
+                verify_sealed(system, staged, files, _data_files(system, staged))
+                manifest = replace(manifest, output_files=files)
             _put_manifest(system, staged, manifest)
             sync_folder(system, staged)
             rename_folder(system, staged, folder)
@@ -131,6 +138,10 @@ class ParquetLake:
                 f"{manifest.batch}: {folder} is published already; the next run finds out by whom"
             ) from None
         except FileNotFoundError:
+            raise _gone(manifest, staged) from None
+        except CorruptFileError:
+            if _is_folder(system, staged):
+                raise
             raise _gone(manifest, staged) from None
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pyarrow import fs
 
 from tidegate.acknowledged import Acknowledgements
-from tidegate.batch import Batch
+from tidegate.batch import Batch, LandedFile
 from tidegate.errors import UnavailableError
 from tidegate.manifest import Manifest
 from tidegate.parquet.acks import awaited
@@ -19,6 +19,7 @@ from tidegate.parquet.files import put
 from tidegate.parquet.framings import framings_in
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import landed_records
+from tidegate.parquet.verifying import verify
 from tidegate.parquet.writer import ParquetWriter
 from tidegate.ports import Side
 from tidegate.positions import TopicPartition
@@ -63,6 +64,10 @@ class ParquetLanding:
         except BaseException:
             attempt.discard()
             raise
+
+    def verify(self, files: Collection[LandedFile]) -> None:
+        """See ports.Landing; a part of each file at a time."""
+        verify(files)
 
     def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
         """See ports.Landing; of each file only this column is read, a part at a time."""

@@ -13,6 +13,7 @@ from pyarrow import fs
 from tidegate.batch import Batch, LandedFile
 from tidegate.errors import BatchFailedError, UnavailableError
 from tidegate.landing_order import JobLanding, LandingOrder, Stretch
+from tidegate.parquet.checksums import checksums_of
 from tidegate.parquet.files import make_durable, put
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.landing import MEMBER
@@ -55,7 +56,7 @@ class ParquetOrders:
         return order
 
     def left(self, order: LandingOrder) -> JobLanding | None:
-        """See ports.LandingOrders; of each file only the footer is read, however many records it holds."""
+        """See ports.LandingOrders; a part of each file at a time, for its checksum, and its footer for the rest."""
         system, folder = locate(order.folder)
         try:
             said = _said(system, f"{folder}/{_RESULT}")
@@ -65,10 +66,11 @@ class ParquetOrders:
             names = sorted(name for name in found if not is_hidden(name))
             files: list[LandedFile] = []
             stretches: list[Stretch] = []
-            for name in names:
+            sums = checksums_of(system, [f"{folder}/{name}" for name in names])
+            for name, checksum in zip(names, sums, strict=True):
                 uri = f"{order.folder}/{name}"
                 of_file = tuple(_stretches(system, f"{folder}/{name}", uri))
-                files.append(LandedFile(uri, sum(one.records for one in of_file), found[name]))
+                files.append(LandedFile(uri, sum(one.records for one in of_file), found[name], checksum))
                 stretches += of_file
             make_durable(system, [f"{folder}/{name}" for name in names])
         except OSError as error:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.batch import LandedFile
+from tidegate.parquet.checksums import SummedStream
 from tidegate.parquet.files import make_durable, make_folder
 
 log = logging.getLogger(__name__)
@@ -102,14 +103,14 @@ class _OpenFile:
 
     def __init__(self, system: fs.FileSystem, path: str, uri: str, schema: pa.Schema) -> None:
         self._uri = uri
-        self._sink = system.open_output_stream(path)
+        self._sink = SummedStream(system.open_output_stream(path))
         self._writer = pq.ParquetWriter(self._sink, schema, **COMPRESSION, **_ENCODING)
         self.rows = 0
 
     @property
     def bytes(self) -> int:
         """What was written so far."""
-        return int(self._sink.tell())
+        return self._sink.size
 
     def write(self, table: pa.Table) -> None:
         """Append the table as one row group."""
@@ -120,7 +121,6 @@ class _OpenFile:
         """Write the footer and close the file."""
         try:
             self._writer.close()
-            size = self.bytes
         finally:
             self._sink.close()
-        return LandedFile(self._uri, self.rows, size)
+        return LandedFile(self._uri, self.rows, self.bytes, self._sink.checksum)

@@ -16,8 +16,8 @@ class Lake(Protocol):
         """The results that drivers left below a delivery's staging folder, in order of attempt."""
         ...
 
-    def count(self, staging: str, result: Result) -> Counts:
-        """Count rows in the footers of an attempt's files.
+    def seal(self, staging: str, result: Result) -> Counts:
+        """Count rows in the footers of an attempt's files, and note the checksum of each file for `publish`.
 
         Raises BatchFailedError where a file is missing, has another size, or lies there unnamed.
         """
@@ -70,7 +70,8 @@ class Lake(Protocol):
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """Make an attempt appear as `<output>/batch_id=<id>`, whole, by one rename, its manifest inside.
 
-        Raises StaleError if that is published already or the attempt is gone.
+        Raises StaleError if that is published already or the attempt is gone, CorruptFileError, naming them, where
+        the batch has a seal and files aren't as they were sealed.
         """
         ...
 

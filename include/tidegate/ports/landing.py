@@ -34,6 +34,13 @@ class Landing(Protocol):
         """Begin an attempt under a name of its own; nothing of an earlier attempt is touched."""
         ...
 
+    def verify(self, files: Collection[LandedFile]) -> None:
+        """Read these files and hold them against what was landed; one without a checksum, by its size.
+
+        Raises CorruptFileError, naming them, where any was changed or is gone, UnavailableError if one can't be read.
+        """
+        ...
+
     def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
         """The prefixes in Confluent's wire format that keys or values in these files have, and how many have each.
 

@@ -63,7 +63,8 @@ class Deliverer:
                 "batch_io.write_outcome"
             )
         result = results[0]
-        counts = self.lake.count(manifest.staging, result)
+        self.landing.verify(manifest.batch.files)  # the job has read what it was to read
+        counts = self.lake.seal(manifest.staging, result)
         audit(manifest, result, counts)
         if counts.rejected:
             rejections = self.lake.rejections(manifest.staging, result, _FIRST_REJECTED)

@@ -28,6 +28,8 @@ class Leaving:
     def outgoing(self, batch: Batch, stands: Decision) -> Iterable[Outgoing]:
         """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
 
+        Raises CorruptFileError, naming them, where landed files have changed that records are read from.
+
         `stands` is what the group's positions mean for the batch: what was acknowledged, and committed, is done with.
         """
         now = self.clock.now()
@@ -46,5 +48,6 @@ class Leaving:
         failure = Failure(_BATCH_FAILED, batch.reason or _BATCH_FAILED)
         begun = stands.positions if isinstance(stands, GoOnFrom) else starts(batch.ranges)
         rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
+        self.landing.verify(batch.files)
         landed = self.landing.records([file.uri for file in batch.files], failure)
         return (record for record in landed if record.offset in rest.get(record.at, ()))

@@ -9,10 +9,11 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError
-from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, Processor, SchemaRegistry
+from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, Processor, RecordSource, SchemaRegistry
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.decoding import decoding_of
 from tidegate.steps.deliver import Deliverer, manifest_of
+from tidegate.steps.intact import IntactLanding
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ def process(
     batch_id: str,
     *,
     subscription: Subscription,
+    source: RecordSource,
     offsets: OffsetStore,
     landing: Landing,
     lake: Lake,
@@ -38,8 +40,9 @@ def process(
 
     Raises BatchFailedError when the job fails, its result doesn't account for every landed record or the failure
     strategy lets it reject none, OverrunError after `consumer.max.poll.interval.ms`; the ledger has the failed
-    delivery then. Raises UnavailableError, without a delivery, when schemas of its records can't be had or, where that
-    matters, the group's positions; StaleError if somebody else moved the group.
+    delivery then. Raises CorruptFileError where landed files have changed; without a delivery, UnavailableError
+    when schemas of its records can't be had or, where that matters, the group's positions; StaleError if somebody else
+    moved the group.
     """
     batch = ledger.batch(batch_id)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
@@ -57,6 +60,7 @@ def process(
             batch, strategy, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
     _check_limit(batch, subscription, ledger, clock, acknowledging)
+    IntactLanding(source, offsets, landing, lake, ledger, clock).verify(batch)
     # asked before the delivery begins, so that a registry that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
     state = offsets.state() if batch.commit_strategy == "checkpoint" else None

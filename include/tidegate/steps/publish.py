@@ -6,7 +6,15 @@ from typing import assert_never
 
 from tidegate.batch import Batch, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.errors import BatchFailedError, LostDataError, OverrunError, StaleError, StoppedError, TidegateError
+from tidegate.errors import (
+    BatchFailedError,
+    CorruptFileError,
+    LostDataError,
+    OverrunError,
+    StaleError,
+    StoppedError,
+    TidegateError,
+)
 from tidegate.failures.chosen import failure_strategy
 from tidegate.ports import Clock, Lake, Ledger
 from tidegate.steps.deliver import manifest_of
@@ -94,7 +102,12 @@ class Publisher:
             raise self._gone(batch, manifest.staging)
         if batch.commit_strategy == "checkpoint":
             manifest = replace(manifest, new_state=self._new_state(manifest.staging, batch.attempt))
-        self.lake.publish(manifest, batch.attempt)
+        try:
+            self.lake.publish(manifest, batch.attempt)
+        except CorruptFileError as error:
+            reason = f"staged files were damaged: {error}; {batch} is delivered again, and nothing of it is published"
+            self.ledger.move(batch.id, State.FAILED, reason)
+            raise CorruptFileError(reason) from error
         published = self.lake.published(batch.output, batch.id)
         if published is None:
             raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")

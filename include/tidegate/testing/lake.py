@@ -4,12 +4,12 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tidegate.acknowledged import TakesOffsets
-from tidegate.errors import BatchFailedError, StaleError, UnavailableError
+from tidegate.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError
 from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.positions import TopicPartition
@@ -23,11 +23,15 @@ _ABANDONED = "_abandoned"
 
 @dataclass(frozen=True, slots=True)
 class StagedAttempt:
-    """What one driver left: its result (None: it isn't done) and the rows in its files; `problem` spoils the files."""
+    """What one driver left: its result (None: it isn't done) and the rows in its files.
+
+    `problem` spoils the files before they are sealed, `damage` what was sealed.
+    """
 
     result: Result | None
     counts: Counts
     problem: str | None = None
+    damage: str | None = None
     rejected: tuple[Rejected, ...] = ()
 
     @property
@@ -82,13 +86,13 @@ class MemoryLake:
             found = [staged.result for _, staged in sorted(self.staged.get(staging, {}).items())]
         return tuple(result for result in found if result is not None)
 
-    def count(self, staging: str, result: Result) -> Counts:
+    def seal(self, staging: str, result: Result) -> Counts:
         """See `tidegate.ports.Lake`."""
         staged = self.staged.get(staging, {}).get(result.attempt)
         problem = f"there is no attempt {result.attempt}" if staged is None else staged.problem
         if staged is None or problem:
             raise BatchFailedError(f"the files below {staging} aren't those that their result names: {problem}")
-        return staged.counts
+        return replace(staged.counts, seal="sealed")
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.Lake`."""
@@ -145,6 +149,9 @@ class MemoryLake:
                 raise StaleError(f"{manifest.batch}: the staged attempt {attempt} is gone; nothing is published")
             if at in self.published_attempts:
                 raise StaleError(f"{manifest.batch} is published already; the next run finds out by whom")
+            damage = self.staged[manifest.staging][attempt].damage
+            if manifest.batch.seal is not None and damage is not None:
+                raise CorruptFileError(damage)
             staged = self.staged[manifest.staging].pop(attempt)
             self._forget_acks(f"{manifest.staging}/{attempt}/")
             self.published_attempts[at] = PublishedAttempt(manifest, staged)

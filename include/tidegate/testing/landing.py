@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.acknowledged import Acknowledgements
 from tidegate.batch import Batch, LandedFile
-from tidegate.errors import BatchFailedError, UnavailableError
+from tidegate.errors import BatchFailedError, CorruptFileError, UnavailableError
 from tidegate.framing import ID_END, MAGIC, message_path
 from tidegate.manifest import Manifest
 from tidegate.ports import Side
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class MemoryLanding:
     """The port `Landing` for the chunks of MemorySource. `files` holds what is landed, `manifests` their texts, by URI.
 
-    While `writable` is false, whatever is to be stored raises UnavailableError.
+    Files that are `damaged` hold other bytes than were landed. While `writable` is false, whatever is to be stored
+    raises UnavailableError.
     """
 
     def __init__(self, uri: str = "memory:///landing") -> None:
         self.writable = True
         self.files: dict[str, tuple[ReadRecord, ...]] = {}
+        self.damaged: set[str] = set()
         self.manifests: dict[str, str] = {}
         self._uri = uri
         self._handed: dict[str, Manifest] = {}
@@ -43,6 +45,13 @@ class MemoryLanding:
         self._check_writable()
         if attempt.records:
             self.files[attempt.uri] = tuple(attempt.records)
+
+    def verify(self, files: Collection[LandedFile]) -> None:
+        """See `tidegate.ports.Landing`."""
+        wrong = [f"{file.uri} is gone" for file in files if file.uri not in self.files]
+        wrong += [f"{file.uri} has changed since it was written" for file in files if file.uri in self.damaged]
+        if wrong:
+            raise CorruptFileError("; ".join(sorted(wrong)))
 
     def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
         """See `tidegate.ports.Landing`."""

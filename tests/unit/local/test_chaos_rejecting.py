@@ -37,7 +37,7 @@ def test_each_multiple_is_rejected_and_the_result_says_so(tmp_path: Path) -> Non
     lake = ParquetLake()
     (result,) = lake.results(f"file://{staging}")
     assert isinstance(result, Result)
-    counts = lake.count(f"file://{staging}", result)
+    counts = lake.seal(f"file://{staging}", result)
     assert (result.read, counts.written, counts.rejected) == (8, 5, 3)
     rejected = [row for path in sorted((attempt / "_rejected").iterdir()) for row in pq.read_table(path).to_pylist()]
     assert rejected == [

@@ -49,8 +49,8 @@ READS = _LOCAL | frozenset(
             "ledger.closed_files",
             "ledger.tries",
         ),
-        *("offsets.committed", "fence.committed", "landing.data_files", "landing.records"),
-        *("lake.results", "lake.count", "lake.has_attempt", "lake.published", "lake.staged_folders"),
+        *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
+        *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected"),
         *("lake.ack_files", "lake.settled_files", "lake.take_settled", "landing.awaited"),
     }

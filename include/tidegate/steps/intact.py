@@ -1,0 +1,71 @@
+"""Intact: what is processed is what was landed, byte for byte; what isn't is landed again, where that can be."""
+
+import logging
+from dataclasses import dataclass
+
+from tidegate.batch import Batch, State
+from tidegate.commits.chosen import COMMIT_STRATEGIES
+from tidegate.commits.decision import GoOn, GoOnFrom
+from tidegate.errors import CorruptFileError, StaleError
+from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IntactLanding:
+    """Verifies the landed files of one subscription's batches."""
+
+    source: RecordSource
+    offsets: OffsetStore
+    landing: Landing
+    lake: Lake
+    ledger: Ledger
+    clock: Clock
+
+    def verify(self, batch: Batch) -> None:
+        """Raise CorruptFileError, naming them, if landed files of the batch aren't as they were landed.
+
+        The batch is abandoned then, so that the next run lands its records again, if Kafka still has all of them and
+        the group stands before them; else a delivery of it fails, and the text says what a person can do.
+        """
+        try:
+            self.landing.verify(batch.files)
+        except CorruptFileError as error:
+            raise self._abandoned(batch, error) from error
+
+    def _abandoned(self, batch: Batch, found: CorruptFileError) -> CorruptFileError:
+        """What is to be said of it; under the fence, so that nobody commits or publishes the batch meanwhile."""
+        with self.offsets.fence() as fence:
+            now = self.ledger.batch(batch.id)
+            if (now.files, now.state.is_open) != (batch.files, True):
+                raise StaleError(f"{batch}: somebody else went on with it meanwhile; the next run finds out")
+            positions = fence.committed([r.at for r in batch.ranges])
+            stands = COMMIT_STRATEGIES[batch.commit_strategy].reconcile(now, positions)
+            if now.offsets_committed or not isinstance(stands, GoOn | GoOnFrom):
+                return self._failed(batch, found, "its offsets are committed already")
+            gone = self._gone(batch)
+            if gone:
+                return self._failed(batch, found, f"Kafka doesn't have its records any more ({gone})")
+            self.lake.set_aside(batch.output, batch.id)
+            self.ledger.move(batch.id, State.ABANDONED, f"landed files were damaged: {found}")
+        return CorruptFileError(
+            f"landed files were damaged: {found}; {batch} is abandoned, and the next run lands its records again from "
+            "Kafka"
+        )
+
+    def _failed(self, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
+        ranges = ", ".join(str(r) for r in batch.ranges if not r.is_empty)
+        reason = (
+            f"landed files were damaged: {found}; {batch} isn't landed again by itself, because {why}, and nothing of "
+            "it is processed: put the files back as they were. Where that can't be, skip the batch once it has stopped "
+            f"(`tidegate clear {batch.subscription} --answer skip`) and reset the group to read {ranges} again"
+        )
+        self.ledger.failed(batch.id, self.ledger.start_delivery(batch.id, self.clock.now()), reason)
+        return CorruptFileError(reason)
+
+    def _gone(self, batch: Batch) -> str:
+        """The ranges of which Kafka lacks records that landed."""
+        read = [r for r in batch.ranges if not r.is_empty]
+        held = self.source.watermarks([r.at for r in read])
+        return ", ".join(str(r) for r in read if not held[r.at].earliest <= r.start <= r.end <= held[r.at].end)
