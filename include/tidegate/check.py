@@ -7,7 +7,7 @@ Nothing is connected to, and nothing is imported unless it is asked for.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import abspath
+from os.path import abspath, realpath
 from pathlib import Path
 
 from tidegate.definition.findings import shown
@@ -163,7 +163,7 @@ def _others(file: Path, shared: Sequence[Path]) -> str:
 def _shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
     """Outputs that are one folder, or that lie within each other: readers of one would find the other."""
     path = "processing.output"
-    places = [(reading, absolute_uri(home, draft.processing.output).removesuffix("/")) for reading, draft in drafts]
+    places = [(reading, _real(absolute_uri(home, draft.processing.output))) for reading, draft in drafts]
     owners: dict[str, list[Path]] = defaultdict(list)
     for reading, place in places:
         owners[place].append(reading.file)
@@ -174,6 +174,12 @@ def _shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
         for clash in clashes:
             text = f"{path} {clash}: give each subscription a folder of its own"
             yield _at(reading, path, text, "shared-output", place)
+
+
+def _real(place: str) -> str:
+    """The folder that a URI means once links are followed, as far as it lies on this machine."""
+    path = place.removeprefix("file://")
+    return place.removesuffix("/") if path == place else f"file://{realpath(path)}"
 
 
 def _shared_topics(drafts: Sequence[Draft]) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ from rich.text import Text
 from tidegate.console import Json, err, out, print_json
 from tidegate.errors import TidegateError, WrongDefinitionError
 from tidegate.redrive import cli as dead_letters
-from tidegate.settings import Settings
+from tidegate.settings import Settings, umask
 from tidegate.subscription import Problem
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ app.add_typer(dead_letters.app, name="dead-letters")
 def main() -> None:
     """Run the command line; the entry point of `tidegate`."""
     try:
+        os.umask(umask(os.environ))
         app()
     except TidegateError as error:
         err.print(f"tidegate: {error}", style="red", markup=False)

@@ -4,7 +4,7 @@
 definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI. `TIDEGATE_OPERATORS` are the names of
 the Airflow users who may clear, commit and answer, `TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it;
 both are separated by commas, as are the names and patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job
-sees beside those that every job sees.
+sees beside those that every job sees. `TIDEGATE_UMASK` takes permissions from the files and folders that are made.
 """
 
 import re
@@ -20,8 +20,11 @@ PROJECT = Path(__file__).resolve().parents[2]
 JOB_ENVIRONMENT = "TIDEGATE_JOB_ENVIRONMENT"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_SECRET_IN_QUERY = re.compile(r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key|credential)[^=&]*=)[^&#]*")
+_SECRET_IN_QUERY = re.compile(
+    r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key|credential|auth|sig|dsn|options|service)[^=&]*=)[^&]*"
+)
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
+_PASSWORD_OF_A_PLACE = re.compile(r"://[^/@:]*:(?![0-9]+(?:/|$)).*@")  # not `hdfs://name:8020/a@b`
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Settings:
 
     Without `operators` that is whoever Airflow lets. `operator_roles` are for auth managers that know roles for a DAG.
     `job_environment` are variables that a Spark job sees, too.
+    `umask` is that of the processes that run steps or make the ledger.
     """
 
     home: Path
@@ -39,6 +43,7 @@ class Settings:
     operators: tuple[str, ...] = ()
     operator_roles: tuple[str, ...] = ()
     job_environment: tuple[str, ...] = ()
+    umask: int = 0o077
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -55,6 +60,7 @@ class Settings:
             operators=listed(environ.get("TIDEGATE_OPERATORS")),
             operator_roles=listed(environ.get("TIDEGATE_OPERATOR_ROLES")),
             job_environment=listed(environ.get(JOB_ENVIRONMENT)),
+            umask=umask(environ),
         )
 
     def redacted(self) -> dict[str, str]:
@@ -67,6 +73,7 @@ class Settings:
             "TIDEGATE_OPERATORS": ", ".join(self.operators),
             "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
             JOB_ENVIRONMENT: ", ".join(self.job_environment),
+            "TIDEGATE_UMASK": f"{self.umask:03o}",
         }
 
 
@@ -98,13 +105,32 @@ def absolute_uri(home: Path, path_or_uri: str) -> str:
 
 
 def redact(url: str) -> str:
-    """A URL for display: passwords in its address and in its query become ***."""
+    """A URL for display: what may be a secret in its address and in its query becomes ***."""
     return _SECRET_IN_QUERY.sub(r"\1***", _SECRET_IN_ADDRESS.sub(r"\1***@", url))
+
+
+def has_password(uri: str) -> bool:
+    """Whether the address of a URI holds a password or the like: `s3://key:secret@bucket`."""
+    return _PASSWORD_OF_A_PLACE.search(uri) is not None
 
 
 def listed(text: str | None) -> tuple[str, ...]:
     """The names between commas, each once, in their order."""
     return tuple(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
+
+
+def umask(environ: Mapping[str, str]) -> int:
+    """The permissions that nobody gets on files and folders that are made: the group's and others', by default.
+
+    The owner's can't be taken: nobody could read what was just written.
+    """
+    octal = environ.get("TIDEGATE_UMASK") or "077"
+    if not re.fullmatch("0?0[0-7]{2}", octal):
+        raise WrongDefinitionError(
+            f"TIDEGATE_UMASK is {octal}: write three octal digits that leave the owner's rights, as 077 (nobody else "
+            "may read), 027 (the group may) or 007 (the group may write, too)"
+        )
+    return int(octal, 8)
 
 
 def _expanded(path: str) -> Path:
@@ -117,6 +143,11 @@ def _normal(path: str) -> str:
 
 
 def _landing_uri(home: Path, path_or_uri: str) -> str:
+    if has_password(path_or_uri):
+        raise WrongDefinitionError(
+            f"TIDEGATE_LANDING is {redact(path_or_uri)}: a landing's URI stands in manifests, logs and the ledger, and "
+            "can't hold credentials; give them as the file system's own environment has them (AWS_ACCESS_KEY_ID, ...)"
+        )
     try:
         return absolute_uri(home, path_or_uri)
     except WrongDefinitionError as error:
@@ -135,6 +166,6 @@ def _ledger_url(home: Path, url: str) -> str:
     path, mark, query = rest.removeprefix("/").partition("?")
     if path in ("", ":memory:"):
         raise WrongDefinitionError(
-            f"TIDEGATE_LEDGER is {url}, a database in memory, empty for each task anew: name a file"
+            f"TIDEGATE_LEDGER is {redact(url)}, a database in memory, empty for each task anew: name a file"
         )
     return f"{dialect}:///{home / path}{mark}{query}"

@@ -9,7 +9,7 @@ at any time.
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +71,9 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         from tidegate.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
 
-        with self._told():
+        with self._told(), ExitStack() as stack:
             settings = self._settings()
+            stack.callback(os.umask, os.umask(settings.umask))
             subscription = self._subscription(settings, context)
             processor = self._processor(subscription.processing, settings) if processing else None
             connection = subscription.processing.connection

@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 import shutil
+import stat
 import threading
 import zlib
 from collections.abc import Callable
@@ -695,6 +697,24 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
             parquet.lake.publish(manifest, "a1")
     assert parquet.lake.published(parquet.output, B1) is None
     assert not parquet.lake.has_attempt(manifest.staging, "a1")
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o007, 0o022])
+def test_who_may_look_into_a_batch_is_said_by_this_process_and_not_by_the_job(
+    parquet: ParquetBench, umask: int
+) -> None:
+    manifest = replace(manifest_of(f"{parquet.output}/new"), staging=f"{parquet.output}/new/_staging/{B1}-{T1}")
+    before = os.umask(umask)
+    try:
+        parquet.lake.prepare(manifest.staging)
+        parquet.lake.prepare(manifest.staging)
+    finally:
+        os.umask(before)
+    parquet.stage(manifest, "a1")
+    (path_of(manifest.staging) / "a1").chmod(0o755)
+    parquet.lake.publish(manifest, "a1")
+    made = [parquet.folder / "new" / path for path in ("", "_staging", f"_staging/{B1}-{T1}", f"batch_id={B1}")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o777 & ~umask}
 
 
 def test_an_empty_folder_in_the_way_is_not_a_published_batch(parquet: ParquetBench) -> None:

@@ -475,6 +475,15 @@ def test_a_batch_that_the_ledger_does_not_know(ledger: Ledger, call: str) -> Non
 # Looking back
 
 
+def test_a_note_is_kept_whatever_is_pasted_into_it(ledger: Ledger) -> None:
+    batch_id, _ = processing(ledger)
+    ledger.move(batch_id, State.FAILED, "no memory")
+    ledger.move(batch_id, State.STOPPED, "no memory")
+    ledger.clear(batch_id, Clearance("m\0e", NOON, "see\0 the log \ud800"))
+    ((_, clearance),) = ledger.clearances("flights", 9)
+    assert (clearance.by, clearance.note) == ("m\N{REPLACEMENT CHARACTER}e", "see\N{REPLACEMENT CHARACTER} the log ?")
+
+
 def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
     ledger.start_delivery(batch_id, NOON)

@@ -79,7 +79,15 @@ _READS = frozenset(
             "ledger.tries",
         ),
         *("lake.rejections", "landing.framings"),
-        *("offsets.committed", "fence.committed", "lake.published", "lake.has_attempt", "lake.results", "lake.seal"),
+        *(
+            "offsets.committed",
+            "fence.committed",
+            "lake.published",
+            "lake.has_attempt",
+            "lake.results",
+            "lake.seal",
+            "lake.prepare",
+        ),
         *(
             "lake.staged_folders",
             "landing.data_files",

@@ -1,6 +1,8 @@
 """How often a real Spark job is given a batch, on a real broker: one that always fails, and one whose reader dies."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +74,31 @@ def test_a_job_that_always_fails_gets_three_deliveries_and_no_more_until_somebod
     assert (status, mended["state"], mended["delivery"], mended["rows"]) == (0, "committed", 4, 7)
     assert mended["batch_id"] == ended[0][1]["batch_id"]
     assert committed(broker, f"{name}-lake", (name, 0)) == [7]
+
+
+@pytest.mark.usefixtures("tidegate")  # whose environment is that of the command
+@pytest.mark.parametrize(("umask", "others"), [(None, 0o077), ("027", 0o027)])
+def test_what_holds_records_is_nobody_elses_to_read(
+    umask: str | None,
+    others: int,
+    topic: Callable[..., str],
+    produce: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = topic()
+    produce(name, 7)
+    (tmp_path / f"{name}.yaml").write_text(DEFINITION.format(name=name, transform=""))
+    if umask is not None:
+        monkeypatch.setenv("TIDEGATE_UMASK", umask)
+    command = [sys.executable, "-c", "from tidegate.cli import main; main()", "run", name]
+    subprocess.run(command, check=True, timeout=300)
+    output, landing = tmp_path / "lake", tmp_path / "data/landing"
+    ours = [tmp_path / "data/ledger.db", landing, *landing.rglob("*"), output, *output.glob("batch_id=*")]
+    ours += [output / "_staging"]
+    assert len(ours) > 7
+    assert [path for path in ours if path.stat().st_mode & others] == []
+    assert all(path.stat().st_mode & 0o040 for path in ours) is (umask is not None)
 
 
 def test_the_next_poll_commits_and_what_a_reader_took_that_died_is_delivered_again(

@@ -1,6 +1,7 @@
 """The checks between definitions, and against spark_jobs/."""
 
 import ast
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,32 @@ def test_an_output_belongs_to_one_subscription_however_it_is_spelt(home, define,
         ("a.yaml", 5, "processing.output", "shared-output"),
         ("b.yaml", 5, "processing.output", "shared-output"),
     ]
+
+
+def test_outputs_that_are_one_by_a_link_are_shared(home, define):
+    (home / "real").mkdir()
+    (home / "link").symlink_to(home / "real")
+    define("a", output="real/lake")
+    define("b", output="link/lake")
+    define("c", output="link/lake/within")
+    assert {(name, rule) for name, _, _, rule in told(checked(home))} == {
+        ("a.yaml", "shared-output"),
+        ("b.yaml", "shared-output"),
+        ("c.yaml", "shared-output"),
+    }
+
+
+def test_a_pipe_among_definitions_is_named_and_takes_no_other_with_it(home, define):
+    define("a", processing="  transform: transforms.pipe:rows\n")
+    define("b")
+    os.mkfifo(home / "definitions/zz.yaml")
+    os.mkfifo(home / "spark_jobs/transforms/pipe.py")
+    report = checked(home)
+    assert {(Path(each.file).name, each.rule) for each in report.errors} == {
+        ("zz.yaml", "unreadable"),
+        ("a.yaml", "no-transform"),
+    }
+    assert [each.name for each in report.subscriptions] == ["b"]
 
 
 def test_an_output_does_not_lie_within_another(home, define):

@@ -88,13 +88,57 @@ def test_passwords_are_shown_nowhere():
     settings = Settings.from_environment(
         {
             "TIDEGATE_LEDGER": "postgresql://me:hun/t?er@2@db:5432/t?sslpassword=hunter3&application_name=x",
-            "TIDEGATE_LANDING": "s3://key:hunter4@bucket/landing?secret_key=hunter5",
+            "TIDEGATE_LANDING": "s3://bucket/landing?secret_key=hunter5",
         }
     )
     for shown in (repr(settings), str(settings.redacted())):
         assert "hun" not in shown
         assert "ter" not in shown.replace("tidegate", "")
     assert settings.redacted()["TIDEGATE_LEDGER"].endswith("&application_name=x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://db/t?options=-c%20tidegate.key%3Dhunter2",
+        "postgresql:///?dsn=host%3Ddb%20password%3Dhunter2",
+        "postgresql:///?dsn=host=db password=hunter2#x",
+        "postgresql:///?service=hunter2",
+        "postgresql://me:hun@hunter2@db/t",
+        "postgresql://me:hun/ter2@db/t",
+    ],
+)
+def test_wherever_a_ledger_s_secret_stands_it_is_not_shown(url):
+    shown = Settings.from_environment({"TIDEGATE_LEDGER": url}).redacted()["TIDEGATE_LEDGER"]
+    assert "hun" not in shown
+    assert "ter2" not in shown
+
+
+@pytest.mark.parametrize("uri", ["s3://AKIA:hunter2@bucket/x", "s3a://AKIA:hun/ter2@bucket/x", "hdfs://me:hunter2@n/x"])
+def test_a_landing_with_credentials_is_refused_without_showing_them(uri):
+    with pytest.raises(WrongDefinitionError, match=r"TIDEGATE_LANDING.*can't hold credentials") as caught:
+        Settings.from_environment({"TIDEGATE_LANDING": uri})
+    assert "hun" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["hdfs://name:8020/a@b", "hdfs://me@name:8020/x", "abfss://c@account/x", "/a:b@c"])
+def test_a_landing_without_credentials_is_taken(uri):
+    assert Settings.from_environment({"TIDEGATE_LANDING": uri}).landing.endswith(uri)
+
+
+@pytest.mark.parametrize(
+    ("given", "umask"), [(None, 0o077), ("", 0o077), ("027", 0o027), ("0007", 0o007), ("022", 0o022)]
+)
+def test_the_umask_leaves_files_to_their_owner_unless_it_is_set(given, umask):
+    settings = Settings.from_environment({} if given is None else {"TIDEGATE_UMASK": given})
+    assert settings.umask == umask
+    assert int(settings.redacted()["TIDEGATE_UMASK"], 8) == umask
+
+
+@pytest.mark.parametrize("given", ["77", "0o77", "177", "700", "rw", "-1", "0888"])
+def test_a_umask_that_takes_the_owner_s_rights_or_is_none_is_refused(given):
+    with pytest.raises(WrongDefinitionError, match=f"TIDEGATE_UMASK is {given}: write three octal digits"):
+        Settings.from_environment({"TIDEGATE_UMASK": given})
 
 
 def test_a_wrong_ledger_does_not_show_its_password():

@@ -40,7 +40,10 @@ _RETRY_TOPIC = RetryTopic(
 )
 _CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "the id of an Airflow connection")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
-_COLUMN = Text(r"(?!_|batch_id$)[^/=\\:]+", "a column's name (not batch_id, no _ at its start, no / = : in it)")
+_COLUMN = Text(
+    r"(?!_|[Bb][Aa][Tt][Cc][Hh]_[Ii][Dd]$)[^/=\\:]+",
+    "a column's name (not batch_id, no _ at its start, no / = : in it)",
+)
 
 TOP: Mapping[str, Key] = {
     "description": Key(Prose(), ""),

@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from tidegate.definition.findings import shown
-from tidegate.settings import scheme
+from tidegate.settings import has_password, scheme
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+
+_DRAWN = re.compile(r"(?i)(?<![a-z])[rh](?![a-z])")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -172,10 +174,14 @@ class Schedule:
 
 def _cron_complaint(expression: str) -> str | None:
     # imported here: 30 ms that most parses, without a schedule, needn't pay; it comes with Airflow, without types
-    from croniter import croniter  # type: ignore[import-untyped] # noqa: PLC0415
+    from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped] # noqa: PLC0415
 
+    if _DRAWN.search(expression):
+        return "R and H draw a time at random, anew in each process: name it"
     try:
-        croniter(expression)
+        croniter(expression).get_next()
+    except CroniterBadDateError:
+        return "no such day ever comes"
     except ValueError as error:
         return str(error)
     except (TypeError, KeyError, IndexError, AttributeError):
@@ -272,6 +278,8 @@ class Output:
                 f"can't be on {kind}: a batch is published by one atomic rename of its folder, which {kind} "
                 "isn't known to have; write to a path, file:// or hdfs:// until table formats are available"
             )
+        if has_password(value):
+            return "must not hold credentials: it stands in manifests, logs and the ledger"
         if found := re.search(r"[*?\[\]{}\\]", value):
             return f"must not contain {found[0]}, which Spark reads as a wildcard"
         if kind == "file" and not re.match(r"(?i)file:(//)?/(?!/)", value):

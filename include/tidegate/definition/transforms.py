@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.definition.kinds import nearest
+from tidegate.definition.regular_files import read_regular
 
 LONGEST_IMPORT = 60.0  # seconds; PySpark itself needs one or two
 _CHILD = Path(__file__).with_name("importing.py")
@@ -117,7 +118,7 @@ def _looked_at(jobs: Path, module: str) -> frozenset[str] | str:
     """The names of a module's file, or what is wrong with that file."""
     file = _file(jobs, module)
     try:
-        return frozenset(_names(ast.parse(file.read_bytes()).body))
+        return frozenset(_names(ast.parse(read_regular(file)).body))
     except FileNotFoundError:
         return f"there is no {file}"
     except OSError as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tidegate.definition.findings import Findings
 from tidegate.definition.kinds import LONG_MAX
+from tidegate.definition.regular_files import read_regular
 from tidegate.definition.yaml_nodes import TOO_DEEP, MappingNode, Node, ScalarNode, SequenceNode, YamlError, compose
 
 __all__ = ["TOO_DEEP", "Graph", "MappingNode"]
@@ -37,8 +38,7 @@ class Graph:
     def compose(self, path: Path) -> MappingNode | None:
         """The file's only document, None if that isn't a mapping."""
         try:
-            with path.open("rb") as file:
-                text = file.read(LARGEST_FILE + 1)
+            text = read_regular(path, LARGEST_FILE + 1)
             if len(text) > LARGEST_FILE:
                 self._findings.add("", f"the file is larger than {LARGEST_FILE} bytes", "unreadable")
                 return None

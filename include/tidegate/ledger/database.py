@@ -110,6 +110,10 @@ def _parse(url: str) -> URL:
             "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:////folder/ledger.db or "
             "postgresql+psycopg2://user:password@host/database, with %40 for @, %2F for / and so on in the password"
         ) from None
+    if "@" in f"{parsed.host}{parsed.database if parsed.get_backend_name() != 'sqlite' else ''}":
+        raise WrongDefinitionError(
+            "TIDEGATE_LEDGER has an @ in its password or its database's name: write %40 for @, %2F for / and so on"
+        )
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise WrongDefinitionError(f"the ledger can't be kept in {parsed.get_backend_name()}: use sqlite or postgresql")
     return parsed.set(drivername=_DRIVER) if parsed.drivername == "postgresql" else parsed

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select, update
 
 from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
-from tidegate.ledger.rules import unknown_delivery
+from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
 from tidegate.ports import Outcome
 from tidegate.positions import Range, TopicPartition
@@ -231,7 +231,7 @@ def _progress(batch: Batch) -> dict[str, object]:
 
 def _storable(text: str | None) -> str | None:
     """The text without what a database refuses: a job may print anything."""
-    return text and text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text and storable(text)
 
 
 def _range_rows(batch: Batch) -> list[dict[str, Any]]:

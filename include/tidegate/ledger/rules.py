@@ -6,7 +6,7 @@ from dataclasses import replace
 from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance
 from tidegate.errors import StaleError, TransitionError
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Answer
+from tidegate.ports import Answer, Clearance
 from tidegate.positions import Range, TopicPartition, ends, starts
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
@@ -208,6 +208,16 @@ def _listed(ranges: tuple[Range, ...] | list[Range]) -> str:
 def used_operation(run: str) -> StaleError:
     """What a ledger says of a run that decided before."""
     return StaleError(f"run {run} decided before, and a run decides once: trigger another one; nothing was changed")
+
+
+def storable(text: str) -> str:
+    """The text without what a database refuses: a job may print, and a person paste, anything."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def storable_clearance(clearance: Clearance) -> Clearance:
+    """The clearance as a database takes it."""
+    return replace(clearance, by=storable(clearance.by), note=storable(clearance.note))
 
 
 def unknown_batch(batch_id: str) -> StaleError:

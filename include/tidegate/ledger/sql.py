@@ -234,6 +234,7 @@ class SqlLedger:
         with self._database.write() as connection:
             held = _held(connection, batch_id)
             cleared = rules.clear(held.batch, clearance.answer)
+            clearance = rules.storable_clearance(clearance)
             newest = select(func.max(clearances.c.number)).where(clearances.c.batch_id == batch_id)
             row = {
                 "batch_id": batch_id,

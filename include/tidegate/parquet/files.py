@@ -4,6 +4,7 @@ Other file systems (object stores, HDFS) make an object durable and visible when
 """
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -40,6 +41,13 @@ def put(system: fs.FileSystem, path: str, content: bytes) -> None:
     make_durable(system, [unfinished])
     system.move(unfinished, path)
     make_durable(system, [path])
+
+
+def copy_permissions(system: fs.FileSystem, source: str, target: str) -> None:
+    """Let the same people into one folder of this machine as into another; not if it is somebody else's."""
+    if _is_local(system):
+        with suppress(PermissionError):
+            shutil.copymode(source, target)
 
 
 def _is_local(system: fs.FileSystem) -> bool:

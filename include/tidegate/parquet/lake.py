@@ -18,9 +18,17 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.acknowledged import TakesOffsets
-from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.errors import (
+    BatchFailedError,
+    CorruptFileError,
+    LostDataError,
+    StaleError,
+    UnavailableError,
+    WrongDefinitionError,
+)
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.parquet.acks import settled_files, staged_acks, take
+from tidegate.parquet.files import copy_permissions
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_records
@@ -48,6 +56,14 @@ class ParquetLake:
     Every method raises WrongDefinitionError for an output elsewhere. Paths are taken as they are, percent signs
     and spaces included.
     """
+
+    def prepare(self, staging: str) -> None:
+        """See `tidegate.ports.Lake`; what Spark writes below it has permissions of Spark's own."""
+        system, path = _place(staging)
+        try:
+            system.create_dir(path, recursive=True)
+        except OSError as error:
+            raise UnavailableError(f"the folder {staging} can't be made: {error}") from error
 
     def results(self, staging: str) -> tuple[Result, ...]:
         """See `tidegate.ports.Lake`. Raises BatchFailedError for a result that can't be read."""
@@ -131,6 +147,7 @@ class ParquetLake:
                 verify_sealed(system, staged, files, _data_files(system, staged))
                 manifest = replace(manifest, output_files=files)
             _put_manifest(system, staged, manifest)
+            copy_permissions(system, staged.rpartition("/")[0], staged)
             sync_folder(system, staged)
             rename_folder(system, staged, folder)
         except TakenError:

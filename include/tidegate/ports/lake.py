@@ -12,6 +12,13 @@ from tidegate.records import Rejected
 class Lake(Protocol):
     """The output folders: what deliveries staged, and what was published."""
 
+    def prepare(self, staging: str) -> None:
+        """Make a delivery's staging folder, and those above it, with the permissions of this process.
+
+        Raises UnavailableError if they can't be made.
+        """
+        ...
+
     def results(self, staging: str) -> tuple[Result, ...]:
         """The results that drivers left below a delivery's staging folder, in order of attempt."""
         ...

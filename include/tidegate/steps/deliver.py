@@ -73,6 +73,7 @@ class Deliverer:
         return self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
 
     def _run(self, manifest: Manifest, watch: Callable[[], None]) -> None:
+        self.lake.prepare(manifest.staging)
         uri = self.landing.put_manifest(manifest)
         keeps_deadline = COMMIT_STRATEGIES[manifest.batch.commit_strategy].keeps_deadline
         timeout = self.subscription.consumer.max_poll_interval_ms / 1000 if keeps_deadline else None

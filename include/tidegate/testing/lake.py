@@ -80,6 +80,9 @@ class MemoryLake:
             self.acks[f"{staging}/{attempt}/{path}"] = {at: tuple(ones) for at, ones in offsets.items()}
         return StagedFile(path, sum(map(len, offsets.values())))
 
+    def prepare(self, staging: str) -> None:
+        """See `tidegate.ports.Lake`; a folder without an attempt is none."""
+
     def results(self, staging: str) -> tuple[Result, ...]:
         """See `tidegate.ports.Lake`."""
         with self._lock:

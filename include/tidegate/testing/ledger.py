@@ -196,7 +196,7 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
-            cleared = (*entry.cleared, (self.deliveries(batch_id), clearance))
+            cleared = (*entry.cleared, (self.deliveries(batch_id), rules.storable_clearance(clearance)))
             return self._changed(replace(entry, cleared=cleared), rules.clear(entry.batch, clearance.answer))
 
     def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:

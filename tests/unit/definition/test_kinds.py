@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.definition.keys import TOP
-from tidegate.definition.kinds import Choice, Listing, PartitionLists, Pattern, RecordLimit, Text, Whole, nearest
+from tidegate.definition.kinds import (
+    Choice,
+    Listing,
+    PartitionLists,
+    Pattern,
+    RecordLimit,
+    Schedule,
+    Text,
+    Whole,
+    nearest,
+)
 from tidegate.failures.dead_letters import DeadLetterLimit
 from tidegate.failures.delayed_retry import delay_ms
 
@@ -24,6 +34,25 @@ TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0,
 )
 def test_the_nearest_name_is_one_that_is_like_it_whatever_its_case(name, expected):
     assert nearest(name, ("group.id", "max.poll.records", "max.poll.interval.ms", "MaxTPoolSize")) == expected
+
+
+@pytest.mark.parametrize("cron", ["*/5 * * * *", "0 0 29 2 *", "0 0 * MAR THU", "0 9 * * fri#1", "0 0 L * *"])
+def test_a_schedule_that_airflow_runs_is_taken(cron):
+    assert Schedule().wrong(cron) is None
+
+
+@pytest.mark.parametrize(
+    ("cron", "said"),
+    [
+        ("0 0 30 2 *", "no such day ever comes"),
+        ("0 0 31 4,6,9,11 *", "no such day ever comes"),
+        ("R R * * *", "R and H draw a time at random"),
+        ("r(0-10) * * * *", "R and H draw a time at random"),
+        ("H * * * *", "R and H draw a time at random"),
+    ],
+)
+def test_a_schedule_that_never_runs_or_is_another_each_time_is_refused(cron, said):
+    assert said in (Schedule().wrong(cron) or "")
 
 
 @pytest.mark.parametrize(

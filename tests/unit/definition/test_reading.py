@@ -1,5 +1,6 @@
 """Definitions as users write them, right and wrong."""
 
+import os
 import pickle
 import re
 import subprocess
@@ -178,6 +179,16 @@ def test_a_file_that_is_not_text_or_not_there(tmp_path):
     path.write_bytes(b"description: a\nschedule: \xff\n")
     assert told(read(path)) == [(2, "", "unreadable")]
     assert [each.rule for each in read(tmp_path).problems] == ["name", "unreadable"]
+
+
+def test_a_file_that_would_never_end_is_not_read(tmp_path):
+    pipe, link, device = tmp_path / "pipe.yaml", tmp_path / "link.yaml", tmp_path / "zero.yaml"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, link, device):
+        (problem,) = read(path).problems
+        assert (problem.rule, problem.message) == ("unreadable", "the file can't be read: it isn't a regular file")
 
 
 def test_many_aliases_stay_cheap(reading):

@@ -75,6 +75,8 @@ def test_a_wrong_line_is_one_problem_on_that_line(with_lines, line, property_, r
         ("output: out", "output: out, transform: '../x:y'", "processing.transform", "allowed"),
         ("output: out", "output: out, partition-by: carrier", "processing.partition-by", "allowed"),
         ("output: out", "output: out, partition-by: [batch_id]", "processing.partition-by", "allowed"),
+        ("output: out", "output: out, partition-by: [Batch_ID]", "processing.partition-by", "allowed"),
+        ("output: out", "output: 'hdfs://user:secret@name/lake'", "processing.output", "allowed"),
         ("output: out", "output: out, partition-by: [_x]", "processing.partition-by", "allowed"),
         ("output: out", "output: out, partition-by: [a, A]", "processing.partition-by", "allowed"),
     ],

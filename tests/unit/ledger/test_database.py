@@ -31,6 +31,7 @@ def file(tmp_path: Path) -> Path:
         ("sqlite+aiosqlite:////folder/ledger.db", "asynchronous driver"),
         ("postgresql://user:secret@127.0.0.1:1/ledger?nonsense=1", "nonsense"),
         ("sqlite:////dev/null/ledger.db", "can't be made"),
+        ("postgresql://user:sec@ret@host/ledger", "write %40 for @"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, message: str) -> None:

@@ -35,7 +35,7 @@ _LOCAL = frozenset(
         *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
     }
 )
-UNSHARED = _LOCAL | {"landing.put_manifest"}
+UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare"}
 """Effects that no other runner can see or change: to switch to one before is to do so after."""
 
 READS = _LOCAL | frozenset(
