@@ -57,6 +57,7 @@ class Postgres(Awaited):
         self._data.mkdir(parents=True, exist_ok=True)
         if self._account is not None:
             os.chown(self._data, self._account.pw_uid, self._account.pw_gid)
+            self._refuse_unreachable(self._account)
         self._programs = self._reachable(find_programs())
         self._password = self._set_up()
         self._server = self._start()
@@ -160,10 +161,22 @@ class Postgres(Awaited):
                 f"PostgreSQL's data at {self._data} could not be set up: {ended.stdout}{ended.stderr}"
             )
 
+    def _refuse_unreachable(self, account: pwd.struct_passwd) -> None:
+        """Raise ServerFailedError for data that its user can't reach, before programs are copied beside it."""
+        if not self._is_allowed("-w", self._data):
+            raise ServerFailedError(
+                f"PostgreSQL's data at {self._data} could not be set up: Permission denied for {account.pw_name}, who "
+                "runs it for root: each folder above must let that user through"
+            )
+
+    def _is_allowed(self, what: str, path: Path) -> bool:
+        """Whether the account may do to a path what this option of `test` asks for."""
+        asked = self._as_account(["test", what, str(path)])
+        return subprocess.run(asked, cwd="/", check=False, timeout=60).returncode == 0
+
     def _reachable(self, programs: Path) -> Path:
         """The programs, or a copy of their installation beside the data where the account can't reach them."""
-        look = self._as_account(["test", "-x", str(programs / "initdb")])
-        if self._account is None or subprocess.run(look, check=False, timeout=60).returncode == 0:
+        if self._account is None or self._is_allowed("-x", programs / "initdb"):
             return programs
         package = programs.parents[1]
         copy = self._data / "programs" / package.name

@@ -64,18 +64,33 @@ def test_it_listens_on_loopback_only_asks_for_a_password_and_writes_its_data_for
             _ask(server.url.replace(f":{server._password}@", "@"), "SELECT 1")
 
 
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs are below a folder that only its owner may enter, as those of a clone may be."""
+    package = find_programs().parents[1]
+    folder_of_root = tmp_path / "hidden"
+    folder_of_root.mkdir(mode=0o700)
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        (folder_of_root / folder.name).symlink_to(folder)
+    programs = folder_of_root / find_programs().relative_to(package.parent)
+    monkeypatch.setattr(local, "find_programs", lambda: programs)
+
+
 @pytest.mark.postgres
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs it as somebody else")
-def test_programs_that_the_other_user_cannot_reach_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = find_programs().parents[1]
-    hidden = tmp_path / "hidden"
-    hidden.mkdir(mode=0o700)
-    for folder in (package, package.with_name(f"{package.name}.libs")):
-        (hidden / folder.name).symlink_to(folder)
-    programs = hidden / find_programs().relative_to(package.parent)
-    monkeypatch.setattr(local, "find_programs", lambda: programs)
+@pytest.mark.usefixtures("hidden")
+def test_programs_that_the_other_user_cannot_reach_are_copied() -> None:
     with short_lived() as server:
         assert _ask(server.url, "SELECT 1") == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs it as somebody else")
+@pytest.mark.usefixtures("hidden")
+def test_where_neither_programs_nor_data_can_be_reached_the_data_is_what_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with pytest.raises(ServerFailedError, match=r"(?s)could not be set up.*Permission denied"):
+        Postgres(data=tmp_path / "data")
 
 
 @pytest.mark.postgres
