@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the local stack and return the exit status: 0 when everything was committed, else 1, 130 if interrupted."""
     options = _options(arguments)
     show = Display()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job is born deaf to it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the servers
     try:
         with run_lock(options.project / "data" / "run.lock"):

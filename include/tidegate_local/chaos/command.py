@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     show = Display(Console(highlight=False, soft_wrap=True, stderr=options.json))
     faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job is born deaf to it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
