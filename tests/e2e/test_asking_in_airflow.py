@@ -35,7 +35,8 @@ max-retries: 0
 failure-strategy: {failure_strategy}
 processing: {{connection: spark_default, output: data/lake/{name}}}
 """
-STRATEGIES = {"orders": "ask", "payments": "fail"}
+STRATEGIES = {"orders": "ask", "payments": "fail", "refunds": "fail"}
+"""Each test has topics of its own: they share a broker."""
 
 
 class TwoUsers(AirflowHome):
@@ -262,22 +263,22 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
 def test_a_run_takes_the_params_of_its_conf_and_no_others(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
-    produce(broker, topic(name="payments"))
+    produce(broker, topic(name="refunds"))
 
     def trigger(**conf: Any) -> httpx.Response:
-        return airflow.ask("POST", "/dags/payments/dagRuns", USER, {"logical_date": None, "conf": conf})
+        return airflow.ask("POST", "/dags/refunds/dagRuns", USER, {"logical_date": None, "conf": conf})
 
     for wrong in (0, "many", None):
         refused = trigger(**{"max.poll.records": wrong})
         assert refused.status_code == httpx.codes.BAD_REQUEST, refused.text
 
-    run = airflow.client.wait_for_run("payments", trigger(max_poll_records=2).json()["dag_run_id"], seconds=WAIT)
-    (plan,) = [task for task in airflow.client.task_instances("payments", run.run_id) if task.task_id == "plan"]
+    run = airflow.client.wait_for_run("refunds", trigger(max_poll_records=2).json()["dag_run_id"], seconds=WAIT)
+    (plan,) = [task for task in airflow.client.task_instances("refunds", run.run_id) if task.task_id == "plan"]
     assert (run.state, plan.state) == ("failed", "failed")
-    assert "did you mean max.poll.records?" in airflow.client.log("payments", run.run_id, plan)
-    assert airflow.ledger.look("payments").open is None
+    assert "did you mean max.poll.records?" in airflow.client.log("refunds", run.run_id, plan)
+    assert airflow.ledger.look("refunds").open is None
 
-    airflow.client.wait_for_run("payments", trigger(**{"max.poll.records": 2}).json()["dag_run_id"], seconds=WAIT)
-    batch = airflow.ledger.look("payments").open
+    airflow.client.wait_for_run("refunds", trigger(**{"max.poll.records": 2}).json()["dag_run_id"], seconds=WAIT)
+    batch = airflow.ledger.look("refunds").open
     assert batch is not None
     assert batch.landed_records == 2
