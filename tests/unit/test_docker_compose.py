@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 from sqlalchemy import make_url
 
 from tidegate.settings import Settings
+from tidegate.spark.child import _GRACE
 from tidegate_local import flights
 from tidegate_local.broker import broker_properties
 from tidegate_local.kafka_jars import KAFKA_VERSION
@@ -115,6 +116,14 @@ def texts(node: Any) -> Iterator[str]:
                 yield from texts(each)
         case str():
             yield node
+
+
+def bytes_of(size: str) -> int:
+    return int(size[:-1]) << {"k": 10, "m": 20, "g": 30}[size[-1]]
+
+
+def seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60}[duration[-1]]
 
 
 # --- the specification
@@ -254,6 +263,42 @@ def test_landing_and_lake_are_on_the_shared_volume(tmp_path: Path) -> None:
     for path in (ROOT / "include/subscriptions").glob("*.yaml"):
         output = YAML(typ="safe").load(path)["processing"]["output"]
         assert (PurePosixPath(HOME) / output).is_relative_to(DATA)
+
+
+# --- what a service may take of the machine
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_more_rights_than_it_needs_and_bounds(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert bytes_of(service["mem_limit"]) <= 4 << 30
+    assert 0 < service["pids_limit"] <= 4096
+    assert service["logging"]["driver"] == "json-file"
+    options = service["logging"]["options"]
+    assert bytes_of(options["max-size"]) * int(options["max-file"]) <= 50 << 20
+    assert seconds(service["stop_grace_period"]) >= 30
+
+
+def test_only_postgres_is_given_capabilities_with_which_it_becomes_its_own_user() -> None:
+    given = {name: set(service["cap_add"]) for name, service in SERVICES.items() if "cap_add" in service}
+    assert given == {"postgres": {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}}
+    assert re.search(r"^USER tidegate$", DOCKERFILE, flags=re.MULTILINE)
+
+
+def test_what_java_may_take_is_within_the_memory_of_its_service() -> None:
+    heap = re.search(r"-Xmx(\w+)", SERVICES["kafka"]["environment"]["KAFKA_HEAP_OPTS"])
+    assert heap is not None
+    assert bytes_of(heap[1]) < bytes_of(SERVICES["kafka"]["mem_limit"])
+    executors = bytes_of(after(command("spark-worker"), "--memory"))
+    worker = 1 << 30  # Spark's own default for its daemons
+    assert executors + worker < bytes_of(SERVICES["spark-worker"]["mem_limit"])
+
+
+def test_a_stopped_task_has_the_time_to_take_its_spark_job_back() -> None:
+    assert seconds(SERVICES["airflow-scheduler"]["stop_grace_period"]) > 2 * _GRACE
 
 
 # --- the file and the project's own settings
