@@ -65,7 +65,7 @@ contenders: .cache/contenders/.installed ## install what `make bench` measures T
 
 .cache/contenders/.installed: benchmarks/requirements.lock | install
 	@test -x .cache/contenders/bin/python || $(UV) venv --quiet --python $(BIN)/python .cache/contenders
-	@VIRTUAL_ENV=.cache/contenders $(UV) pip sync --quiet --compile-bytecode --require-hashes benchmarks/requirements.lock
+	@VIRTUAL_ENV=.cache/contenders $(SYNC) benchmarks/requirements.lock
 	@touch $@
 
 docs: install ## write the JSON Schema and the reference page of a definition anew

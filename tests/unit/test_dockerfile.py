@@ -80,6 +80,8 @@ def test_make_install_takes_nothing_without_a_hash_neither_uv_nor_what_builds() 
     recipe = MAKEFILE.partition("\n$(VENV)/.installed:")[2].partition("\n\n")[0]
     assert "pip install --quiet --require-hashes --target .cache/uv --requirement docker/requirements-uv.lock" in recipe
     assert "$(SYNC) $(BUILT) requirements.lock" in recipe
+    assert "$(SYNC) benchmarks/requirements.lock" in MAKEFILE
+    assert MAKEFILE.count("pip sync") == 1
     defined = dict(re.findall(r"(?m)^(SYNC|BUILT) := (.+)$", MAKEFILE))
     assert {"--require-hashes", "--only-binary"} <= set(defined["SYNC"].split())
     assert set(FROM_SOURCE.split()) <= set(f"{defined['SYNC']} {defined['BUILT']}".split())
