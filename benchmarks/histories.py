@@ -76,7 +76,7 @@ def _planned(number: int) -> Batch:
     receipt = Receipt("incarnation", number=number)
     planned = tuple(Range(TOPIC, p, number * SIZE, (number + 1) * SIZE) for p in range(PARTITIONS))
     return Batch(
-        id=receipt.batch_after(NAME, GROUP),
+        id=receipt.batch_after(GROUP),
         subscription=NAME,
         group=GROUP,
         receipt=receipt,

@@ -48,7 +48,7 @@ def land(
 def _batch(ranges: list[Range], members: int) -> Batch:
     receipt = Receipt("benchmark")
     return Batch(
-        id=receipt.batch_after("benchmark", "benchmark"),
+        id=receipt.batch_after("benchmark"),
         subscription="benchmark",
         group="benchmark",
         receipt=receipt,

@@ -5,7 +5,7 @@ Nothing is connected to, and nothing is imported unless it is asked for.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import abspath, realpath
 from pathlib import Path
@@ -19,9 +19,17 @@ from tidegate.settings import PROJECT, absolute_uri
 from tidegate.subscription import Problem, Severity, Subscription
 
 JOBS = "spark_jobs"
+_HELD = "held-group"
 _NAMED = 3  # other definitions that a problem names; there may be a thousand
 
 Draft = tuple[Reading, Subscription]
+Holders = Callable[[str], Collection[str]]
+"""The subscriptions that have read with a group, by its id; asked only where several definitions have one group."""
+
+
+def nobody(_group: str) -> Collection[str]:
+    """The holders of a group where nobody knows any."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,18 @@ class Report:
 
 
 def examine(
-    paths: Sequence[Path], home: Path = PROJECT, *, imports: bool = False, longest_import: float = LONGEST_IMPORT
+    paths: Sequence[Path],
+    home: Path = PROJECT,
+    *,
+    imports: bool = False,
+    longest_import: float = LONGEST_IMPORT,
+    holders: Holders = nobody,
 ) -> Report:
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
     `home` is the folder that outputs and jobs are relative to and that holds spark_jobs/. With `imports` the transforms
-    are imported too, in a child process that gives each module `longest_import` seconds.
+    are imported too, in a child process that gives each module `longest_import` seconds. Of definitions with one group
+    the one that has read with it, as `holders` tell, stays usable.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
@@ -59,8 +73,12 @@ def examine(
     found = [problem for reading in readings for problem in reading.problems]
     found += _job_problems(drafts, home)
     found += _transform_problems(drafts, home / JOBS, longest_import if imports else None)
-    found += [*_shared_names(everyone), *_shared_groups(everyone), *_shared_outputs(everyone, home)]
-    found += _shared_topics(everyone)
+    found += [*_shared_names(everyone), *_shared_groups(everyone, holders)]
+    newcomers = _newcomers(everyone, holders)
+    found += [each for each in _shared_places(everyone, home) if each.file in newcomers or not newcomers]
+    if newcomers:  # what they share with an established definition is theirs to change
+        established = [each for each in everyone if str(each[0].file) not in newcomers]
+        found += _shared_places(established, home)
     order = {str(reading.file): number for number, reading in enumerate(readings)}
     known = [problem for problem in found if problem.file in order]
     known.sort(key=lambda problem: (order[problem.file], problem.line))
@@ -131,15 +149,37 @@ def _shared_names(drafts: Sequence[Draft]) -> Iterator[Problem]:
         yield _at(reading, "", text, "shared-name", draft.name)
 
 
-def _shared_groups(drafts: Sequence[Draft]) -> Iterator[Problem]:
+def _shared_groups(drafts: Sequence[Draft], holders: Holders) -> Iterator[Problem]:
     """One group in two definitions, on whatever topics: its fence and its receipts are one subscription's."""
+    path = "consumer.group.id"
+    names: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for _, draft in drafts:
+        names[draft.connection, draft.consumer.group_id].add(draft.name)
     for (reading, draft), others in _sharing(drafts, lambda draft: (draft.connection, draft.consumer.group_id)):
-        path = "consumer.group.id"
-        text = (
-            f"{path} is also that of {others}; both would fence each other's commits and move each other's offsets, "
-            "on different topics too: give each a group of its own"
-        )
-        yield _at(reading, path, text, "shared-group", draft.consumer.group_id)
+        group = draft.consumer.group_id
+        held = names[draft.connection, group] & set(holders(group))
+        if held == {draft.name}:
+            continue
+        if len(held) == 1:
+            text = f"{path}: {group} is the group that {held.pop()} reads with: give {draft.name} a group of its own"
+            yield _at(reading, path, text, _HELD, group)
+        else:
+            text = (
+                f"{path} is also that of {others}; both would fence each other's commits and move each other's "
+                "offsets, on different topics too: give each a group of its own"
+            )
+            yield _at(reading, path, text, "shared-group", group)
+
+
+def _newcomers(drafts: Sequence[Draft], holders: Holders) -> frozenset[str]:
+    """The files of definitions whose group is another one's, which reads with it."""
+    found = {each.file for each in _shared_groups(drafts, holders) if each.rule == _HELD}
+    return frozenset(found)
+
+
+def _shared_places(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
+    yield from _shared_outputs(drafts, home)
+    yield from _shared_topics(drafts)
 
 
 def _sharing(drafts: Sequence[Draft], key: Callable[[Subscription], object]) -> Iterator[tuple[Draft, str]]:

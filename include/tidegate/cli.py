@@ -33,6 +33,8 @@ app = typer.Typer(
     help="Kafka records into a lake in bounded batches; offsets are committed last.",
 )
 app.add_typer(dead_letters.app, name="dead-letters")
+offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
+app.add_typer(offsets, name="offsets")
 
 
 def main() -> None:
@@ -85,11 +87,17 @@ def check(
 ) -> None:
     """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
     from tidegate.check import examine  # noqa: PLC0415 - see above
+    from tidegate.ledger.holders import group_holders  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
-        report = examine(paths or [settings.subscriptions], settings.home, imports=not look_only)
+        report = examine(
+            paths or [settings.subscriptions],
+            settings.home,
+            imports=not look_only,
+            holders=group_holders(settings.ledger),
+        )
     if as_json:
         print_json([problem.to_json() for problem in report.problems])
     else:
@@ -196,6 +204,32 @@ def clear(
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
     else:
         out.print(f"{batch} is cleared ({answer.value}) and now {batch.state}: {_NEXT[answer]}", markup=False)
+
+
+@offsets.command("accept-cluster")
+def accept_cluster(
+    name: Annotated[str, typer.Argument(help="The subscription whose connection leads to another cluster now.")],
+    as_json: Json = False,
+) -> None:
+    """Let a subscription go on in the Kafka cluster that its connection leads to now, though it read from another.
+
+    What was committed in the other cluster means nothing in this one: the subscription goes on where this cluster has
+    its group, else at its cursor or auto.offset.reset. A batch that is open is abandoned, unless its offsets are
+    committed: what of it isn't in the lake is read again only if this cluster has those records too.
+    """
+    from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        abandoned = pipeline.accept_cluster(getpass.getuser())
+        cluster = pipeline.source.cluster_id()
+    if as_json:
+        print_json({"subscription": name, "cluster": cluster, "abandoned": abandoned.id if abandoned else None})
+        return
+    out.print(f"{name} goes on in cluster {cluster} with its next run", markup=False)
+    if abandoned is not None:
+        ranges = ", ".join(str(r) for r in abandoned.ranges if not r.is_empty)
+        out.print(f"  batch {abandoned.id} of the other cluster is abandoned: {ranges}", markup=False)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from tidegate.batch import Batch
 from tidegate.clock import SystemClock
 from tidegate.commits.ignore import Unkept
 from tidegate.commits.stores import Store, store_of
+from tidegate.definition_folder import DefinitionFolder, NoOtherDefinitions
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
@@ -22,6 +23,7 @@ from tidegate.ports import (
     Clearance,
     Clock,
     Connections,
+    Definitions,
     Lake,
     Lander,
     Landing,
@@ -41,6 +43,7 @@ from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
 from tidegate.steps.decoding import Unregistered
 from tidegate.steps.land import land
+from tidegate.steps.ownership import accept_cluster
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
@@ -70,6 +73,7 @@ class Pipeline:
     clock: Clock
     registry: SchemaRegistry = field(default_factory=Unregistered)
     lander: Lander | None = None
+    definitions: Definitions = field(default_factory=NoOtherDefinitions)
 
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
@@ -83,6 +87,7 @@ class Pipeline:
             lake=self.lake,
             clock=self.clock,
             committer=self._committer,
+            definitions=self.definitions,
         )
         return planner.plan()
 
@@ -91,6 +96,7 @@ class Pipeline:
         return land(
             batch_id,
             member,
+            subscription=self.subscription,
             source=self.source,
             lander=self.lander
             or ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms),
@@ -142,10 +148,17 @@ class Pipeline:
         """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
         return clear(self.subscription, Clearance(by, self.clock.now(), note, answer), self.ledger, batch_id)
 
+    def accept_cluster(self, by: str) -> Batch | None:
+        """Let the group go on in another cluster; see `steps.ownership`."""
+        return accept_cluster(
+            self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger, clock=self.clock
+        )
+
     @property
     def _committer(self) -> Committer:
         return Committer(
             subscription=self.subscription,
+            source=self.source,
             offsets=self.offsets,
             landing=self.landing,
             lake=self.lake,
@@ -191,6 +204,7 @@ def open_pipeline(
             clock=clock,
             registry=_registry(connections, subscription.deserialization.registry),
             lander=_lander(subscription, settings, connections, source, run_job),
+            definitions=DefinitionFolder(settings.subscriptions),
         )
 
 

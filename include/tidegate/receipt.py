@@ -40,14 +40,21 @@ class Receipt:
         """As it stands in the offset's metadata."""
         return f"{_MARK} {self.incarnation} {self.batch_id or '-'} {self.number}"
 
-    def batch_after(self, subscription: str, group: str) -> str:
-        """The id of the batch that is planned while this receipt is in force.
+    def batch_after(self, group: str) -> str:
+        """The id of the batch that is planned while this receipt is in force, whatever its subscription is called.
 
         It begins with a letter, or Spark's partition discovery would take it for a number.
         """
-        seed = f"{subscription}\n{group}\n{self}"
-        return "b" + hashlib.sha256(seed.encode()).hexdigest()[:20]
+        return _batch_id(f"{group}\n{self}")
+
+    def batch_after_in_0_1(self, subscription: str, group: str) -> str:
+        """The id that version 0.1 gave that batch: it may be published under it, and committed under this receipt."""
+        return _batch_id(f"{subscription}\n{group}\n{self}")
 
     def next(self, batch_id: str) -> "Receipt":
         """The receipt that the commit of this batch writes."""
         return Receipt(self.incarnation, batch_id, self.number + 1)
+
+
+def _batch_id(seed: str) -> str:
+    return "b" + hashlib.sha256(seed.encode()).hexdigest()[:20]

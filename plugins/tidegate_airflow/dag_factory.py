@@ -13,6 +13,7 @@ from airflow.sdk import DAG, BaseOperator
 
 from tidegate.check import examine
 from tidegate.definition.reading import SUFFIX, DefinitionError, load_named
+from tidegate.ledger.holders import group_holders
 from tidegate.settings import Settings
 from tidegate.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet
@@ -44,7 +45,7 @@ class Definitions:
 
 def definitions(settings: Settings) -> Definitions:
     """Every definition of the folder; one that is wrong takes no other with it."""
-    report = examine([settings.subscriptions], settings.home)
+    report = examine([settings.subscriptions], settings.home, holders=group_holders(settings.ledger))
     dags: dict[str, DAG] = {}
     problems = list(report.errors)
     for subscription in report.subscriptions:

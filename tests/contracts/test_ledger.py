@@ -34,7 +34,7 @@ from tidegate.batch import Batch, Delivery, Landed, Reached, State
 from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Counts
-from tidegate.ports import Clearance, Glance, Ledger, Loss
+from tidegate.ports import Clearance, Glance, GroupHolder, Ledger, Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.testing.ledger import MemoryLedger
 
@@ -555,6 +555,86 @@ def test_missing_topics_are_remembered_and_make_no_new_version(two: tuple[Ledger
     assert two[0].look("flights") == replace(seen, missing=frozenset({"flights", "gates", "planes"}))
     assert two[0].look("other").missing == frozenset()
     assert two[0].open(plan(), seen.version) == plan()
+
+
+def test_a_group_is_whose_claims_it_first_in_its_cluster(two: tuple[Ledger, Ledger]) -> None:
+    assert two[0].claim_group("flights", "g", "here") is None
+    assert two[1].claim_group("flights", "g", "here") is None
+    assert two[1].claim_group("gates", "g", "here") == GroupHolder("flights", "here", has_open_batch=False)
+    assert two[1].claim_group("gates", "g", None) == GroupHolder("flights", "here", has_open_batch=False)
+    assert two[1].claim_group("gates", "g", "there") is None
+    assert two[0].claim_group("gates", "own", None) is None
+    assert two[0].look("flights").clusters == {"g": "here"}
+    assert two[0].look("gates").clusters == {"g": "there", "own": None}
+    assert two[0].claim_group("gates", "own", "there") is None
+    assert two[1].look("gates").clusters["own"] == "there"
+    assert two[1].group_holders("g") == {"flights", "gates"}
+    assert two[1].group_holders("nobody's") == frozenset()
+
+
+def test_a_group_whose_cluster_nobody_has_asked_for_is_its_holders_wherever(two: tuple[Ledger, Ledger]) -> None:
+    assert two[0].claim_group("flights", "g", None) is None
+    version = two[0].look("flights").version
+    two[0].open(plan(), version)
+    assert two[1].claim_group("gates", "g", "here") == GroupHolder("flights", None, has_open_batch=True)
+
+
+def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple[Ledger, Ledger]) -> None:
+    for name in ("flights", "gates"):
+        assert two[0].claim_group(name, "g" if name == "flights" else "own", "here") is None
+    own = replace(plan(7, subscription="gates"), subscription="gates", group="own")
+    opened(two[0], own)
+    two[0].move(own.id, State.ABANDONED, "for the test")
+    first = closed(two[0], plan(0))
+    second = opened(two[0], plan(1))
+    two[0].note_topics("flights", {"t": "id"})
+    two[0].note_missing("flights", ["u"])
+    two[0].note_losses("flights", [Loss("t", 0, 1, 2, 3)])
+    two[0].note_losses("gates", [Loss("t", 0, 1, 2, 3), Loss("t", 0, 4, 5, 6)])
+    before = two[0].look("flights").version, two[0].look("gates").version
+    ends = two[0].last_ends("flights", "g")
+    two[1].take_over_group("gates", "g", "flights")
+    taken = two[0].look("gates")
+    assert taken.open is not None
+    assert (taken.open.id, taken.open.subscription, taken.open.group) == (second.id, "gates", "g")
+    assert (taken.clusters, taken.topic_ids, taken.missing) == ({"g": "here", "own": "here"}, {"t": "id"}, {"u"})
+    assert two[0].last_ends("gates", "g") == ends != {}
+    assert two[0].losses("gates") == (Loss("t", 0, 1, 2, 3), Loss("t", 0, 4, 5, 6))
+    assert [o.batch.id for o in two[0].history("gates", 9)] == [second.id, first.id, own.id]
+    assert (two[0].history("flights", 9), two[0].look("flights").clusters) == ((), {})
+    assert two[0].look("flights").version != before[0]
+    assert taken.version != before[1]
+    assert two[0].open_batches() == (taken.open,)
+    two[0].move(second.id, State.ABANDONED, "for the test")
+    again = two[0].open(replace(plan(2), subscription="gates"), two[0].look("gates").version)
+    assert [o.batch.id for o in two[0].history("gates", 1)] == [again.id]
+
+
+def test_nothing_is_taken_over_while_a_batch_of_its_own_is_open(two: tuple[Ledger, Ledger]) -> None:
+    opened(two[0], plan(0))
+    opened(two[0], replace(plan(7, subscription="gates"), subscription="gates", group="own"))
+    with pytest.raises(StaleError, match="gates has an open batch"):
+        two[1].take_over_group("gates", "g", "flights")
+    assert [batch.subscription for batch in two[1].open_batches()] == ["flights", "gates"]
+
+
+def test_what_was_committed_in_another_cluster_means_nothing_in_the_accepted_one(two: tuple[Ledger, Ledger]) -> None:
+    two[0].claim_group("flights", "g", "here")
+    closed(two[0], plan(0))
+    two[0].note_commit("flights", "g", {T2: 7}, two[0].look("flights").version, NOON)
+    two[0].note_topics("flights", {"t": "id"})
+    two[0].note_missing("flights", ["u"])
+    version = two[0].look("flights").version
+    assert two[0].last_ends("flights", "g") != {}
+    two[1].accept_cluster("flights", "g", "there", "ada", NOON)
+    seen = two[0].look("flights")
+    assert two[0].last_ends("flights", "g") == {}
+    assert (seen.clusters, seen.topic_ids, seen.missing) == ({"g": "there"}, {}, frozenset())
+    assert seen.version != version
+    two[0].note_commit("flights", "g", {T2: 3}, seen.version, NOON)
+    assert two[1].last_ends("flights", "g") == {T2: 3}
+    closed(two[0], plan(1))
+    assert two[1].last_ends("flights", "g")[T0] == 110
 
 
 def test_what_was_found_is_missing_no_longer(two: tuple[Ledger, Ledger]) -> None:

@@ -1,5 +1,6 @@
 """Subscriptions on the real broker, with a real landing, lake and ledger; a shipped double copies in place of Spark."""
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,7 +12,9 @@ from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from definitions import subscription
+from typer.testing import CliRunner
 
+from tidegate.cli import app
 from tidegate.definition import properties
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Connection
@@ -29,6 +32,7 @@ JOBS = Path(__file__).parent / "jobs"
 OpenSubscription = Callable[..., Pipeline]
 OpenInSpark = Callable[..., Pipeline]
 MakeScene = Callable[..., Scene]
+Invoke = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -149,3 +153,20 @@ def scene(
             return made
 
         yield begin
+
+
+@pytest.fixture
+def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """`tidegate("run", name)`: the exit status and the JSON of a command in a project of the test's own."""
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark_connect.connection))
+    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
+
+    def invoke(*arguments: str) -> tuple[int, dict[str, Any]]:
+        done = CliRunner().invoke(app, [*arguments, "--json"])
+        return done.exit_code, json.loads(done.stdout)
+
+    return invoke

@@ -1,6 +1,5 @@
 """How often a real Spark job is given a batch, on a real broker: one that always fails, and one whose reader dies."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,15 +11,12 @@ from typing import Any
 import pytest
 from broker_world import committed, in_lake
 from crashing import Child, Point, Task
-from typer.testing import CliRunner
 
 from tidegate.batch import State
-from tidegate.cli import app
 from tidegate.pipeline import Pipeline
 from tidegate.run import run_batch
 from tidegate.settings import Settings
 from tidegate_local.broker import Broker
-from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -32,23 +28,6 @@ processing: {{connection: spark_default, output: lake{transform}}}
 """
 
 Invoke = Callable[..., tuple[int, dict[str, Any]]]
-
-
-@pytest.fixture
-def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
-    """`tidegate("run", name)`: the exit status and the JSON of a command in a project of the test's own."""
-    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark_connect.connection))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "jobs"))
-    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
-    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
-
-    def invoke(*arguments: str) -> tuple[int, dict[str, Any]]:
-        done = CliRunner().invoke(app, [*arguments, "--json"])
-        return done.exit_code, json.loads(done.stdout)
-
-    return invoke
 
 
 def test_a_job_that_always_fails_gets_three_deliveries_and_no_more_until_somebody_clears_it(

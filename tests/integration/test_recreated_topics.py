@@ -1,6 +1,5 @@
 """A topic that was deleted and created again, on a real broker: as a user meets it, and by every way of committing."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,14 +9,11 @@ import pytest
 from broker_world import committed, rows_in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner
 
-from tidegate.cli import app
 from tidegate.errors import LostDataError
 from tidegate.pipeline import Pipeline
 from tidegate.run import run_batch
 from tidegate_local.broker import Broker
-from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = pytest.mark.broker
 
@@ -32,6 +28,7 @@ SECONDS = 60
 MakeTopic = Callable[..., str]
 Produce = Callable[..., None]
 Recreate = Callable[..., None]
+Invoke = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -71,43 +68,25 @@ def finish(pipeline: Pipeline) -> list[tuple[int, int]]:
 
 @pytest.mark.spark
 def test_a_user_is_told_and_every_record_of_the_new_topic_reaches_the_lake(
-    broker: Broker,
-    spark_connect: SparkConnect,
-    topic: MakeTopic,
-    produce: Produce,
-    recreate: Recreate,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tidegate: Invoke, topic: MakeTopic, produce: Produce, recreate: Recreate, tmp_path: Path
 ) -> None:
-    host, _, port = spark_connect.url.removeprefix("sc://").partition(":")
-    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    spark = {"conn_type": "spark_connect", "host": host, "port": int(port)}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
-    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
-    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
-
-    def run(name: str) -> tuple[int, Mapping[str, Any]]:
-        done = CliRunner().invoke(app, ["run", name, "--json"])
-        return done.exit_code, json.loads(done.stdout)
-
     name = topic(2)
     for partition in (0, 1):
         produce(name, 10, partition)
     definition = tmp_path / f"{name}.yaml"
     definition.write_text(DEFINITION.format(name=name))
-    status, first = run(name)
+    status, first = tidegate("run", name)
     assert (status, first["rows"]) == (0, 20)
     recreate(name)
-    status, refused = run(name)
+    status, refused = tidegate("run", name)
     assert (status, refused["state"], refused["batch_id"]) == (1, "refused", None)
     for said in (f"topic {name}", "was deleted and created again", "on-data-loss: reset", "[0, 30)"):
         assert said in refused["error"]
-    assert run(name)[0] == 1, "it is refused until somebody decides"
+    assert tidegate("run", name)[0] == 1, "it is refused until somebody decides"
     definition.write_text(DEFINITION.format(name=name) + "on-data-loss: reset\n")
-    status, again = run(name)
+    status, again = tidegate("run", name)
     assert (status, again["rows"], again["committed"]) == (0, 60, {f"{name}-0": 30, f"{name}-1": 30})
-    status, nothing = run(name)
+    status, nothing = tidegate("run", name)
     assert (status, nothing["why"]) == (0, "there is nothing to read")
 
 

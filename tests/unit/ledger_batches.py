@@ -20,7 +20,7 @@ def plan(number: int = 0, size: int = 10, subscription: str = "flights") -> Batc
     start = 100 * number
     ranges = (Range("t", 0, start, start + size), Range("t", 1, 0, 5), Range("t", 2, 8, 8))
     return Batch(
-        id=receipt.batch_after(subscription, "g"),
+        id=receipt.batch_after(f"{subscription}-g"),
         subscription=subscription,
         group="g",
         receipt=receipt,

@@ -91,6 +91,20 @@ def test_a_group_belongs_to_one_subscription(home, define):
     assert [each.name for each in report.subscriptions] == ["c"]
 
 
+def test_the_definition_that_reads_with_a_group_stays_usable_beside_a_copy_of_it(home, define):
+    define("a", group="shared", output="lake/a")
+    define("b", group="shared", output="lake/a")
+    define("c", group="shared", output="lake/c")
+    report = examine([home / "definitions"], home, holders=lambda group: {"a", "gone"} if group == "shared" else set())
+    assert [each.name for each in report.subscriptions] == ["a"]
+    assert told(report) == [
+        ("b.yaml", 3, "consumer.group.id", "held-group"),
+        ("b.yaml", 5, "processing.output", "shared-output"),
+        ("c.yaml", 3, "consumer.group.id", "held-group"),
+    ]
+    assert "shared is the group that a reads with: give b a group of its own" in report.problems[0].message
+
+
 def test_the_same_group_on_another_cluster_is_another_group(home, define):
     define("a", group="shared")
     define("b", group="shared", more="connection: kafka_other\n")

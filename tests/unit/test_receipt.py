@@ -51,29 +51,23 @@ def test_the_next_receipt_stays_in_the_incarnation_and_counts_on(receipt: Receip
     assert (after.incarnation, after.batch_id, after.number) == (receipt.incarnation, batch_id, receipt.number + 1)
 
 
-@given(receipts, words, words)
-def test_the_same_receipt_plans_the_same_batch(receipt: Receipt, subscription: str, group: str) -> None:
-    batch_id = receipt.batch_after(subscription, group)
+@given(receipts, words)
+def test_the_same_receipt_plans_the_same_batch(receipt: Receipt, group: str) -> None:
+    batch_id = receipt.batch_after(group)
     again = Receipt(receipt.incarnation, receipt.batch_id, receipt.number)
-    assert again.batch_after(subscription, group) == batch_id
+    assert again.batch_after(group) == batch_id
     assert re.fullmatch("b[0-9a-f]{20}", batch_id)
 
 
-@given(
-    st.sets(receipts, min_size=2, max_size=3),
-    st.sets(words, min_size=2, max_size=3),
-    st.sets(words, min_size=2, max_size=3),
-)
-def test_another_receipt_subscription_or_group_plans_another_batch(
-    some: set[Receipt], subscriptions: set[str], groups: set[str]
-) -> None:
-    planned = [receipt.batch_after(name, group) for receipt, name, group in product(some, subscriptions, groups)]
+@given(st.sets(receipts, min_size=2, max_size=3), st.sets(words, min_size=2, max_size=3))
+def test_another_receipt_or_group_plans_another_batch(some: set[Receipt], groups: set[str]) -> None:
+    planned = [receipt.batch_after(group) for receipt, group in product(some, groups)]
     assert len(set(planned)) == len(planned)
 
 
 def test_every_commit_plans_another_batch() -> None:
     receipt, planned = Receipt.first(), []
     for _ in range(5):
-        planned.append(receipt.batch_after("flights", "g"))
+        planned.append(receipt.batch_after("g"))
         receipt = receipt.next(planned[-1])
     assert len(set(planned)) == 5

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
 from tidegate.errors import BrokerUnavailableError
 from tidegate.kafka.closing import close, held
@@ -66,10 +66,12 @@ class KafkaSource:
         self._client = own | dict(_ALWAYS) | {"isolation.level": isolation_level}
         self._timeout = timeout
         self._complaints = Complaints(self._client)
+        self._cluster_id: str | None = None
 
     def close(self) -> None:
         """Disconnect, given up after 30 seconds with a warning; the source connects again when it is used again."""
         if "_questions" in self.__dict__:
+            self._cluster_id = None
             close("the client that asked for topics and offsets", self.__dict__.pop("_questions").close)
 
     @cached_property
@@ -79,8 +81,7 @@ class KafkaSource:
 
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
         """See ports.RecordSource. A pattern finds internal topics only if it says so; one metadata request."""
-        listed = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics").topics
-        exist = {name: frozenset(found.partitions) for name, found in listed.items()}
+        exist = {name: frozenset(found.partitions) for name, found in self._listed().topics.items()}
         return tuple(sorted(TopicPartition(*at) for at in _selected(topics, exist)))
 
     def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
@@ -94,6 +95,10 @@ class KafkaSource:
         found = self._offsets(partitions, max(0, -int(-time.timestamp() * 1000 // 1)))
         later = [at for at, offset in found.items() if offset < 0]
         return found | (self._offsets(later, OFFSET_END) if later else {})
+
+    def cluster_id(self) -> str | None:
+        """See ports.RecordSource; it comes with each answer about partitions, so it is seldom asked for alone."""
+        return self._cluster_id or self._listed().cluster_id
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """See ports.RecordSource; one request, whatever the number of topics."""
@@ -119,6 +124,11 @@ class KafkaSource:
                 yield RangeReader(consumer, ranges, deadline, complaints)
         finally:
             close("the client that read", consumer.close)
+
+    def _listed(self) -> ClusterMetadata:
+        found = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics")
+        self._cluster_id = found.cluster_id
+        return found
 
     def _offsets(self, partitions: Collection[TopicPartition], time_or_end: int) -> dict[TopicPartition, int]:
         """ListOffsets for all partitions at once; -2 and -1 are the protocol's earliest and latest."""

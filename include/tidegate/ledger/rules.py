@@ -167,6 +167,21 @@ def last_ends(
     return before | ends(newest) | {at: noted[at][0] for at in since}
 
 
+def group_holder(subscription: str, cluster_id: str | None, held: Mapping[str, str | None]) -> str | None:
+    """Who else reads with a group in this cluster: `held` has the cluster's id by subscription, None if unknown."""
+    others = {name: other for name, other in held.items() if name != subscription}
+    known = (name for name, other in others.items() if other == cluster_id)
+    unknown = (name for name, other in others.items() if other is None or cluster_id is None)
+    return next(iter([*sorted(known), *sorted(unknown)]), None)
+
+
+def cannot_take_over(subscription: str, group: str) -> StaleError:
+    """What a ledger says where a batch stands in the way."""
+    return StaleError(
+        f"subscription {subscription} has an open batch, so it can't take over group {group}; the next run finds out"
+    )
+
+
 def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
     """The batch once a delivery has failed; unchanged unless that is the newest one and still processing."""
     if batch.state is not State.PROCESSING or batch.delivery is None or batch.delivery.token != delivery.token:

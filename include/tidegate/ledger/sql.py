@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, d
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.batch import Batch, Delivery, Landed, Reached, State
-from tidegate.ledger import rows, rules
+from tidegate.ledger import rows, rules, takeover
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
@@ -18,6 +18,7 @@ from tidegate.ledger.tables import (
     clearances,
     deliveries,
     files,
+    groups,
     landings,
     ledger,
     missing,
@@ -28,7 +29,7 @@ from tidegate.ledger.tables import (
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Clearance, Glance, Loss, Outcome
+from tidegate.ports import Clearance, Glance, GroupHolder, Loss, Outcome
 from tidegate.positions import TopicPartition
 from tidegate.subscription import CommitStrategy
 
@@ -63,6 +64,7 @@ class SqlLedger:
                 topic_ids={row.topic: row.topic_id for row in connection.execute(known)},
                 committed_at=_committed_at(connection, subscription),
                 committed_under=_committed_under(connection, subscription),
+                clusters=_clusters(connection, subscription),
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -82,6 +84,63 @@ class SqlLedger:
             for name in sorted(found):
                 of_name = (missing.c.subscription == subscription, missing.c.topic == name)
                 connection.execute(delete(missing).where(*of_name))
+
+    def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
+        """See `tidegate.ports.Ledger`; StaleError where somebody else claims it at the same time."""
+        with self._database.write() as connection:
+            rows_of_group = connection.execute(select(groups).where(groups.c.group_id == group)).all()
+            held = {row.subscription: row.cluster_id for row in rows_of_group}
+            holder = rules.group_holder(subscription, cluster_id, held)
+            if holder is not None:
+                is_open = (batches.c.subscription == holder, batches.c.group_id == group, batches.c.closed_at.is_(None))
+                has_open_batch = connection.execute(select(batches.c.id).where(*is_open)).first() is not None
+                return GroupHolder(holder, held[holder], has_open_batch)
+            if subscription not in held:
+                row = {"subscription": subscription, "group_id": group, "cluster_id": cluster_id, "version": 0}
+                connection.execute(insert(groups).values(row))
+            elif cluster_id is not None:
+                mine = (groups.c.subscription == subscription, groups.c.group_id == group)
+                connection.execute(update(groups).where(*mine).values(cluster_id=cluster_id))
+            return None
+
+    def group_holders(self, group: str) -> frozenset[str]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return frozenset(connection.scalars(select(groups.c.subscription).where(groups.c.group_id == group)))
+
+    def take_over_group(self, subscription: str, group: str, holder: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            numbers = {name: _hold(connection, name) for name in sorted({subscription, holder})}
+            if connection.execute(_open_batch(subscription)).first() is not None:
+                raise rules.cannot_take_over(subscription, group)
+            if numbers[subscription] is None:
+                connection.execute(insert(subscriptions).values(name=subscription, version=0))
+            shift = numbers[subscription] or 0
+            takeover.move(connection, group, holder, subscription, shift)
+            version = shift + (numbers[holder] or 0) + 1
+            connection.execute(
+                update(subscriptions).where(subscriptions.c.name == subscription).values(version=version)
+            )
+            _count_write(connection, holder)
+
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            if _hold(connection, subscription) is None:
+                connection.execute(insert(subscriptions).values(name=subscription, version=0))
+            _count_write(connection, subscription)
+            version = connection.scalar(select(subscriptions.c.version).where(subscriptions.c.name == subscription))
+            accepted = {"cluster_id": cluster_id, "version": version, "accepted_by": by, "accepted_at": at}
+            _put(connection, groups, {"subscription": subscription, "group_id": group}, accepted)
+            takeover.forget_topics(connection, subscription)
+            takeover.forget_checkpoints(connection, subscription, group)
+
+    def open_batches(self) -> tuple[Batch, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            found = rows.read(connection, select(batches.c.id).where(batches.c.closed_at.is_(None)))
+        return tuple(sorted((outcome.batch for outcome in found), key=lambda batch: batch.subscription))
 
     def note_commit(
         self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
@@ -304,9 +363,15 @@ class SqlLedger:
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
-        of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
-        newest = _newest_first(*of_group, batches.c.offsets_committed).limit(1)
-        noted = select(positions).where(positions.c.subscription == subscription, positions.c.group_id == group)
+        of_group = (groups.c.subscription == subscription, groups.c.group_id == group)
+        since = func.coalesce(select(groups.c.version).where(*of_group).scalar_subquery(), 0)
+        committed = (
+            *(batches.c.subscription == subscription, batches.c.group_id == group),
+            *(batches.c.offsets_committed, batches.c.number >= since),
+        )
+        newest = _newest_first(*committed).limit(1)
+        mine = (positions.c.subscription == subscription, positions.c.group_id == group, positions.c.version >= since)
+        noted = select(positions).where(*mine)
         with self._database.read() as connection:
             found = rows.read(connection, newest)
             opened = connection.scalar(select(batches.c.number).where(batches.c.id.in_(newest))) or 0
@@ -376,6 +441,12 @@ def _committed_at(connection: Connection, subscription: str) -> datetime | None:
     noted = select(func.max(positions.c.committed_at)).where(positions.c.subscription == subscription)
     without: datetime | None = connection.scalar(noted)
     return max((at for at in (with_batch, without) if at is not None), default=None)
+
+
+def _clusters(connection: Connection, subscription: str) -> dict[str, str | None]:
+    """The cluster of each group of the subscription."""
+    found = select(groups.c.group_id, groups.c.cluster_id).where(groups.c.subscription == subscription)
+    return {row.group_id: row.cluster_id for row in connection.execute(found)}
 
 
 def _committed_under(connection: Connection, subscription: str) -> CommitStrategy | None:

@@ -78,6 +78,19 @@ topics = Table(
     Column("topic_id", String(64), nullable=False),
 )
 
+groups = Table(
+    "tidegate_groups",  # whose a group is, and the cluster that its positions belong to
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("group_id", Text, primary_key=True),
+    Column("cluster_id", String(250)),  # none for a cluster that tells none, and before this was kept
+    Column("version", BigInteger, nullable=False),  # what was committed before this version is another cluster's
+    Column("accepted_by", Text),  # who said that the cluster is another one now
+    Column("accepted_at", Instant),
+)
+
+Index("tidegate_groups_cluster", groups.c.group_id, groups.c.cluster_id, unique=True)
+
 positions = Table(
     "tidegate_positions",  # what was last committed without a batch: anchors, and positions of idle groups
     metadata,

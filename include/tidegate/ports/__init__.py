@@ -2,9 +2,10 @@
 
 from tidegate.ports.clock import Clock
 from tidegate.ports.connections import Connection, Connections
+from tidegate.ports.definitions import DefinedGroup, Definitions
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingOrders, LandingWriter, Side
-from tidegate.ports.ledger import Answer, Clearance, Glance, Ledger, Loss, Outcome
+from tidegate.ports.ledger import Answer, Clearance, Glance, GroupHolder, Ledger, Loss, Outcome
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import Processor
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
@@ -17,8 +18,11 @@ __all__ = [
     "Committed",
     "Connection",
     "Connections",
+    "DefinedGroup",
+    "Definitions",
     "Fence",
     "Glance",
+    "GroupHolder",
     "Lake",
     "Lander",
     "Landing",

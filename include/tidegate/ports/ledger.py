@@ -16,7 +16,8 @@ class Glance:
     """What the ledger says of a subscription.
 
     Its version, the open batch, topics once found missing, the topic ids that positions belong to, when its positions
-    were last committed, and under which strategy a batch of this subscription last was.
+    were last committed, under which strategy a batch of this subscription last was, and by group the id of the cluster
+    that its positions belong to (None where the cluster tells none, or nobody has asked yet).
     """
 
     version: str
@@ -25,6 +26,16 @@ class Glance:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     committed_at: datetime | None = None
     committed_under: CommitStrategy | None = None
+    clusters: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHolder:
+    """The subscription whose a group is, in the cluster of this id, and whether a batch of the group is open."""
+
+    subscription: str
+    cluster_id: str | None
+    has_open_batch: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,32 @@ class Ledger(Protocol):
 
         What was `found`, by the names that `note_missing` was given, is missing no longer.
         """
+        ...
+
+    def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
+        """Note that the subscription reads with the group in this cluster, unless another one does: that one then.
+
+        Where either cluster's id isn't known, they are taken for one.
+        """
+        ...
+
+    def group_holders(self, group: str) -> frozenset[str]:
+        """The subscriptions that read with the group, in whichever cluster."""
+        ...
+
+    def take_over_group(self, subscription: str, group: str, holder: str) -> None:
+        """Make the group of the `holder` the subscription's: batches, positions, and what is known of its topics.
+
+        Raises StaleError if a batch of the subscription is open.
+        """
+        ...
+
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:
+        """Note that the group is one of another cluster now: what was committed before means nothing any more."""
+        ...
+
+    def open_batches(self) -> tuple[Batch, ...]:
+        """The open batches of all subscriptions, in order of subscription."""
         ...
 
     def note_commit(

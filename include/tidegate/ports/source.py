@@ -39,6 +39,10 @@ class RecordSource(Protocol):
         """The first offset with a timestamp at or after the time; the end where there is none."""
         ...
 
+    def cluster_id(self) -> str | None:
+        """The id that the cluster was given when it was made; None where it tells none."""
+        ...
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id that the cluster gave each topic when it was created; a missing topic, or cluster without, has none.
 

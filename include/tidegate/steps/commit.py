@@ -11,10 +11,11 @@ from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, R
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, place
-from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore
+from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import end_epochs, ends
 from tidegate.records import Outgoing
 from tidegate.steps.leaving import Leaving
+from tidegate.steps.ownership import own_batch, refuse_other_cluster
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
@@ -29,6 +30,7 @@ class Committer:
     """Settles batches of one subscription."""
 
     subscription: Subscription
+    source: RecordSource
     offsets: OffsetStore
     landing: Landing
     lake: Lake
@@ -79,9 +81,11 @@ class Committer:
         return self.commit(batch.id) or batch
 
     def _batch(self, batch_id: str) -> Batch:
-        """The batch, if its positions are where the definition keeps them now."""
-        batch = self.ledger.batch(batch_id)
+        """The batch, if it is ours and its positions are where the definition keeps them now."""
+        batch = own_batch(self.subscription, batch_id, self.ledger)
         refuse_other_store(batch, self.subscription)
+        if batch.state.is_open and self.offsets.lasting:
+            refuse_other_cluster(self.subscription, self.source, self.ledger.look(self.subscription.name))
         return batch
 
     def _commit_whole(self, batch: Batch) -> Batch | None:

@@ -25,11 +25,16 @@ def freeze(subscription: Subscription, output: str, standing: Standing) -> Batch
     return batch_of(subscription, output, standing.receipt, ranges)
 
 
-def batch_of(subscription: Subscription, output: str, receipt: Receipt, ranges: tuple[Range, ...]) -> Batch:
-    """The batch of these ranges that is planned while this receipt is in force, shared out among the members."""
+def batch_of(
+    subscription: Subscription, output: str, receipt: Receipt, ranges: tuple[Range, ...], batch_id: str | None = None
+) -> Batch:
+    """The batch of these ranges that is planned while this receipt is in force, shared out among the members.
+
+    One that is published already has its id.
+    """
     group = subscription.consumer.group_id
     return Batch(
-        id=receipt.batch_after(subscription.name, group),
+        id=batch_id or receipt.batch_after(group),
         subscription=subscription.name,
         group=group,
         receipt=receipt,

@@ -7,6 +7,8 @@ from tidegate.errors import StaleError, TransitionError
 from tidegate.ports import Clock, Lander, Landing, Ledger, RecordSource
 from tidegate.positions import Range, TopicPartition
 from tidegate.steps.loss import recreated
+from tidegate.steps.ownership import own_batch
+from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +17,7 @@ def land(
     batch_id: str,
     member: int,
     *,
+    subscription: Subscription,
     source: RecordSource,
     lander: Lander,
     landing: Landing,
@@ -26,7 +29,7 @@ def land(
     Ranges that the poll timeout cut short end where they were read to. Raises what `ports.Lander` does, and StaleError
     for a topic that isn't the one that was planned any more; nothing is reported then.
     """
-    batch = ledger.batch(batch_id)
+    batch = own_batch(subscription, batch_id, ledger)
     share = batch.share(member)
     if batch.state is not State.PLANNED or not share or ledger.reported(batch_id, member):
         log.info("%s: member %d has nothing left to land (%s)", batch, member, batch.state)

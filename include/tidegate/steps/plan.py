@@ -1,6 +1,7 @@
 """Plan: find out where things stand, wait for records, and freeze what the batch takes."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,21 +9,23 @@ from datetime import timedelta
 from tidegate.batch import SETTLED, Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BrokerUnavailableError, StaleError, place
-from tidegate.ports import Clock, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, place
+from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range, TopicPartition
 from tidegate.steps.anchor import missing_names
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
+from tidegate.steps.ownership import claim_group, refuse_other_group
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import Stander, Standing, Unfinished
+from tidegate.steps.standing import Changed, Stander, Standing, Unfinished
 from tidegate.steps.sweep import sweep
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.25
+_MOST_CHANGES = 12  # looks that find something to change, of which an undisturbed plan makes a few
 _RECOMMIT_AFTER = timedelta(days=1)  # brokers forget an idle group's offsets after seven days, unless told otherwise
 
 
@@ -48,6 +51,7 @@ class Planner:
     lake: Lake
     clock: Clock
     committer: Committer
+    definitions: Definitions
 
     def plan(self) -> Plan:
         """The open batch, if it can go on; else a new one; else nothing, after the poll timeout.
@@ -55,7 +59,8 @@ class Planner:
         A broker that can't be reached within the poll timeout is an empty poll.
         """
         deadline = self.clock.monotonic() + self.subscription.poll_timeout_ms / 1000
-        while True:
+        changes: list[str] = []
+        while len(changes) < _MOST_CHANGES:
             try:
                 planned = self._attempt(deadline)
             except BrokerUnavailableError as away:
@@ -63,42 +68,75 @@ class Planner:
                     return self._nothing(f"the broker can't be reached ({away}); the next run tries again")
                 self.clock.wait(_POLL_SECONDS)
                 continue
-            if planned is not None:
-                return planned
+            match planned:
+                case Plan():
+                    return planned
+                case Changed(what):
+                    changes.append(what)
+        raise self._never_settles(changes)
 
-    def _attempt(self, deadline: float) -> Plan | None:
-        """One look at ledger and Kafka; None if that changed something and it takes another look."""
+    def _attempt(self, deadline: float) -> Plan | Changed | None:
+        """One look at ledger and Kafka; after a change, or None after a while of waiting, it takes another look."""
         glance = self.ledger.look(self.subscription.name)
+        if self.offsets.lasting and self._claim_group(glance):
+            return Changed("the group was claimed")
         if glance.open is not None:
+            refuse_other_group(glance.open, self.subscription)
             return self._reconcile(glance.open)
         partitions = partitions_of(self.subscription, self.source)
         self._note_missing(partitions, glance.missing)
         if not partitions:
             return self._wait_or_nothing(deadline, "none of the topics exists yet")
+        return self._from_standing(partitions, glance, deadline)
+
+    def _from_standing(
+        self, partitions: Sequence[TopicPartition], glance: Glance, deadline: float
+    ) -> Plan | Changed | None:
+        """What follows from where the group stands while no batch is open."""
         match self._stander.stand(partitions, glance):
-            case None:
-                return None
-            case Unfinished() as unfinished:
-                self._take(unfinished, glance)
-                return None
             case Standing(has_records=True) as standing:
                 return self._open(freeze(self.subscription, self.output, standing), standing, glance)
-            case standing:
+            case Standing() as standing:
                 planned = self._wait_or_nothing(deadline, "there is nothing to read")
                 if planned is not None:
                     self._look_after(standing, glance)
                 return planned
+            case Unfinished() as unfinished:
+                return self._take(unfinished, glance)
+            case changed:
+                return changed
 
-    def _reconcile(self, batch: Batch) -> Plan | None:
+    def _never_settles(self, changes: Sequence[str]) -> TidegateError:
+        """Why a plan that changes something each time it looks ends without one."""
+        committed = self.offsets.committed(partitions_of(self.subscription, self.source))
+        if committed and not any(position.metadata for position in committed.values()):
+            return WrongDefinitionError(
+                f"{self._place}: the group's offsets are committed and their metadata is not kept, by which Tidegate "
+                "knows its own commits: no batch was planned. Have the cluster keep offset metadata, or set "
+                "commit-strategy: checkpoint, which keeps positions in the ledger"
+            )
+        counted = Counter(changes).most_common(3)
+        said = "; ".join(f"{what} ({number} times)" for what, number in counted)
+        return StaleError(
+            f"{self._place}: no batch was planned, because something changed at each of {len(changes)} looks: {said}. "
+            "See that no other tool and no second Tidegate moves this group; the next run tries again"
+        )
+
+    def _claim_group(self, glance: Glance) -> bool:
+        return claim_group(
+            self.subscription, glance, source=self.source, ledger=self.ledger, definitions=self.definitions
+        )
+
+    def _reconcile(self, batch: Batch) -> Plan | Changed:
         reconciler = Reconciler(self.subscription, self.source, self.offsets, self.ledger, self.lake)
         again = reconciler.reconcile(batch)
         if again is None:
-            return None
+            return Changed(f"batch {batch.id} was reconciled")
         if again.awaits_commit:
             match COMMIT_STRATEGIES[again.commit_strategy].moment:
                 case Moment.ON_NEXT_PLAN:
                     self.committer.commit(again.id)
-                    return None
+                    return Changed(f"batch {batch.id} was committed")
                 case Moment.BY_HAND:
                     name = self.subscription.name
                     return self._nothing(f"batch {again.id} is {again.state} and waits for `tidegate commit {name}`")
@@ -106,15 +144,18 @@ class Planner:
                     pass
         return Plan(again, again.members_with_work() or (0,), f"{again.state} batch goes on")
 
-    def _take(self, unfinished: Unfinished, glance: Glance) -> None:
+    def _take(self, unfinished: Unfinished, glance: Glance) -> Changed:
         """The ledger lost a batch after it was published: it is opened as the lake has it, to be committed."""
-        batch = batch_of(self.subscription, self.output, unfinished.receipt, unfinished.published.ranges)
+        published = unfinished.published
+        batch = batch_of(
+            self.subscription, self.output, unfinished.receipt, published.ranges, batch_id=published.batch_id
+        )
         if self._was_committed(batch.id):
-            published = unfinished.published
             self._stander.forward(batch.id, unfinished.receipt, published.ranges, published.state)
-            return
+            return Changed(f"the group was taken forward to the end of batch {batch.id}")
         log.warning("%s is in the lake and the ledger doesn't know it: its commit is finished", batch)
-        self.ledger.open(batch, glance.version, unfinished.published)
+        self.ledger.open(batch, glance.version, published)
+        return Changed(f"batch {batch.id} was taken from the lake")
 
     def _was_committed(self, batch_id: str) -> bool:
         try:
@@ -134,7 +175,7 @@ class Planner:
             )
             self.ledger.note_missing(self.subscription.name, missing)
 
-    def _open(self, batch: Batch, standing: Standing, glance: Glance) -> Plan | None:
+    def _open(self, batch: Batch, standing: Standing, glance: Glance) -> Plan | Changed:
         try:
             batch = self.ledger.open(batch, glance.version)
         except StaleError:
@@ -142,7 +183,7 @@ class Planner:
             if not settled:
                 raise
             self._stander.forward(batch.id, batch.receipt, settled)
-            return None
+            return Changed(f"the group was taken forward to the end of batch {batch.id}")
         taken = [r for r in batch.ranges if not r.is_empty]
         if batch.receipt.batch_id is not None and self.subscription.has_cursors:
             log.info("%s: the group has committed and goes on from there: cursor and assign-seek are ignored", batch)

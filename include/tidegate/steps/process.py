@@ -14,6 +14,7 @@ from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.decoding import decoding_of
 from tidegate.steps.deliver import Deliverer, manifest_of
 from tidegate.steps.intact import IntactLanding
+from tidegate.steps.ownership import own_batch
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def process(
     when schemas of its records can't be had or, where that matters, the group's positions; StaleError if somebody else
     moved the group.
     """
-    batch = ledger.batch(batch_id)
+    batch = own_batch(subscription, batch_id, ledger)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("%s holds no records: nothing to process", batch)
         return None

@@ -43,6 +43,13 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """What was changed, or had changed meanwhile, so that it takes another look."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Seen:
     """What was seen of the world before anything is changed; `committed` is whatever the group has."""
 
@@ -65,31 +72,27 @@ class Stander:
     lake: Lake
     clock: Clock
 
-    def stand(self, partitions: Sequence[TopicPartition], glance: Glance) -> Standing | Unfinished | None:
-        """Where the group stands, or a batch to finish first; None after a commit, when it takes another look.
+    def stand(self, partitions: Sequence[TopicPartition], glance: Glance) -> Standing | Unfinished | Changed:
+        """Where the group stands, or a batch to finish first; after a commit it takes another look.
 
         Raises LostDataError for a position whose records are gone, unless `on-data-loss: reset`.
         """
         seen, older = self._look(partitions, glance)
         known = seen.known
         if lost := self._lost_with_their_topic(older):
-            self._lose(lost, seen)
-            return None
+            return self._lose(lost, seen)
         at = self._from_ledger(seen, glance.committed_under) or anchorage(self.subscription, partitions, known)
         if at.unanchored:
-            self._anchor(at, seen)
-            return None
+            return self._anchor(at, seen)
         if at.receipt in known.published:
             unfinished = Unfinished(at.receipt, of_partitions(known.published[at.receipt], partitions))
             why = self._why_not_finished(unfinished.published, known.committed)
             if not why:
                 return unfinished
-            self._anchor(reincarnation(self.subscription, partitions, known, why), seen)
-            return None
+            return self._anchor(reincarnation(self.subscription, partitions, known, why), seen)
         marks = self.source.watermarks(partitions)
         if lost := lost_positions(known.committed, marks, {}):
-            self._lose(lost, seen)
-            return None
+            return self._lose(lost, seen)
         self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in glance.topic_ids])
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.clock.now())
         return Standing(at.receipt, known.committed, ends)
@@ -174,12 +177,13 @@ class Stander:
         name, group = self.subscription.name, self.subscription.consumer.group_id
         published: dict[Receipt, Published] = {}
         for receipt in {Receipt.parse(position.metadata) for position in committed.values()}:
-            found = receipt and self.lake.published(self.output, receipt.batch_after(name, group))
+            ids = (receipt.batch_after(group), receipt.batch_after_in_0_1(name, group)) if receipt else ()
+            found = next(filter(None, (self.lake.published(self.output, batch_id) for batch_id in ids)), None)
             if receipt and found:
                 published[receipt] = found
         return published
 
-    def _anchor(self, at: Anchorage, seen: _Seen) -> None:
+    def _anchor(self, at: Anchorage, seen: _Seen) -> Changed:
         """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
 
         The ledger is compared too: a group without offsets looks the same before all of its batches and after them,
@@ -191,12 +195,13 @@ class Stander:
             is_moved = fence.committed(seen.partitions) != seen.committed
             if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
                 log.info("%s: somebody went on while its start was determined", self._place)
-                return
+                return Changed("somebody else moved the group meanwhile")
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
         self._note_commit(positions, seen.glance.version)
         self._note_topics(seen, seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions})
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
+        return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
 
     def _refuse_outside(self, at: Anchorage, known: Known) -> None:
         """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
@@ -219,7 +224,7 @@ class Stander:
         )
         return failure_strategy(self.subscription).outgoing(rejected, self.clock.now())
 
-    def _lose(self, lost: Sequence[Lost], seen: _Seen) -> None:
+    def _lose(self, lost: Sequence[Lost], seen: _Seen) -> Changed:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""
         refuse_loss(self.subscription, lost)
         for one in lost:
@@ -227,7 +232,7 @@ class Stander:
         self.ledger.note_losses(self.subscription.name, [one.loss for one in lost])
         moved = [one.at for one in lost]
         why = "on-data-loss: reset"
-        self._anchor(reincarnation(self.subscription, seen.partitions, seen.known, why, lost=moved), seen)
+        return self._anchor(reincarnation(self.subscription, seen.partitions, seen.known, why, lost=moved), seen)
 
     def _note_commit(self, offsets: Mapping[TopicPartition, int], version: str) -> None:
         group = self.subscription.consumer.group_id

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from tidegate.batch import Batch, Delivery, Landed, Reached, State
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Clearance, Glance, Loss, Outcome
+from tidegate.ports import Clearance, Glance, GroupHolder, Loss, Outcome
 from tidegate.positions import TopicPartition
 
 
@@ -44,6 +44,7 @@ class MemoryLedger:
         self._missing: dict[str, set[str]] = defaultdict(set)
         self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
         self._positions: dict[tuple[str, str], dict[TopicPartition, tuple[int, int, datetime]]] = defaultdict(dict)
+        self._groups: dict[tuple[str, str], tuple[str | None, int]] = {}  # the cluster, and since which version
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._operations: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -60,6 +61,9 @@ class MemoryLedger:
                 topic_ids=dict(self._topic_ids[subscription]),
                 committed_at=self._last_commit(subscription),
                 committed_under=next(settled, None),
+                clusters={
+                    group: cluster for (name, group), (cluster, _) in self._groups.items() if name == subscription
+                },
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -72,6 +76,57 @@ class MemoryLedger:
         with self._lock:
             self._topic_ids[subscription].update(ids)
             self._missing[subscription].difference_update(found)
+
+    def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            held = {name: cluster for (name, of), (cluster, _) in self._groups.items() if of == group}
+            holder = rules.group_holder(subscription, cluster_id, held)
+            if holder is not None:
+                found = [e.batch for e in self._of(holder) if e.batch.group == group]
+                return GroupHolder(holder, held[holder], any(batch.state.is_open for batch in found))
+            _, since = self._groups.get((subscription, group), (None, 0))
+            known = held.get(subscription) if cluster_id is None else cluster_id
+            self._groups[subscription, group] = (known, since)
+            return None
+
+    def group_holders(self, group: str) -> frozenset[str]:
+        """See `tidegate.ports.Ledger`."""
+        return frozenset(name for name, of in self._groups if of == group)
+
+    def take_over_group(self, subscription: str, group: str, holder: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            if any(e.batch.state.is_open for e in self._of(subscription)):
+                raise rules.cannot_take_over(subscription, group)
+            shift = self._writes[subscription]
+            of_group = [e for e in self._entries.values() if (e.batch.subscription, e.batch.group) == (holder, group)]
+            for entry in of_group:  # they come after what the subscription had before
+                batch = replace(entry.batch, subscription=subscription)
+                del self._entries[batch.id]
+                self._entries[batch.id] = replace(entry, batch=batch, number=entry.number + shift)
+            taken = self._positions.pop((holder, group), {})
+            self._positions[subscription, group] = {tp: (o, v + shift, at) for tp, (o, v, at) in taken.items()}
+            cluster, since = self._groups.pop((holder, group), (None, 0))
+            self._groups[subscription, group] = (cluster, since + shift)
+            self._topic_ids[subscription].update(self._topic_ids[holder])
+            self._missing[subscription].update(self._missing[holder])
+            self._losses[subscription].update(self._losses[holder])
+            self._writes[subscription] = shift + self._writes[holder] + 1
+            self._writes[holder] += 1
+
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:  # noqa: ARG002 (the port's)
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            self._writes[subscription] += 1
+            self._groups[subscription, group] = (cluster_id, self._writes[subscription])
+            self._topic_ids[subscription].clear()
+            self._missing[subscription].clear()
+
+    def open_batches(self) -> tuple[Batch, ...]:
+        """See `tidegate.ports.Ledger`."""
+        found = (e.batch for e in self._entries.values() if e.batch.state.is_open)
+        return tuple(sorted(found, key=lambda batch: batch.subscription))
 
     def note_commit(
         self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
@@ -243,9 +298,11 @@ class MemoryLedger:
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
-            of_group = [e for e in self._of(subscription) if e.batch.group == group]
+            _, since = self._groups.get((subscription, group), (None, 0))
+            of_group = [e for e in self._of(subscription) if e.batch.group == group and e.number >= since]
             newest = next((e for e in of_group if e.batch.offsets_committed), None)
-            noted = {tp: (offset, version) for tp, (offset, version, _) in self._positions[subscription, group].items()}
+            known = self._positions[subscription, group].items()
+            noted = {tp: (offset, version) for tp, (offset, version, _) in known if version >= since}
             if newest is None:
                 return rules.last_ends((), 0, noted)
             return rules.last_ends(newest.batch.ranges, newest.number, noted)

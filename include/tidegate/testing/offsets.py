@@ -26,7 +26,7 @@ class MemoryOffsets:
     committers can't tell each other apart. `produced` has the records that commits brought along: with `fencing`
     those of commits that were carried out, without those of all that were tried. With `topics` they are put there
     too, and a topic that isn't there is refused; without, there is any topic. With `keeps_state` there is a state
-    beside the positions: `kept`.
+    beside the positions: `kept`. Without `keeps_metadata` it is a broker that drops what is committed with an offset.
     """
 
     lasting = True
@@ -38,8 +38,10 @@ class MemoryOffsets:
         fencing: bool = False,
         topics: MemoryTopics | None = None,
         keeps_state: bool = False,
+        keeps_metadata: bool = True,
     ) -> None:
         self.group = group
+        self.keeps_metadata = keeps_metadata
         self.keeps_state = keeps_state
         self.kept: str | None = None
         self.produced: list[Outgoing] = []
@@ -180,5 +182,6 @@ class _MemoryFence:
         if self._is_spent:
             raise AssertionError("a second commit under one fence")
         self._is_spent = True
-        positions = {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}
+        kept = metadata if self._store.keeps_metadata else ""
+        positions = {tp: Committed(offset, kept, leader_epochs.get(tp)) for tp, offset in offsets.items()}
         self._store._commit(self._number, positions, metadata, records, state)  # noqa: SLF001 (two halves of one double)

@@ -55,6 +55,11 @@ class MemorySource:
         self._check_reachable()
         return {at: self._offset_at(at, time.timestamp() * 1000) for at in partitions}
 
+    def cluster_id(self) -> str | None:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return self._topics.cluster_id
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """See `tidegate.ports.RecordSource`."""
         self._check_reachable()

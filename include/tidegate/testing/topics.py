@@ -78,6 +78,7 @@ class MemoryTopics:
 
     def __init__(self) -> None:
         self.reachable = True
+        self.cluster_id: str | None = "memory"
         self.logs: dict[TopicPartition, MemoryPartition] = {}
         self.ids: dict[str, str] = {}
 

@@ -13,7 +13,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 def batch(*ranges: Range) -> Batch:
     return Batch(
-        id=RECEIPT.batch_after("orders", "orders-lake"),
+        id=RECEIPT.batch_after("orders-lake"),
         subscription="orders",
         group="orders-lake",
         receipt=RECEIPT,

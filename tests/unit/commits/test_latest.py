@@ -19,7 +19,7 @@ P0, P1, P2 = (TopicPartition("my-topic", number) for number in range(3))
 
 def batch(*ranges: Range) -> Batch:
     return Batch(
-        id=RECEIPT.batch_after("orders", "orders-lake"),
+        id=RECEIPT.batch_after("orders-lake"),
         subscription="orders",
         group="orders-lake",
         receipt=RECEIPT,

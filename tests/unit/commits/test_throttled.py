@@ -22,7 +22,7 @@ RECEIVED = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 def batch(*ranges: Range) -> Batch:
     return Batch(
-        id=RECEIPT.batch_after("orders", "orders-lake"),
+        id=RECEIPT.batch_after("orders-lake"),
         subscription="orders",
         group="orders-lake",
         receipt=RECEIPT,

@@ -1,0 +1,19 @@
+"""The definitions that there are beside a subscription's own."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedGroup:
+    """The group of a definition; None where the definition is there and can't be read."""
+
+    group: str | None
+
+
+class Definitions(Protocol):
+    """The definitions of this installation."""
+
+    def group_of(self, name: str) -> DefinedGroup | None:
+        """The group that the definition of this name gives; None if there is no such definition."""
+        ...

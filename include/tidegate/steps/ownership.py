@@ -1,0 +1,113 @@
+"""Whose a group is: one subscription's, in one cluster, and so are its batches."""
+
+import logging
+
+from tidegate.batch import Batch, State
+from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.ports import Clock, Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
+from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+
+def own_batch(subscription: Subscription, batch_id: str, ledger: Ledger) -> Batch:
+    """The batch, if it is this subscription's.
+
+    Raises StaleError for another subscription's, WrongDefinitionError for an open one of a group that the definition
+    doesn't name any more.
+    """
+    batch = ledger.batch(batch_id)
+    if batch.subscription != subscription.name:
+        raise StaleError(
+            f"batch {batch_id} is subscription {batch.subscription}'s (group {batch.group}), and this is a run of "
+            f"{subscription.name}: nothing was changed; trigger a run of {batch.subscription} for it"
+        )
+    refuse_other_group(batch, subscription)
+    return batch
+
+
+def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
+    """Raises WrongDefinitionError for an open batch of a group that the definition doesn't name any more."""
+    group = subscription.consumer.group_id
+    if batch.state.is_open and batch.group != group:
+        raise WrongDefinitionError(
+            f"batch {batch.id} of group {batch.group} is open ({batch.state}), and the definition of "
+            f"{subscription.name} says group.id: {group} now: nothing was changed. Set consumer.group.id back to "
+            f"{batch.group} until that batch is committed, or give the new group a definition of its own"
+        )
+
+
+def refuse_other_cluster(subscription: Subscription, source: RecordSource, glance: Glance) -> None:
+    """Raises WrongDefinitionError if the connection leads to another cluster than the group's positions belong to."""
+    group = subscription.consumer.group_id
+    noted, now = glance.clusters.get(group), source.cluster_id()
+    if noted and now and noted != now:
+        raise WrongDefinitionError(
+            f"connection {subscription.connection} leads to another Kafka cluster: group {group} of subscription "
+            f"{subscription.name} was read from cluster {noted}, and this is {now}: nothing was read or changed. Point "
+            f"the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
+            f"{subscription.name}`, which says what that means"
+        )
+
+
+def claim_group(
+    subscription: Subscription, glance: Glance, *, source: RecordSource, ledger: Ledger, definitions: Definitions
+) -> bool:
+    """Make the group this subscription's, if it isn't another's; whether that changed anything.
+
+    A group whose holder's definition is gone was renamed: its batches and positions go over to this subscription.
+    Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster.
+    """
+    refuse_other_cluster(subscription, source, glance)
+    name, group, cluster = subscription.name, subscription.consumer.group_id, source.cluster_id()
+    if group in glance.clusters and (cluster is None or glance.clusters[group] == cluster):
+        return False
+    holder = ledger.claim_group(name, group, cluster)
+    if holder is None:
+        return True
+    if _is_in_use(holder, group, definitions):
+        raise WrongDefinitionError(
+            f"group {group} is subscription {holder.subscription}'s, whose definition is still there: {name} read and "
+            f"changed nothing. Give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s "
+            f"place, remove the definition {holder.subscription}, and {name} goes on where that one stands"
+        )
+    ledger.take_over_group(name, group, holder.subscription)
+    log.warning(
+        "group %s was subscription %s's, whose definition is gone: %s goes on with its batches and positions",
+        group,
+        holder.subscription,
+        name,
+    )
+    return True
+
+
+def accept_cluster(
+    subscription: Subscription, by: str, *, source: RecordSource, lake: Lake, ledger: Ledger, clock: Clock
+) -> Batch | None:
+    """Let the group go on in the cluster that the connection leads to now; the batch that was abandoned for it.
+
+    What was committed in the other cluster means nothing here: the group goes on where this cluster has it, else it
+    starts as on first contact. An open batch can't be committed any more and is abandoned, unless its offsets are
+    committed already. Raises StaleError if there is nothing to accept.
+    """
+    name, group, now = subscription.name, subscription.consumer.group_id, source.cluster_id()
+    glance = ledger.look(name)
+    noted = glance.clusters.get(group)
+    if now is None or noted is None or noted == now:
+        raise StaleError(
+            f"group {group} of subscription {name} is of cluster {now or noted}: there is nothing to accept"
+        )
+    abandoned = None
+    if glance.open is not None and not glance.open.offsets_committed:
+        reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
+        lake.set_aside(glance.open.output, glance.open.id)
+        abandoned = ledger.move(glance.open.id, State.ABANDONED, reason)
+    ledger.accept_cluster(name, group, now, by, clock.now())
+    log.warning("group %s of subscription %s goes on in cluster %s, as %s decided", group, name, now, by)
+    return abandoned
+
+
+def _is_in_use(holder: GroupHolder, group: str, definitions: Definitions) -> bool:
+    """Whether the holder's definition still has the group, or an open batch to finish in it."""
+    defined = definitions.group_of(holder.subscription)
+    return defined is not None and (defined.group in (group, None) or holder.has_open_batch)

@@ -1,0 +1,16 @@
+"""Definitions in memory."""
+
+from collections.abc import Mapping
+
+from tidegate.ports import DefinedGroup
+
+
+class MemoryDefinitions:
+    """The port `Definitions`: `groups` has the group of each definition, by its name."""
+
+    def __init__(self, groups: Mapping[str, str | None] | None = None) -> None:
+        self.groups = dict(groups or {})
+
+    def group_of(self, name: str) -> DefinedGroup | None:
+        """See `tidegate.ports.Definitions`."""
+        return DefinedGroup(self.groups[name]) if name in self.groups else None
