@@ -85,7 +85,8 @@ class Committer:
         batch = own_batch(self.subscription, batch_id, self.ledger)
         refuse_other_store(batch, self.subscription)
         if batch.state.is_open and self.offsets.lasting:
-            refuse_other_cluster(self.subscription, self.source, self.ledger.look(self.subscription.name))
+            glance = self.ledger.look(self.subscription.name)
+            refuse_other_cluster(self.subscription, self.source.cluster_id(), glance)
         return batch
 
     def _commit_whole(self, batch: Batch) -> Batch | None:

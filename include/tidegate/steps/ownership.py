@@ -37,10 +37,10 @@ def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
         )
 
 
-def refuse_other_cluster(subscription: Subscription, source: RecordSource, glance: Glance) -> None:
-    """Raises WrongDefinitionError if the connection leads to another cluster than the group's positions belong to."""
+def refuse_other_cluster(subscription: Subscription, now: str | None, glance: Glance) -> None:
+    """Raises WrongDefinitionError if the cluster is another one than the group's positions belong to."""
     group = subscription.consumer.group_id
-    noted, now = glance.clusters.get(group), source.cluster_id()
+    noted = glance.clusters.get(group)
     if noted and now and noted != now:
         raise WrongDefinitionError(
             f"connection {subscription.connection} leads to another Kafka cluster: group {group} of subscription "
@@ -58,8 +58,8 @@ def claim_group(
     A group whose holder's definition is gone was renamed: its batches and positions go over to this subscription.
     Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster.
     """
-    refuse_other_cluster(subscription, source, glance)
     name, group, cluster = subscription.name, subscription.consumer.group_id, source.cluster_id()
+    refuse_other_cluster(subscription, cluster, glance)
     if group in glance.clusters and (cluster is None or glance.clusters[group] == cluster):
         return False
     holder = ledger.claim_group(name, group, cluster)

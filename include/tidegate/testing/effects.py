@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from tidegate.pipeline import Pipeline
 
 _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
+_CONSTANT = {("source", "cluster_id")}  # what can't change between two effects isn't one
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
 
 
@@ -55,7 +56,7 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if not callable(found):
+        if not callable(found) or (self._port, name) in _CONSTANT:
             return found
         if (self._port, name) in _HELD:
             return self._holding(_HELD[self._port, name], found)

@@ -54,6 +54,7 @@ class MemoryOffsets:
         self._away = False
         self._lost_answer: bool | None = None
         self._newest = 0
+        self._spent: frozenset[int] = frozenset()  # the fences that have committed
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`."""
@@ -159,7 +160,6 @@ class _MemoryFence:
     def __init__(self, store: MemoryOffsets, number: int) -> None:
         self._store = store
         self._number = number
-        self._is_spent = False
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.Fence`."""
@@ -179,9 +179,9 @@ class _MemoryFence:
             raise AssertionError("a state is to be committed to a store that keeps none")
         if not offsets and not records and state is None:
             return
-        if self._is_spent:
+        if self._number in self._store._spent:  # noqa: SLF001 (two halves of one double)
             raise AssertionError("a second commit under one fence")
-        self._is_spent = True
+        self._store._spent |= {self._number}  # noqa: SLF001 (two halves of one double)
         kept = metadata if self._store.keeps_metadata else ""
         positions = {tp: Committed(offset, kept, leader_epochs.get(tp)) for tp, offset in offsets.items()}
         self._store._commit(self._number, positions, metadata, records, state)  # noqa: SLF001 (two halves of one double)
