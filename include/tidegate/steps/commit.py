@@ -84,7 +84,7 @@ class Committer:
         """The batch, if it is ours and its positions are where the definition keeps them now."""
         batch = own_batch(self.subscription, batch_id, self.ledger)
         refuse_other_store(batch, self.subscription)
-        if batch.state.is_open and self.offsets.lasting:
+        if batch.state.is_open:
             glance = self.ledger.look(self.subscription.name)
             refuse_other_cluster(self.subscription, self.source.cluster_id(), glance)
         return batch

@@ -78,7 +78,7 @@ class Planner:
     def _attempt(self, deadline: float) -> Plan | Changed | None:
         """One look at ledger and Kafka; after a change, or None after a while of waiting, it takes another look."""
         glance = self.ledger.look(self.subscription.name)
-        if self.offsets.lasting and self._claim_group(glance):
+        if self._claim_group(glance):
             return Changed("the group was claimed")
         if glance.open is not None:
             refuse_other_group(glance.open, self.subscription)

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from tidegate.pipeline import Pipeline
 
 _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
-_CONSTANT = {("source", "cluster_id")}  # what can't change between two effects isn't one
+CONSTANT = frozenset({("source", "cluster_id")})
+"""Calls whose answer can't change between two effects: they are none."""
+
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
 
 
@@ -56,7 +58,7 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if not callable(found) or (self._port, name) in _CONSTANT:
+        if not callable(found) or (self._port, name) in CONSTANT:
             return found
         if (self._port, name) in _HELD:
             return self._holding(_HELD[self._port, name], found)

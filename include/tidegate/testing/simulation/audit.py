@@ -219,7 +219,7 @@ class Audit:
 
     def _look_at_the_ledger(self, world: "World", call: str) -> None:
         """What the newest batches have come to: which are given up, and which wait for a person."""
-        for outcome in world.ledger.history(self.subscription.name, _NEWEST):
+        for outcome in [each for name in sorted(world.names) for each in world.ledger.history(name, _NEWEST)]:
             batch = outcome.batch
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
@@ -284,8 +284,8 @@ class Audit:
     def _check_passed(self, world: "World") -> None:
         facts = self.facts(world)
         if self.lost_ledgers:  # a commit that was under way when the ledger was lost
-            still_open = world.ledger.look(self.subscription.name).open
-            known = union({(r.at, o) for o in range(r.start, r.end)} for r in (still_open.ranges if still_open else ()))
+            ranges = [r for batch in world.ledger.open_batches() for r in batch.ranges]
+            known = union({(r.at, o) for o in range(r.start, r.end)} for r in ranges)
             self.excused |= self._forgotten(facts) - facts.at_first([known])
             facts = self.facts(world)
         if passed := self.promise.passed_too_early(facts):

@@ -15,7 +15,7 @@ from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.strategies import draw
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Reset, World
+from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Rename, Reset, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _STEPS = 4_000
 _DAY = 86_400
 _LONG_PAUSE = 0.3
+_NAMES = ("orders", "purchases", "sales")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Dangers:
     losses: int = 1
     resets: int = 1
     expiries: int = 1
+    renames: int = 2
     fenceless: bool = True
 
 
@@ -144,6 +146,7 @@ class _Scheduler:
                 "losses": rng.randint(0, dangers.losses),
                 "resets": rng.randint(0, dangers.resets),
                 "expiries": rng.randint(0, dangers.expiries),
+                "renames": rng.randint(0, dangers.renames),
             },
         )
         retries = rng.choice([0, 0, 1])
@@ -243,7 +246,7 @@ class _Scheduler:
             self._tell("world", Expire().happen(self._world))
 
     def _disaster(self) -> Act | None:
-        kind = self._rng.choice(["losses", "resets", "time"])
+        kind = self._rng.choice(["losses", "resets", "renames", "time"])
         if kind == "time":
             return Pass(self._rng.choice([0.2, 400, _DAY + 1]))
         positions = self._world.offsets.positions
@@ -251,6 +254,8 @@ class _Scheduler:
             return None
         if kind == "losses":
             return LoseLedger()
+        if kind == "renames":
+            return Rename(self._rng.choice(_NAMES))
         chosen = [at for at in sorted(positions) if self._rng.random() < 0.6] or [min(positions)]  # noqa: PLR2004 (most)
         logs = self._world.topics.logs
         return Reset(tuple((at, self._rng.randint(0, logs[at].end(committed_only=True))) for at in chosen))

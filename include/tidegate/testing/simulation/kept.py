@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from tidegate.testing.effects import Effect
+from tidegate.testing.effects import CONSTANT, Effect
 from tidegate.testing.simulation.acknowledged import Settled, awaited, told
 
 _HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
@@ -33,7 +33,7 @@ class Kept:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if not callable(found):
+        if not callable(found) or (self._port, name) in CONSTANT:
             return found
         if (self._port, name) in _HELD:
             held = _HELD[self._port, name]

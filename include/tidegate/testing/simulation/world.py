@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tidegate.pipeline import Pipeline
@@ -52,7 +52,7 @@ class Saved:
 class World:
     """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them.
 
-    `answer` is what a person says of a batch that stops or asks.
+    `answer` is what a person says of a batch that stops or asks; `names` are those that the definition has had.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class World:
         acknowledges: bool = False,
     ) -> None:
         self.subscription = subscription
+        self.names = frozenset({subscription.name})
         self.answer = answer
         self.tokens = tokens
         self.clock = MemoryClock()
@@ -244,6 +245,19 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Rename:
+    """Somebody gives the definition another name; whoever runs goes on under the one that it began with."""
+
+    name: str
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.subscription = replace(world.subscription, name=self.name)
+        world.names |= {self.name}
+        return f"the definition is renamed: {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """Time passes."""
 
@@ -255,4 +269,4 @@ class Pass:
         return f"{timedelta(seconds=self.seconds)} pass"
 
 
-Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Pass
+Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Rename | Pass
