@@ -102,6 +102,10 @@ class MemoryOffsets:
         """The broker forgets the group's offsets."""
         self.positions.clear()
 
+    def forget(self, topic: str) -> None:
+        """The topic is deleted, and the broker drops the group's offsets with it."""
+        self.positions = {tp: position for tp, position in self.positions.items() if tp.topic != topic}
+
     def go_away(self) -> None:
         """The broker can't be reached any more."""
         self._away = True

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidegate.testing.simulation.world import World
 
 _NEWEST = 3
+_ALL = 1_000_000
 _CLEARING = ("clear", "")  # by a person, seen or unseen
 _WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
 
@@ -61,6 +62,8 @@ class Audit:
         self.moves: dict[TopicPartition, Move] = {}
         self.replayed: frozenset[TopicPartition] = frozenset()
         self.compared: frozenset[int] = frozenset()
+        self.older_batches: frozenset[str] = frozenset()
+        self.older_files: frozenset[str] = frozenset()
 
     @property
     def promise(self) -> Promise:
@@ -72,7 +75,10 @@ class Audit:
         everything = frozenset((at, o) for at in world.topics.logs if at.topic == TOPIC for o in visible(world, at))
         first = {(at, o): place for at in world.retry_partitions for o, place in first_places(world, at)}
         landed = {
-            (TopicPartition(r.topic, r.partition), r.offset) for file in world.landing.files.values() for r in file
+            (TopicPartition(r.topic, r.partition), r.offset)
+            for uri, file in world.landing.files.items()
+            if uri not in self.older_files
+            for r in file
         }
         return Facts(
             everything=everything,
@@ -105,6 +111,17 @@ class Audit:
     def _forgotten(self, facts: Facts) -> Records:
         """What is committed and known of nowhere but in the ledger."""
         return (facts.passed & facts.landed) - self.promise.settled(facts) - facts.waiting - self.skipped
+
+    def topic_recreated(self, world: "World") -> None:
+        """Another topic has the name, whose records are other ones; what was promised of the older one's is kept."""
+        older = {name: Appeared(batch.incarnation, batch.attempt, NONE) for name, batch in self.appeared.items()}
+        batches = frozenset(o.batch.id for name in world.names for o in world.ledger.history(name, _ALL))
+        fresh = Audit(self.subscription, fencing=self.fencing)
+        fresh.appeared, fresh.older_batches, fresh.older_files = older, batches, frozenset(world.landing.files)
+        fresh.expired, fresh.lost_ledgers, fresh.produced = self.expired, self.lost_ledgers, self.produced
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        world.spark.acknowledged, world.spark.overtaken, world.spark.acknowledged_of = {}, {}, {}
 
     def offsets_expired(self) -> None:
         """The broker forgets the group, and with it whatever a foreign tool wanted."""
@@ -221,6 +238,8 @@ class Audit:
         """What the newest batches have come to: which are given up, and which wait for a person."""
         for outcome in [each for name in sorted(world.names) for each in world.ledger.history(name, _NEWEST)]:
             batch = outcome.batch
+            if batch.id in self.older_batches:
+                continue
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
             waits = batch.state in _WAITS_FOR_A_PERSON

@@ -15,7 +15,18 @@ from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.strategies import draw
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Pass, Rename, Reset, World
+from tidegate.testing.simulation.world import (
+    Act,
+    Arrive,
+    Expire,
+    FinishLate,
+    LoseLedger,
+    Pass,
+    Recreate,
+    Rename,
+    Reset,
+    World,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +47,7 @@ class Dangers:
     resets: int = 1
     expiries: int = 1
     renames: int = 2
+    recreations: int = 1
     fenceless: bool = True
 
 
@@ -147,6 +159,7 @@ class _Scheduler:
                 "resets": rng.randint(0, dangers.resets),
                 "expiries": rng.randint(0, dangers.expiries),
                 "renames": rng.randint(0, dangers.renames),
+                "recreations": rng.randint(0, dangers.recreations),
             },
         )
         retries = rng.choice([0, 0, 1])
@@ -241,9 +254,22 @@ class _Scheduler:
             self._tell("world", act.happen(world))
 
     def _pause(self) -> None:
-        """Nobody is running: it may stay so until the group's offsets expire."""
+        """Nobody is running: it may stay so until the group's offsets expire, or somebody recreates the topic."""
         if self._happens("expiries", _LONG_PAUSE):
             self._tell("world", Expire().happen(self._world))
+        if self._can_recreate() and self._happens("recreations", _LONG_PAUSE):
+            again = Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
+            self._tell("world", again.happen(self._world))
+
+    def _can_recreate(self) -> bool:
+        """Whether nothing is under way, and every record was read: what happened to each is known then."""
+        world = self._world
+        positions, logs = world.offsets.positions, world.read
+        return (
+            not (world.subscription.retry_topics or world.offsets.keeps_state or world.script.transactions)
+            and not (world.spark.late or world.ledger.open_batches())
+            and all(at in positions and positions[at].offset == log.high for at, log in logs.items())
+        )
 
     def _disaster(self) -> Act | None:
         kind = self._rng.choice(["losses", "resets", "renames", "time"])

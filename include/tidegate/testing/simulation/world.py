@@ -25,7 +25,7 @@ from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.unkept import UnkeptStores
 from tidegate.testing.simulation.values import Values
 from tidegate.testing.source import MemorySource
-from tidegate.testing.topics import MemoryPartition, MemoryTopics
+from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 
 OUTPUT = "file:///lake/orders"
 _UNREAD = {"offsets": "commits", "landing": "manifests"}  # logs for tests, which no step reads
@@ -258,6 +258,29 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
+class Recreate:
+    """The topic is deleted, the group's offsets with it, and created again; its definition allows to go on with that.
+
+    Only while nobody runs and no batch is open: what is under way then is tried elsewhere, by hand.
+    """
+
+    partitions: int
+    records: int
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.audit.check_end(world)
+        world.topics.delete(TOPIC)
+        world.topics.create(TOPIC, self.partitions)
+        for partition in range(self.partitions):
+            world.topics.produce(TOPIC, *[Record(b"again")] * self.records, partition=partition)
+        world.offsets.forget(TOPIC)
+        world.subscription = replace(world.subscription, on_data_loss="reset")
+        world.audit.topic_recreated(world)
+        return f"the topic is deleted, and created again: {self.partitions} partitions, {self.records} records in each"
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """Time passes."""
 
@@ -269,4 +292,4 @@ class Pass:
         return f"{timedelta(seconds=self.seconds)} pass"
 
 
-Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Rename | Pass
+Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Rename | Recreate | Pass
