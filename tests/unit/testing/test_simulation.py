@@ -48,8 +48,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
-            known = Stander._known
-            monkeypatch.setattr(Stander, "_known", lambda *given: replace(known(*given), published={}))
+            monkeypatch.setattr(Stander, "_published", lambda *_: {})
             monkeypatch.setattr(MemoryLedger, "adopt", lambda ledger, batch, _: ledger.move(batch, State.PUBLISHED))
 
 

@@ -3,13 +3,16 @@
 import random
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.steps import loss, plan
 from tidegate.steps.commit import Committer
-from tidegate.testing.simulation.histories import Dangers, history, topic_events
+from tidegate.testing.simulation.histories import Dangers, History, history, topic_events
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 
 pytestmark = pytest.mark.simulation
@@ -53,12 +56,48 @@ def test_a_history_replays_exactly_in_another_process() -> None:
 def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
     told = "\n".join(line for seed in range(150) for line in history(seed).lines)
     mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
+    mishaps += ["is renamed", "created again"]
     assert [each for each in mishaps if each not in told] == []
 
 
 def test_topics_have_records_transactions_and_gaps() -> None:
     events = [event for seed in range(50) for event in topic_events(random.Random(seed))]  # noqa: S311 (no secret)
     assert {type(event) for event in events} == {Grow, Produce, Begin, End, Compact}
+
+
+ALONE = {"crashes": 0, "lost": 0, "losses": 0, "resets": 0, "expiries": 0, "renames": 0, "recreations": 0}
+
+
+def without_topic_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "recreated", lambda *_: {})
+
+
+def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "claim_group", lambda *_, **__: False)
+
+
+@pytest.mark.parametrize(
+    ("without", "dangers", "strategy"),
+    [
+        (without_topic_ids, {"recreations": 1}, "after-processing"),
+        (without_claims, {"renames": 2}, "on-receipt"),
+    ],
+)
+def test_what_a_definition_or_a_topic_is_called_is_seen_to_matter(
+    without: Callable[[pytest.MonkeyPatch], None],
+    dangers: dict[str, int],
+    strategy: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = (Grow(), Produce(0, 2))
+
+    def seeds() -> Iterator[History]:
+        return (history(seed, few, Dangers(**{**ALONE, **dangers}), strategy) for seed in range(200))
+
+    assert [each.violation for each in islice(seeds(), 30) if each.violation] == []
+    without(monkeypatch)
+    found = next(each for each in seeds() if each.violation is not None)
+    assert "published nowhere" in str(found.violation)
 
 
 def test_a_violation_comes_with_its_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
