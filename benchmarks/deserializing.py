@@ -2,16 +2,20 @@
 
 Every deserializer decodes the same number of landed values; what Spark makes of them is evaluated and thrown away.
 The best of several rounds counts, and rounds go through all deserializers in turn, so that a busy machine is busy
-for all. Also measured: how fast the engine finds the framings of landed values. Prints a table.
+for all. Also measured: how fast the engine finds the framings of landed values, and what single long messages of
+Protobuf cost the function that reads them on a worker. Prints a table.
 """
 
 import argparse
+import base64
 import json
 import struct
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +25,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from deserializers.decode import Deserialization, check, decoded
+from deserializers.protobuf_columns import Reader
 from deserializers.step import Decoder, Framing
 from tidegate.kafka.columns import SCHEMA
 from tidegate.messages import layout
@@ -100,14 +105,41 @@ def _varint(number: int) -> bytes:
 
 
 def _layout() -> str:
-    import base64  # noqa: PLC0415 (of this one value)
+    return _layout_of({"carrier": "STRING", "flight": "INT32", "delay": "DOUBLE"}, "LABEL_OPTIONAL")
 
+
+def _layout_of(fields: Mapping[str, str], label: str) -> str:
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="departure.proto", syntax="proto3")
     message = file.message_type.add(name="Departure")
-    for number, (name, kind) in enumerate({"carrier": "STRING", "flight": "INT32", "delay": "DOUBLE"}.items(), 1):
-        message.field.add(name=name, number=number, label=field.LABEL_OPTIONAL, type=field.Type.Value(f"TYPE_{kind}"))
+    for number, (name, kind) in enumerate(fields.items(), 1):
+        kind_of = field.Type.Value(f"TYPE_{kind}")
+        message.field.add(name=name, number=number, label=field.Label.Value(label), type=kind_of)
     return layout(base64.b64encode(file.SerializeToString()).decode(), [], "Departure")
+
+
+def long_messages() -> dict[str, tuple[float, float]]:
+    """For single messages of about 1 MB: the seconds and the MiB to read each, best of three."""
+    reader = Reader(
+        json.loads(_layout_of({"texts": "STRING", "numbers": "INT32", "floats": "FLOAT"}, "LABEL_REPEATED"))
+    )
+    numbers = b"".join(_varint(number % 300) for number in range(1_000_000))
+    floats = struct.pack("<250000f", *range(250_000))
+    sent = {
+        "500,000 single numbers": b"\x10\x01" * 500_000,
+        "300,000 texts": b"\x0a\x01x" * 300_000,
+        "1,000,000 packed numbers": b"\x12" + _varint(len(numbers)) + numbers,
+        "250,000 packed floats": b"\x1a" + _varint(len(floats)) + floats,
+    }
+    found = {}
+    for name, content in sent.items():
+        message = pa.array([content], pa.binary())
+        took = min(seconds(partial(reader.read, message)) for _ in range(3))
+        tracemalloc.start()
+        reader.read(message)
+        found[name] = took, tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+    return found
 
 
 def land(path: Path, case: Case, rows: int) -> None:
@@ -184,6 +216,9 @@ def main() -> None:
                 seconds(lambda p=path, i=indexed, s=system: framings_in(s, p, "value", indexed=i)) for _ in range(3)
             )
             print(f"| {case} | {took:.3f} | {options.rows / took:,.0f} |")
+        print("\n| one message of Protobuf | s | MiB |\n|---|---|---|")
+        for kind, (took, size) in long_messages().items():
+            print(f"| {kind} | {took:.2f} | {size:.0f} |")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ one, embedded messages merge, fields that the layout doesn't know are skipped, a
 repeated field may be mixed. The module is sent to Spark's workers, with the one that it imports.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from deserializers.protobuf_wire import (
     unpacked,
 )
 
+_MOST_BYTES = 4 << 20
 _TIMESTAMP = "google.protobuf.Timestamp"
 _UTC = pa.timestamp("us", "UTC")
 _WIRES = {
@@ -57,7 +59,15 @@ class Reader:
         self.kind: pa.DataType = self._message_type(self._root)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.Array, Array]:
-        """A value for each of the messages, null where it is null or bad, and which of them are bad."""
+        """A value for each of the messages, null where it is null or bad, and which of them are bad.
+
+        Some bytes at a time: a field of two bytes takes fifty while it is read.
+        """
+        read = [self._read(part) for part in _parts(messages)]
+        values, bad = zip(*read, strict=True)
+        return pa.concat_arrays(values), np.concatenate(bad)
+
+    def _read(self, messages: pa.BinaryArray) -> tuple[pa.Array, Array]:
         there = np.asarray(messages.is_valid())
         _, offsets, content = messages.buffers()
         places = np.frombuffer(offsets, np.int32)[messages.offset : messages.offset + len(messages) + 1]
@@ -172,6 +182,15 @@ class Reader:
         if kind == "enum":
             return _symbols(met.values.astype(np.int32), self._enums[field["of"]])
         return _numbers(met.values, kind)
+
+
+def _parts(messages: pa.BinaryArray) -> Iterator[pa.BinaryArray]:
+    """The messages in order, as many at once as begin within so many bytes."""
+    places = np.frombuffer(messages.buffers()[1], np.int32)[messages.offset : messages.offset + len(messages)]
+    part = (places - places[:1]) // _MOST_BYTES
+    bounds = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(messages)]
+    for begin, end in pairwise(bounds):
+        yield messages[begin:end]
 
 
 def _last_of_oneofs(fields: Sequence[Mapping[str, Any]], met: Met, count: int) -> dict[int, Array]:

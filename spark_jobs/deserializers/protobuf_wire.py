@@ -1,9 +1,12 @@
 """The wire format of Protobuf, read for many messages at a time with NumPy and without a loop over them.
 
-Every message has a cursor, and each round reads the next field of all that have one left: so there are as many rounds
-as the longest message has fields. The module needs nothing else of ours, because it is sent to Spark's workers.
+Every message has a cursor, and each round reads the next field of all that have one left. A round costs as much for a
+few messages as for a hundred, so the few that have many more fields than the others are read to their end one by one,
+without NumPy. The module needs nothing else of ours, because it is sent to Spark's workers.
 """
 
+from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +17,8 @@ VARINT, FIXED64, CONTENT, FIXED32 = 0, 1, 2, 5
 _VARINT_BYTES = 10
 _MORE, _SEVEN = 0x80, 0x7F
 _LAST_FIELD = 2**29 - 1
+_ALL_BITS = 2**64 - 1
+_FEW = 64
 
 Array = Any  # of NumPy or Arrow
 
@@ -52,11 +57,11 @@ class Met:
 
 
 def fields(source: Source, starts: Array, ends: Array) -> Met:
-    """Every field of every message, one round for each message's next; messages that break off are bad."""
+    """Every field of every message, in the order of each one's own; messages that break off are bad."""
     rounds = []
     rows, at = np.arange(len(starts)), starts.copy()
     rows, at = rows[at < ends], at[at < ends]
-    while len(rows):
+    while len(rows) > _FEW:
         end = ends[rows]
         tags, at, whole = _varints(source.data, at, end)
         field, wire = (tags >> np.uint64(3)).astype(np.int64), (tags & np.uint64(7)).astype(np.int64)
@@ -66,9 +71,49 @@ def fields(source: Source, starts: Array, ends: Array) -> Met:
         rounds.append(Met(*(one[good] for one in (rows, field, wire, values, begin, at))))
         going = good & (at < end)
         rows, at = rows[going], at[going]
+    rounds += [_rest(source, *one) for one in zip(rows.tolist(), at.tolist(), ends[rows].tolist(), strict=True)]
     none = np.zeros(0, np.int64)
     nothing = Met(none, none, none, none.astype(np.uint64), none, none)
     return Met(*(np.concatenate([getattr(one, name) for one in (nothing, *rounds)]) for name in vars(nothing)))
+
+
+def _rest(source: Source, row: int, at: int, end: int) -> Met:
+    """The fields of one message from this place to its end."""
+    data = memoryview(source.data)
+    numbers, wires, starts, ends = (array("q") for _ in range(4))
+    values = array("Q")
+    while at < end:
+        tag, begin = _varint(data, at, end)
+        number, wire, value = tag >> 3, tag & 7, 0
+        if wire == VARINT:
+            value, at = _varint(data, begin, end)
+        elif wire == CONTENT:
+            size, begin = _varint(data, begin, end)
+            at = begin + size
+        elif wire in {FIXED64, FIXED32}:
+            at = begin + (8 if wire == FIXED64 else 4)
+            value = int.from_bytes(data[begin:at], "little")
+        else:
+            at = end + 1
+        if at > end or not 0 < number <= _LAST_FIELD:
+            source.spoil(np.array([row]))
+            break
+        for column, one in ((numbers, number), (wires, wire), (starts, begin), (ends, at), (values, value)):
+            column.append(one)
+    rows = np.full(len(numbers), row)
+    found = (np.frombuffer(column, column.typecode) for column in (numbers, wires, values, starts, ends))
+    return Met(rows, *found)
+
+
+def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """The varint at a place: its 64 bits, and where it ends; behind the end, if it isn't whole."""
+    value = 0
+    for position in range(at, min(end, at + _VARINT_BYTES)):
+        byte = data[position]
+        value |= (byte & _SEVEN) << 7 * (position - at)
+        if byte < _MORE:
+            return value & _ALL_BITS, position + 1
+    return 0, end + 1
 
 
 def _value(data: Array, at: Array, end: Array, wire: Array) -> tuple[Array, Array, Array, Array]:
@@ -117,26 +162,50 @@ def unpacked(met: Met, source: Source, wire: int) -> Met:
     if wire == CONTENT or not packed.any():
         return met
     width = {FIXED64: 8, FIXED32: 4}.get(wire)
-    order = np.arange(len(met.rows))
-    parts = [(order[~packed], np.zeros((~packed).sum(), np.int64), met.values[~packed])]
-    at, end, origin, place = met.starts[packed], met.ends[packed], order[packed], 0
-    while (left := at < end).any():
-        at, end, origin = at[left], end[left], origin[left]
-        if width is None:
-            values, at, whole = _varints(source.data, at, end)
-        else:
-            whole = at + width <= end
-            values = np.zeros(len(at), np.uint64)
-            values[whole] = _fixed(source.data, at[whole], width)
-            at = at + width
-        source.spoil(met.rows[origin[~whole]])
-        at, end, origin, values = at[whole], end[whole], origin[whole], values[whole]
-        place += 1
-        parts.append((origin, np.full(len(origin), place), values))
-    origin, place_in, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    sorting = np.lexsort((place_in, origin))
-    found = met.where(origin[sorting])
-    return Met(found.rows, found.fields, np.full(len(sorting), wire), values[sorting], found.starts, found.ends)
+    split = _packed_varints if width is None else _packed_numbers(width)
+    values, sizes, whole = split(source.data, met.starts[packed], met.ends[packed])
+    source.spoil(met.rows[packed][~whole])
+    counts = np.ones(len(met.rows), np.int64)
+    counts[packed] = sizes
+    items = met.where(np.repeat(np.arange(len(counts)), counts))
+    items.values[np.repeat(packed, counts)] = values
+    items.wires[:] = wire
+    return items
+
+
+def _packed_numbers(width: int) -> Callable[[Array, Array, Array], tuple[Array, Array, Array]]:
+    """How numbers of so many bytes are told apart: see `_packed_varints`."""
+
+    def split(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
+        whole = (ends - starts) % width == 0
+        sizes = np.where(whole, (ends - starts) // width, 0)
+        flat = _bytes(data, starts, starts + sizes * width)
+        return flat.view(f"<u{width}").astype(np.uint64), sizes, whole
+
+    return split
+
+
+def _packed_varints(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
+    """The varints of packed fields, one field after the other, how many each has, and which fields are whole."""
+    lengths = ends - starts
+    whole = (lengths == 0) | (data[np.maximum(ends - 1, 0)] < _MORE)
+    bounds = np.concatenate([[0], np.cumsum(np.where(whole, lengths, 0))])
+    flat = _bytes(data, starts, starts + np.diff(bounds))
+    last = np.flatnonzero(flat < _MORE)
+    first = np.concatenate([[0], last[:-1] + 1])[: len(last)]
+    until = np.searchsorted(last, bounds)
+    values, longest = np.zeros(len(last), np.uint64), last - first
+    for position in range(min(_VARINT_BYTES, longest.max(initial=-1) + 1)):
+        long = np.flatnonzero(longest >= position)
+        values[long] |= (flat[first[long] + position] & _SEVEN).astype(np.uint64) << np.uint64(7 * position)
+    too_long = np.searchsorted(until, np.flatnonzero(longest >= _VARINT_BYTES), "right") - 1
+    whole[too_long] = False
+    return values, np.diff(until), whole
+
+
+def _bytes(data: Array, starts: Array, ends: Array) -> Array:
+    """The bytes between these places, one stretch after the other."""
+    return np.frombuffer(contents(data, starts, ends).buffers()[2], np.uint8)
 
 
 def merged(met: Met, data: Array) -> tuple[Met, Array]:

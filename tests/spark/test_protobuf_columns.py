@@ -2,6 +2,8 @@
 
 import json
 import math
+import time
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from orders_proto import SCALARS, base64_of, common, message_class, shop
 
+from deserializers import protobuf_columns, protobuf_wire
 from deserializers.protobuf_columns import Reader
 from tidegate.messages import layout
 
@@ -78,6 +81,15 @@ def messages(draw: st.DrawFn) -> Any:
     return made
 
 
+@pytest.fixture(params=[0, 64], ids=["in rounds", "one by one"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many messages are read one by one: none, or all that a test reads at once."""
+    monkeypatch.setattr(protobuf_wire, "_FEW", request.param)
+
+
+both_ways = pytest.mark.usefixtures("few")
+
+
 def read(*contents: bytes | None) -> tuple[list[Any], list[bool]]:
     values, bad = READER.read(pa.array(contents, pa.binary()))
     values.validate(full=True)
@@ -138,6 +150,7 @@ def check(found: Any, order: Any) -> None:
     assert comparable(row) == comparable(wanted)
 
 
+@both_ways
 @often
 @given(st.lists(messages(), max_size=5), st.lists(messages(), max_size=2))
 def test_every_message_is_read_as_protobuf_reads_it(sent: list[Any], parts: list[Any]) -> None:
@@ -152,6 +165,7 @@ def test_every_message_is_read_as_protobuf_reads_it(sent: list[Any], parts: list
             check(value, order)
 
 
+@both_ways
 @often
 @given(
     st.lists(
@@ -200,6 +214,59 @@ def test_a_slice_of_an_array_is_read_from_its_own_place(skipped: int) -> None:
     contents = [Order(a_int32=number).SerializeToString() for number in range(1, 5)]
     values, _ = READER.read(pa.array(contents, pa.binary())[skipped:])
     assert [one["a_int32"] for one in values.to_pylist()] == list(range(skipped + 1, 5))
+
+
+@both_ways
+def test_a_few_long_messages_among_short_ones_are_read_as_protobuf_reads_them() -> None:
+    sent = [Order(a_int32=number, some_string=[str(number)] * (number % 7)) for number in range(200)]
+    for number in (3, 90, 199):
+        sent[number].some_string.extend(f"{part}" for part in range(500))
+        sent[number].some_sint64.extend(range(-300, 300))
+    contents = [one.SerializeToString() for one in sent]
+    contents[90] += b"\x08"
+    found, bad = read(*contents)
+    assert [place for place, is_bad in enumerate(bad) if is_bad] == [90]
+    for place in (0, 3, 89, 91, 199):
+        check(found[place], sent[place])
+
+
+def test_messages_are_read_some_bytes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [Order(a_int32=number, a_bytes=bytes(number % 50)) for number in range(100)]
+    contents = [one.SerializeToString() for one in sent]
+    contents[50:50] = [None, b"\x08"]
+    whole, bad = READER.read(pa.array(contents, pa.binary()))
+    monkeypatch.setattr(protobuf_columns, "_MOST_BYTES", 100)
+    assert len(list(protobuf_columns._parts(pa.array(contents, pa.binary())))) > 10
+    again, bad_again = READER.read(pa.array([b"x" * 500, *contents], pa.binary())[1:])
+    assert (again.to_pylist(), bad_again.tolist()) == (whole.to_pylist(), bad.tolist())
+
+
+def many_fields(count: int) -> bytes:
+    return b"\x08\x01" * count
+
+
+LONG = {
+    "fields": lambda: many_fields(100_000),
+    "packed varints": lambda: Order(some_int32=[number % 300 for number in range(200_000)]).SerializeToString(),
+    "packed numbers": lambda: Order(some_float=[0.5] * 500_000).SerializeToString(),
+    "texts": lambda: Order(some_string=["x"] * 100_000).SerializeToString(),
+    "messages": lambda: Order(lines=[{"item": "x"}] * 100_000).SerializeToString(),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_one_long_message_takes_little_time_and_memory(kind: str) -> None:
+    sent = pa.array([LONG[kind](), b"\x08\x07"], pa.binary())
+    began = time.process_time()
+    values, bad = READER.read(sent)
+    took = time.process_time() - began
+    assert (len(values), bad.tolist()) == (2, [False, False])
+    assert took < 3  # of this process' own time, which others on the machine don't lengthen much
+    tracemalloc.start()
+    READER.read(sent)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 def test_no_messages_make_an_empty_array_of_the_same_type() -> None:
