@@ -42,6 +42,11 @@ class Summary:
         return self.topic.departures + self.topic.others
 
     @property
+    def offsets(self) -> int:
+        """Offsets that the topic's records and what else lies between them take."""
+        return sum(each.end - each.start for each in self.lags)
+
+    @property
     def complete(self) -> bool:
         """Whether everything is committed, and the lake has each record of the topic once."""
         return total(self.lags) == 0 and self.lake.rows + self.lake.rejected == self.published
@@ -65,6 +70,9 @@ def print_summary(summary: Summary, console: Console) -> None:
     committed = sum(batch.state == "committed" for batch in summary.batches)
     console.print(f"Batches         {committed} committed of {len(summary.batches)}", markup=False)
     console.print(f"Records landed  {summary.landed:,} of {summary.published:,} in the topic", markup=False)
+    if (others := summary.offsets - summary.published) > 0:
+        why = f"{others:,} more than records: the end of a transaction takes one in each partition"
+        console.print(f"Offsets         {summary.offsets:,}, {why}", markup=False)
     console.print(f"Rows written    {lake.rows:,} (Spark counts them in the lake), {lake.rejected:,} rejected")
     table = Table("partition", "committed offset", "end of the log", "lag", box=None, padding=(0, 2, 0, 0))
     for each in summary.lags:

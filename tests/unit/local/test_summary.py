@@ -50,4 +50,5 @@ def test_the_summary_tells_all_figures_and_what_is_missing(rows: int, said: bool
     for figure in ("12.3 s from trigger to commit", "1 committed of 2", "100 of 100", f"{rows} (Spark", "3 rejected"):
         assert figure in text.getvalue()
     assert "flights[0]" in text.getvalue()
+    assert "Offsets         101, 1 more than records: the end of a transaction takes one in each" in text.getvalue()
     assert ("Not complete" in text.getvalue()) is said
