@@ -101,8 +101,8 @@ _TOP: Mapping[str, Description] = {
     ),
     "dead-letter-queue.limit": Description(
         "Tidegate",
-        "How many records of a batch may become dead letters, as a number or a share; more fail the batch, and none is "
-        "written. Without it, all may.",
+        "How many records of a batch may become dead letters, as a number or a share (which allows 10 in any batch, "
+        "unless it is 0%); more fail the batch, and none is written. Without it, all may.",
     ),
     "delayed-retry-topic.topics": Description(
         "SmallRye",

@@ -32,6 +32,7 @@ UNDECODABLE_FLAG = "deserialization-failure-dlq"
 REJECTED = "tidegate.RejectedRecord"
 UNDECODABLE = "tidegate.UndecodableRecord"
 _LIMIT = "dead-letter-queue.limit"
+_LEAST = 10
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 _ALL = 100
 
@@ -65,7 +66,11 @@ def dead_letter(record: Rejected, topic: str) -> Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterLimit:
-    """How many records of a batch may become dead letters: a number, or a share of the records that landed."""
+    """How many records of a batch may become dead letters: a number, or a share of the records that landed.
+
+    A share of a small batch, of a few redriven records say, is less than one record or little more: so it allows ten
+    dead letters whatever the batch's size. 0% allows none.
+    """
 
     number: int | None = None
     share: Fraction | None = None
@@ -92,15 +97,25 @@ class DeadLetterLimit:
 
     def is_passed(self, dead: int, landed: int) -> bool:
         """Whether so many dead letters are more than the limit allows a batch of so many records."""
-        return dead > (self.share * landed if self.share is not None else self.number or 0)
+        return dead > self._allowed(landed)
+
+    @property
+    def told(self) -> str:
+        """What it allows, in words."""
+        return f"{self}, or {_LEAST} if that is more" if self.share else str(self)
+
+    def _allowed(self, landed: int) -> Fraction:
+        if self.share is None:
+            return Fraction(self.number or 0)
+        return max(self.share * landed, Fraction(_LEAST)) if self.share else self.share
 
     def check(self, batch: Batch, dead: int) -> None:
         """Raises BatchFailedError if the batch would have more dead letters than this. Ask before any is written."""
         if self.is_passed(dead, batch.landed_records):
             raise BatchFailedError(
                 f"{batch}: {dead} of its {batch.landed_records} records would become dead letters, and {_LIMIT} "
-                f"allows {self}: none was written, and nothing is committed. Mend the producer or the transform, or "
-                "raise the limit, then deliver it again"
+                f"allows {self.told}: none was written, and nothing is committed. Mend the producer or the transform, "
+                "or raise the limit, then deliver it again"
             )
 
 

@@ -131,9 +131,13 @@ def test_anything_else_is_no_limit(written: int | str) -> None:
         (2, 3, 10, True),
         (0, 0, 10, False),
         (0, 1, 10, True),
-        ("1%", 1, 100, False),
-        ("1%", 2, 100, True),
-        ("1%", 1, 99, True),
+        ("1%", 20, 2000, False),
+        ("1%", 21, 2000, True),
+        ("1%", 20, 1999, True),
+        ("1%", 10, 10, False),  # of a small batch ten may go, or a redriven record that fails again stops everything
+        ("1%", 10, 999, False),
+        ("1%", 11, 11, True),
+        ("0%", 1, 5000, True),
         ("0.1%", 10_000, 10_000_000, False),
         ("0.1%", 10_001, 10_000_000, True),
         ("100%", 5, 5, False),
@@ -145,9 +149,9 @@ def test_a_limit_is_passed_by_the_first_record_more(written: int | str, dead: in
 
 def test_a_batch_past_its_limit_fails_and_says_how_to_go_on() -> None:
     receipt = Receipt("incarnation")
-    batch = Batch("b1", "orders", "orders-lake", receipt, (), (), "file:///lake", records={P0: 100})
-    DeadLetterLimit.parse("3%").check(batch, 3)
+    batch = Batch("b1", "orders", "orders-lake", receipt, (), (), "file:///lake", records={P0: 1000})
+    DeadLetterLimit.parse("3%").check(batch, 30)
     with pytest.raises(BatchFailedError) as failed:
-        DeadLetterLimit.parse("3%").check(batch, 4)
-    for said in ("orders", "orders-lake", "b1", "4 of its 100 records", "dead-letter-queue.limit allows 3%"):
+        DeadLetterLimit.parse("3%").check(batch, 31)
+    for said in ("orders", "orders-lake", "b1", "31 of its 1000 records", "limit allows 3%, or 10 if that is more"):
         assert said in str(failed.value)

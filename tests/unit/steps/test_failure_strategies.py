@@ -88,18 +88,18 @@ def test_dead_letters_and_offsets_go_together(carried_out: bool, letters: int) -
     assert (len(dead(world)), world.committed(), world.published()) == (2, 5, [(0, 5)])
 
 
-@pytest.mark.parametrize("limit", ["1", "30%"])
-def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: str) -> None:
-    world, pipeline = world_with(5, dead_letter_queue=DeadLetterQueue(limit=limit), max_retries=2)
-    world.processor.rejected = 2
+@pytest.mark.parametrize(("limit", "records", "most"), [("1", 5, 1), ("0%", 5, 0), ("30%", 40, 12)])
+def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: str, records: int, most: int) -> None:
+    world, pipeline = world_with(records, dead_letter_queue=DeadLetterQueue(limit=limit), max_retries=2)
+    world.processor.rejected = most + 1
     batch = planned(pipeline)
     assert batch is not None
-    with pytest.raises(BatchFailedError, match=r"2 of its 5 records would become dead letters, and dead-letter-queue"):
+    with pytest.raises(BatchFailedError, match=rf"{most + 1} of its {records} records would become dead letters"):
         pipeline.process(batch.id)
     assert (dead(world), world.committed()) == ([], 0)
-    world.processor.rejected = 1
+    world.processor.rejected = most
     assert deliver(pipeline) is not None
-    assert (len(dead(world)), world.committed()) == (1, 5)
+    assert (len(dead(world)), world.committed()) == (most, records)
 
 
 def test_a_batch_that_fails_as_often_as_it_may_becomes_dead_letters_record_by_record() -> None:
