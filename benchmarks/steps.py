@@ -30,6 +30,7 @@ from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.processor import MemoryProcessor
+from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
 from tidegate_local.broker import Broker
@@ -117,6 +118,7 @@ def in_memory(partitions: int) -> Seconds:
         landing=landing,
         lake=lake,
         ledger=MemoryLedger(clock.now),
+        run_log=MemoryRunLog(clock.now),
         processor=MemoryProcessor(landing, lake, clock),
         clock=clock,
     )

@@ -14,6 +14,7 @@ from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ledger.offsets import SqlOffsets
+from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.parquet.lake import ParquetLake
 from tidegate.parquet.landing import ParquetLanding
@@ -31,6 +32,7 @@ from tidegate.ports import (
     OffsetStore,
     Processor,
     RecordSource,
+    RunLog,
     SchemaRegistry,
 )
 from tidegate.security.client import kafka_client
@@ -69,6 +71,7 @@ class Pipeline:
     landing: Landing
     lake: Lake
     ledger: Ledger
+    run_log: RunLog
     processor: Processor
     clock: Clock
     registry: SchemaRegistry = field(default_factory=Unregistered)
@@ -85,6 +88,7 @@ class Pipeline:
             landing=self.landing,
             ledger=self.ledger,
             lake=self.lake,
+            run_log=self.run_log,
             clock=self.clock,
             committer=self._committer,
             definitions=self.definitions,
@@ -200,6 +204,7 @@ def open_pipeline(
             landing=ParquetLanding(settings.landing),
             lake=ParquetLake(),
             ledger=SqlLedger(settings.ledger),
+            run_log=SqlRunLog(settings.ledger),
             processor=processor or _processor(subscription.processing, settings, connections),
             clock=clock,
             registry=_registry(connections, subscription.deserialization.registry),

@@ -284,6 +284,7 @@ class Subscription:
     auto_commit_interval_ms: int = 5_000
     unprocessed_record_max_age_ms: int = 60_000
     unsynced_state_max_age_ms: int = 10_000
+    unavailable_after_ms: int = 600_000
 
     @property
     def has_cursors(self) -> bool:

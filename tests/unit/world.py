@@ -15,6 +15,7 @@ from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.processor import MemoryProcessor
+from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
 
@@ -34,6 +35,7 @@ class World:
         self.landing = MemoryLanding()
         self.lake = MemoryLake()
         self.ledger = MemoryLedger(self.clock.now)
+        self.run_log = MemoryRunLog(self.clock.now)
         self.processor = MemoryProcessor(self.landing, self.lake, self.clock)
 
     def pipeline(self, **definition: Any) -> Pipeline:
@@ -47,6 +49,7 @@ class World:
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
+            run_log=self.run_log,
             processor=self.processor,
             clock=self.clock,
         )

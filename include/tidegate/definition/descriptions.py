@@ -60,6 +60,12 @@ _TOP: Mapping[str, Description] = {
         "How long the broker may take to commit the offsets. Then the run fails, and the next one finds out what "
         "really happened. Also taken under Hitachi's own name, urecp-kafka.commit-timeout.ms.",
     ),
+    "unavailable-after.ms": Description(
+        "Tidegate",
+        "How long no broker may answer: until then a run that got no answer ends as skipped, from then on it fails. "
+        "It counts from the last answer that any run got, before the first one from the first try. With 0 the first "
+        "such run fails.",
+    ),
     "execution-timeout.ms": Description(
         "Airflow", "After how long Airflow stops a task, whatever it does. Rule R7 says how short it may be."
     ),

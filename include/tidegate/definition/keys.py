@@ -56,6 +56,7 @@ TOP: Mapping[str, Key] = {
     "members": Key(Whole(1, 1024), 1),
     "poll-timeout.ms": Key(Whole(1), 60_000),
     "commit-timeout.ms": Key(Whole(1), 15_000),
+    "unavailable-after.ms": Key(Whole(0), 600_000),
     "execution-timeout.ms": Key(Whole(1)),
     "commit-strategy": Key(
         Choice(

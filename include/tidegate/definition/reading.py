@@ -125,6 +125,7 @@ def _subscription(
         consumer=_consumer(good["consumer"]),
         poll_timeout_ms=top["poll-timeout.ms"],
         commit_timeout_ms=top["commit-timeout.ms"],
+        unavailable_after_ms=top["unavailable-after.ms"],
         execution_timeout_ms=top["execution-timeout.ms"],
         commit_strategy=top["commit-strategy"],
         failure_strategy=top["failure-strategy"],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
@@ -65,6 +66,15 @@ class Database:
     def read(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database throughout. Raises as `write` does."""
         return _transaction(self._reading, self.name, writes=False)
+
+
+def database_time(connection: Connection) -> datetime:
+    """The present instant by the database's own clock, in UTC: the one clock that all machines have in common."""
+    if connection.dialect.name == "sqlite":
+        said = connection.exec_driver_sql("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')").scalar_one()
+        return datetime.fromisoformat(said).replace(tzinfo=UTC)
+    now: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    return now.astimezone(UTC)
 
 
 @contextmanager

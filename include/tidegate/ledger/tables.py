@@ -126,6 +126,14 @@ states = Table(
     Column("since", Instant),  # when it was stored
 )
 
+contacts = Table(
+    "tidegate_contacts",  # when a broker last answered a run, by this database's clock
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("since", Instant, nullable=False),
+    Column("has_answered", Boolean, nullable=False),  # if never, since when it was tried
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

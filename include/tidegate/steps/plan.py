@@ -10,9 +10,10 @@ from tidegate.batch import SETTLED, Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, place
-from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
 from tidegate.positions import Range, TopicPartition
 from tidegate.steps.anchor import missing_names
+from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.ownership import claim_group, refuse_other_group
@@ -49,6 +50,7 @@ class Planner:
     landing: Landing
     ledger: Ledger
     lake: Lake
+    run_log: RunLog
     clock: Clock
     committer: Committer
     definitions: Definitions
@@ -56,15 +58,19 @@ class Planner:
     def plan(self) -> Plan:
         """The open batch, if it can go on; else a new one; else nothing, after the poll timeout.
 
-        A broker that can't be reached within the poll timeout is an empty poll.
+        A broker that can't be reached within the poll timeout is an empty poll, until it has been away for
+        `unavailable-after.ms`: then BrokerUnavailableError is raised.
         """
         deadline = self.clock.monotonic() + self.subscription.poll_timeout_ms / 1000
+        availability = Availability(self.subscription, self.run_log, self.clock)
         changes: list[str] = []
         while len(changes) < _MOST_CHANGES:
             try:
-                planned = self._attempt(deadline)
+                with availability.noted():
+                    planned = self._attempt(deadline)
             except BrokerUnavailableError as away:
                 if self.clock.monotonic() >= deadline:
+                    availability.refuse_outage(away)
                     return self._nothing(f"the broker can't be reached ({away}); the next run tries again")
                 self.clock.wait(_POLL_SECONDS)
                 continue

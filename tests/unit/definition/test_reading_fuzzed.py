@@ -119,7 +119,7 @@ def test_known_properties_with_right_and_odd_values_are_judged(tmp_path):
     """And enough of what is drawn is right, and enough is wrong in each way, for that to mean something."""
     outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=1000, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=1500, deadline=None, derandomize=True, database=None)
     @given(drawn=sections())
     def draw(drawn):
         text = json.dumps(document(drawn)).encode()

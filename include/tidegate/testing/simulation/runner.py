@@ -170,6 +170,7 @@ class _Life:
         kept = Pipeline(
             subscription=pipeline.subscription,
             output=pipeline.output,
+            run_log=pipeline.run_log,
             clock=pipeline.clock,
             processor=Kept("processor", self._world.spark, self),
             **ports,

@@ -15,6 +15,7 @@ from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.simulation.audit import Audit
 from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.orders import FROM_THE_JOB, Order
@@ -130,6 +131,7 @@ class World:
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
+            run_log=MemoryRunLog(clock.now),
             processor=AcknowledgingJob(self.spark) if self.spark.acknowledges else self.spark,
             clock=clock,
         )

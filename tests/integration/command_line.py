@@ -1,0 +1,72 @@
+"""The command line as a person has it: `tidegate` in a process of its own, in a folder with definitions."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tidegate.connections import AirflowConnections
+from tidegate.definition.reading import load_named
+from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.settings import Settings
+from tidegate.testing.copying import CopyingProcessor
+
+PROGRAM = Path(sys.executable).with_name("tidegate")
+
+
+class CommandLine:
+    """A folder of an installation's own, whose connection `kafka_default` leads to these brokers."""
+
+    def __init__(self, home: Path, bootstrap_servers: str) -> None:
+        self.home = home
+        self.subscriptions = home / "include" / "subscriptions"
+        self.subscriptions.mkdir(parents=True)
+        self._own = {"TIDEGATE_HOME": str(home)}
+        self.connect("kafka_default", "kafka", **{"bootstrap.servers": bootstrap_servers})
+
+    def connect(
+        self, connection_id: str, kind: str, host: str | None = None, port: int | None = None, **extra: Any
+    ) -> None:
+        """Set an Airflow connection."""
+        said = {"conn_type": kind, "host": host, "port": port, "extra": extra}
+        self._own[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(said)
+
+    def define(self, name: str, topic: str | None = None, **properties: Any) -> None:
+        """Write a definition; `properties` are its other lines, sections as mappings."""
+        consumer = {"group.id": f"{name}-lake", **properties.pop("consumer", {})}
+        processing = {"output": f"lake/{name}", **properties.pop("processing", {})}
+        selection = {} if "partitions" in properties or "pattern" in properties else {"topics": [topic or name]}
+        lines = {**selection, "poll-timeout.ms": 3000, "consumer": consumer, "processing": processing, **properties}
+        text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in lines.items())  # JSON is YAML
+        (self.subscriptions / f"{name}.yaml").write_text(text + "\n", encoding="utf-8")
+
+    def run(self, *arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`tidegate ...`, to its end."""
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            env=self.environment | environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the command line sees."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AIRFLOW_"))}
+        return kept | self._own
+
+    @contextmanager
+    def pipeline(self, name: str) -> Iterator[Pipeline]:
+        """The pipeline of a subscription that is defined here, with a job that copies in place of Spark's."""
+        settings = Settings.from_environment(self.environment)
+        subscription = load_named(name, settings.subscriptions)
+        connections = AirflowConnections(self.environment)
+        with open_pipeline(subscription, settings, connections, CopyingProcessor()) as pipeline:
+            yield pipeline
