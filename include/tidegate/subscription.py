@@ -300,3 +300,13 @@ class Subscription:
     def retry_topics(self) -> tuple[str, ...]:
         """The retry topics that it writes and reads, see `DelayedRetryTopic.used_by`."""
         return self.delayed_retry_topic.used_by(self.name, self.failure_strategy)
+
+    @property
+    def produced_topics(self) -> tuple[str, ...]:
+        """The topics that must be there for its failed records: those that it writes unasked, and those that it names.
+
+        The default dead-letter topic of `ask` is only for the answer dead-letter, so it may be missing.
+        """
+        is_sure = self.dead_letter_queue.topic or self.failure_strategy == "dead-letter-queue"
+        dead = self.dead_letter_topic if is_sure else None
+        return tuple(dict.fromkeys((*self.retry_topics, *((dead,) if dead else ()))))

@@ -103,7 +103,7 @@ def test_a_dead_letter_is_the_record_as_it_came_and_says_why(
     ]
 
 
-def test_a_dead_letter_that_can_not_be_written_commits_nothing_and_the_next_run_goes_on(
+def test_without_its_dead_letter_topic_a_run_is_refused_and_the_next_one_delivers_once_it_is_there(
     broker: Broker, topic: Callable[..., str], ten: Ten, open_in_spark: Open
 ):
     name = ten()
@@ -112,7 +112,7 @@ def test_a_dead_letter_that_can_not_be_written_commits_nothing_and_the_next_run_
     error = run(pipeline).error
     assert isinstance(error, WrongDefinitionError)
     assert dead in str(error)
-    assert stand(broker, name) == 0
+    assert pipeline.ledger.history(name, 1) == ()
     topic(name=dead)
     ended = run(pipeline)
     assert (ended.error, ended.deliveries, stand(broker, name)) == (None, 1, 10)

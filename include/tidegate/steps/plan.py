@@ -17,6 +17,7 @@ from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.ownership import claim_group, refuse_other_group
+from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import Changed, Stander, Standing, Unfinished
@@ -59,14 +60,19 @@ class Planner:
         """The open batch, if it can go on; else a new one; else nothing, after the poll timeout.
 
         A broker that can't be reached within the poll timeout is an empty poll, until it has been away for
-        `unavailable-after.ms`: then BrokerUnavailableError is raised.
+        `unavailable-after.ms`: then BrokerUnavailableError is raised. Raises WrongDefinitionError for a topic that
+        failed records would go to and that isn't there.
         """
         deadline = self.clock.monotonic() + self.subscription.poll_timeout_ms / 1000
         availability = Availability(self.subscription, self.run_log, self.clock)
+        has_looked = False
         changes: list[str] = []
         while len(changes) < _MOST_CHANGES:
             try:
                 with availability.noted():
+                    if not has_looked:
+                        refuse_missing_topics(self.subscription, self.source)
+                        has_looked = True
                     planned = self._attempt(deadline)
             except BrokerUnavailableError as away:
                 if self.clock.monotonic() >= deadline:

@@ -15,6 +15,8 @@ def failed(world: World, times: int, **definition: Any) -> Pipeline:
     """Deliveries of one batch that fail so often; none is settled."""
     world.produce(5)
     pipeline = world.pipeline(**{"failure_strategy": "ask", "max_retries": 1, **definition})
+    for topic in pipeline.subscription.produced_topics:
+        world.topics.create(topic)
     batch = planned(pipeline)
     assert batch is not None
     for _ in range(times):

@@ -92,6 +92,8 @@ def test_a_batch_that_is_given_up_keeps_the_state_and_moves_the_positions(world:
     world.produce(3)
     world.processor.failures.append("no memory")
     giving_up = pipeline(world, failure_strategy=strategy, max_retries=0)
+    for topic in giving_up.subscription.produced_topics:
+        world.topics.create(topic)
     batch = planned(giving_up)
     assert batch is not None
     with pytest.raises(BatchFailedError):

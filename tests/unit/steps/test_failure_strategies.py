@@ -61,11 +61,52 @@ def test_a_group_that_an_old_committer_took_back_behind_a_batch_given_up_goes_fo
     assert (following.receipt, world.published()) == (given_up.next_receipt, [(3, 4)])
 
 
-def test_a_missing_dead_letter_topic_is_told_before_anything_is_committed() -> None:
-    world, pipeline = world_with(5, dead_letter_topic=False)
+@pytest.mark.parametrize(
+    ("definition", "missing"),
+    [
+        ({}, DEAD),
+        ({"dead_letter_queue": DeadLetterQueue("dead")}, "dead"),
+        ({"failure_strategy": "fail", "dead_letter_queue": DeadLetterQueue("dead")}, "dead"),
+        ({"failure_strategy": "ask", "dead_letter_queue": DeadLetterQueue("dead")}, "dead"),
+        ({"failure_strategy": "delayed-retry-topic"}, "orders_retry_10000"),
+    ],
+)
+def test_a_missing_topic_for_failed_records_is_told_before_anything_is_processed(
+    definition: dict[str, Any], missing: str
+) -> None:
+    world, pipeline = world_with(5, dead_letter_topic=False, **definition)
+    for _ in range(2):
+        with pytest.raises(WrongDefinitionError, match=f"topic {missing} isn't there.*--create --topic {missing}"):
+            deliver(pipeline)
+    assert (world.ledger.look("orders").open, world.processor.delivered, world.committed()) == (None, [], None)
+    for topic in pipeline.subscription.produced_topics:
+        world.topics.create(topic, 1)
+    assert deliver(pipeline) is not None
+
+
+def test_every_missing_topic_is_named() -> None:
+    _, pipeline = world_with(5, failure_strategy="delayed-retry-topic")
+    with pytest.raises(
+        WrongDefinitionError, match=r"orders_retry_10000 .*; nor are orders_retry_20000, orders_retry_50000"
+    ):
+        pipeline.plan()
+
+
+@pytest.mark.parametrize("strategy", ["fail", "ignore", "ask"])
+def test_a_topic_that_only_an_answer_would_need_may_be_missing(strategy: str) -> None:
+    _, pipeline = world_with(5, dead_letter_topic=False, failure_strategy=strategy)
+    assert deliver(pipeline) is not None
+
+
+def test_a_dead_letter_topic_that_goes_away_is_told_before_anything_is_committed() -> None:
+    world, pipeline = world_with(5)
     world.processor.rejected = 2
+    batch = planned(pipeline)
+    assert batch is not None
+    world.topics.delete(DEAD)
+    pipeline.process(batch.id)
     with pytest.raises(WrongDefinitionError, match=DEAD):
-        deliver(pipeline)
+        pipeline.commit(batch.id)
     assert (world.committed(), world.kafka.produced) == (0, [])
     world.topics.create(DEAD, 1)
     assert deliver(pipeline) is not None
@@ -131,9 +172,16 @@ def test_a_late_driver_of_a_dead_lettered_batch_publishes_nothing() -> None:
 
 
 def test_a_definition_that_changes_its_strategy_still_finishes_the_dead_letters() -> None:
-    world, pipeline = world_with(5, dead_letter_topic=False)
-    batch = failed(pipeline, world)
-    assert batch.state is State.DEAD_LETTERING
+    world, pipeline = world_with(5)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.topics.delete(DEAD)
+    world.processor.failures.append("no memory")
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    with pytest.raises(WrongDefinitionError, match=DEAD):
+        pipeline.commit(batch.id)
+    assert world.ledger.batch(batch.id).state is State.DEAD_LETTERING
     world.topics.create(DEAD, 1)
     deliver(world.pipeline(failure_strategy="fail"))
     assert (world.ledger.batch(batch.id).state, len(dead(world)), world.committed()) == (State.DEAD_LETTERED, 5, 5)

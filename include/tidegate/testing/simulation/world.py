@@ -21,7 +21,6 @@ from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.orders import FROM_THE_JOB, Order
 from tidegate.testing.simulation.script import TOPIC, Script, TopicEvent
 from tidegate.testing.simulation.spark import SimulatedSpark
-from tidegate.testing.simulation.subscriptions import DEAD
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.unkept import UnkeptStores
 from tidegate.testing.simulation.values import Values
@@ -72,7 +71,7 @@ class World:
         self.tokens = tokens
         self.clock = MemoryClock()
         self.topics = MemoryTopics()
-        for topic in (*subscription.retry_topics, *((DEAD,) if subscription.retry_topics else ())):
+        for topic in subscription.produced_topics:
             self.topics.create(topic)
         self.script = Script(self.topics, events)
         produced_to = self.topics if subscription.retry_topics else None
