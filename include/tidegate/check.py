@@ -36,8 +36,13 @@ def nobody(_group: str) -> Collection[str]:
 class Report:
     """The definitions that can be used, and the problems of all files, in the order of files and lines."""
 
-    subscriptions: tuple[Subscription, ...]
+    usable: tuple[Draft, ...]
     problems: tuple[Problem, ...]
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """What can be used."""
+        return tuple(draft for _, draft in self.usable)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -83,7 +88,7 @@ def examine(
     known = [problem for problem in found if problem.file in order]
     known.sort(key=lambda problem: (order[problem.file], problem.line))
     broken = {problem.file for problem in known if problem.severity == "error"}
-    usable = tuple(draft for reading, draft in drafts if str(reading.file) not in broken)
+    usable = tuple((reading, draft) for reading, draft in drafts if str(reading.file) not in broken)
     return Report(usable, (*known, *_absent(paths)))
 
 

@@ -84,6 +84,12 @@ def check(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
     as_json: Json = False,
     look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import none.")] = False,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            help="Also ask brokers, topics, rights, Schema Registry and Spark what a run would lack; changes nothing."
+        ),
+    ] = False,
 ) -> None:
     """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
     from tidegate.check import examine  # noqa: PLC0415 - see above
@@ -98,6 +104,8 @@ def check(
             imports=not look_only,
             holders=group_holders(settings.ledger),
         )
+        if connect:
+            report = _connected(report)
     if as_json:
         print_json([problem.to_json() for problem in report.problems])
     else:
@@ -106,6 +114,13 @@ def check(
         out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
     if report.errors:
         raise typer.Exit(1)
+
+
+def _connected(report: Any) -> Any:
+    from tidegate.connection_check import connected  # noqa: PLC0415 - see above
+    from tidegate.connections import AirflowConnections  # noqa: PLC0415 - see above
+
+    return connected(report, AirflowConnections(os.environ))
 
 
 @app.command()

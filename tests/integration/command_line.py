@@ -37,10 +37,10 @@ class CommandLine:
 
     def define(self, name: str, topic: str | None = None, **properties: Any) -> None:
         """Write a definition; `properties` are its other lines, sections as mappings."""
-        consumer = {"group.id": f"{name}-lake", **properties.pop("consumer", {})}
+        consumer = {"group.id": f"{name}-lake", "auto.offset.reset": "earliest", **properties.pop("consumer", {})}
         processing = {"output": f"lake/{name}", **properties.pop("processing", {})}
         selection = {} if "partitions" in properties or "pattern" in properties else {"topics": [topic or name]}
-        lines = {**selection, "poll-timeout.ms": 3000, "consumer": consumer, "processing": processing, **properties}
+        lines = {**selection, "consumer": consumer, "processing": processing, **properties}
         text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in lines.items())  # JSON is YAML
         (self.subscriptions / f"{name}.yaml").write_text(text + "\n", encoding="utf-8")
 

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from broker_world import committed, deliver, in_lake
 from confluent_kafka import OFFSET_INVALID, KafkaException
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from definitions import subscription
 
 from tidegate.definition import properties
@@ -101,6 +111,21 @@ def add_user(admin: AdminClient, name: str, password: str) -> None:
         made = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
         for answer in admin.alter_user_scram_credentials([made]).values():
             answer.result(20)
+
+
+def deny(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+    """Let the user `lake` do all but this."""
+
+    def rule(principal: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        return AclBinding(kind, name, ResourcePatternType.LITERAL, principal, "*", operation, permission)
+
+    rules = [
+        rule("User:lake", operation, AclPermissionType.DENY),
+        rule("User:*", AclOperation.ALL, AclPermissionType.ALLOW),
+    ]
+    for answer in admin.create_acls(rules).values():
+        answer.result(20)
+    return rules[0]
 
 
 def has_coordinator(broker: Broker) -> bool:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -30,6 +29,7 @@ from guarded import (
     Guarded,
     Keys,
     add_user,
+    deny,
     has_coordinator,
     listeners,
     make_keys,
@@ -291,21 +291,6 @@ RIGHTS: dict[str, tuple[ResourceType, str, AclOperation, str]] = {
         "write with the transactional id tidegate-{name}-lake, or set commit-fence: none",
     ),
 }
-
-
-def deny(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    """Let the user `lake` do all but this."""
-
-    def rule(principal: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-        return AclBinding(kind, name, ResourcePatternType.LITERAL, principal, "*", operation, permission)
-
-    rules = [
-        rule("User:lake", operation, AclPermissionType.DENY),
-        rule("User:*", AclOperation.ALL, AclPermissionType.ALLOW),
-    ]
-    for answer in admin.create_acls(rules).values():
-        answer.result(20)
-    return rules[0]
 
 
 def test_a_topic_that_may_not_be_described_looks_like_one_that_is_missing(

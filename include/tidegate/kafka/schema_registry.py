@@ -83,7 +83,7 @@ class ConfluentRegistry:
         except (httpx.HTTPError, OAuthTokenError) as error:
             raise UnavailableError(
                 f"the Schema Registry of connection {self._id} can't be reached ({type(error).__name__}: "
-                f"{_told(error)}); the batch is delivered again"
+                f"{_told(error)}); try again later"
             ) from None
         except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
             raise self._no_registry() from None
@@ -98,7 +98,7 @@ class ConfluentRegistry:
         if status >= _SERVER_ERRORS or status in _BUSY:
             return UnavailableError(
                 f"the Schema Registry of connection {self._id} answers with an error of its own (HTTP {status}, "
-                f"code {error.error_code}); the batch is delivered again"
+                f"code {error.error_code}); try again later"
             )
         return self._no_registry(f"HTTP {status}, code {error.error_code}")
 

@@ -1,0 +1,96 @@
+"""Whether a Spark connection leads to a Spark, found out without running a job."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from tidegate.errors import WrongDefinitionError
+from tidegate.ports import Connection
+from tidegate.spark.connect import connect_url
+from tidegate.spark.environment import job_environment
+from tidegate.spark.submit import submit_command
+
+_CONNECT_PORT = 15002
+_SESSION_SECONDS = 90.0  # its imports take most of that on a machine that is busy
+_SESSION = (
+    "import os; from pyspark.sql import SparkSession; "
+    "spark = SparkSession.builder.remote(os.environ['SPARK_REMOTE']).getOrCreate(); print(spark.version); spark.stop()"
+)
+_MASTER = re.compile(r"(?:spark|k8s)://(?:https?://)?(?P<hosts>[^/]+)")
+_DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
+
+
+def spark_lacks(connection: Connection, timeout: float, environ: Mapping[str, str] = os.environ) -> str | None:
+    """What keeps a job from being run over this connection, None if nothing was found.
+
+    Raises WrongDefinitionError for a connection that can't be one to Spark.
+    """
+    match connection.type:
+        case "spark_connect":
+            return _connect_lacks(connection, timeout, environ)
+        case "spark":
+            return _submit_lacks(connection, timeout, environ)
+        case other:
+            raise WrongDefinitionError(
+                f"connection {connection.id} has type {other}: a batch is processed over a spark or a spark_connect "
+                "connection"
+            )
+
+
+def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:
+    url = connect_url(connection)
+    host, port = (connection.host or "").removeprefix("sc://"), connection.port or _CONNECT_PORT
+    refused = _refused(host, port, timeout)
+    if refused:
+        return f"Spark Connect at {host}:{port} can't be reached ({refused}): start it, or correct host and port"
+    try:
+        session = subprocess.run(
+            [sys.executable, "-c", _SESSION],
+            env={**job_environment(environ), "SPARK_REMOTE": url},
+            capture_output=True,
+            text=True,
+            timeout=_SESSION_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"what listens at {host}:{port} opens no session within {_SESSION_SECONDS:.0f} s: is it Spark Connect?"
+    if session.returncode != 0:
+        said = [line for line in session.stderr.splitlines() if line.strip()]
+        return f"Spark Connect at {host}:{port} opens no session: {said[-1].strip() if said else 'it says nothing'}"
+    return None
+
+
+def _submit_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:
+    binary, _, master, *_ = submit_command(connection, "job.py")
+    if shutil.which(binary, path=environ.get("PATH")) is None:
+        return f"{binary} isn't found: install Spark, or put its bin folder on the PATH of whoever runs the job"
+    if master.startswith("yarn"):
+        if not environ.get("HADOOP_CONF_DIR") and not environ.get("YARN_CONF_DIR"):
+            return "the master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR says where it is"
+        return None
+    named = _MASTER.match(master)
+    if named is None:
+        return None
+    default = _DEFAULT_PORTS[master.partition(":")[0]]
+    refusals = {}
+    for at in named["hosts"].split(","):
+        host, _, port = at.rpartition(":") if ":" in at else (at, "", "")
+        refused = _refused(host, int(port) if port.isdecimal() else default, timeout)
+        if refused is None:
+            return None
+        refusals[at] = refused
+    said = ", ".join(f"{at}: {refused}" for at, refused in refusals.items())
+    return f"the master {master} can't be reached ({said}): start it, or correct host and port"
+
+
+def _refused(host: str, port: int, timeout: float) -> str | None:
+    """Why nobody listens there; None if somebody does."""
+    try:
+        with socket.create_connection((host, port), timeout):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)

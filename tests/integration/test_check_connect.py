@@ -1,0 +1,186 @@
+"""`tidegate check --connect`: what a run would lack outside, found out without changing anything."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+from guarded import AUTHORIZER, PASSWORD, USERS, deny, quoted
+
+from tidegate.kafka.probe import ClusterProbe
+from tidegate_local.broker import Broker, Listener
+from tidegate_local.java import find_java
+from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.loopback import free_port
+
+pytestmark = pytest.mark.broker
+
+CACHE = Path(__file__).parents[2] / ".cache"
+
+
+@pytest.fixture
+def line(tmp_path: Path, broker: Broker) -> CommandLine:
+    """An installation whose Spark is a spark-submit that is there."""
+    made = CommandLine(tmp_path, broker.bootstrap_servers)
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\n")
+    submit.chmod(0o700)
+    made.connect("spark_default", "spark", "local[2]", **{"spark-binary": str(submit)})
+    return made
+
+
+def problems(line: CommandLine, status: int = 1) -> list[tuple[str, str, str]]:
+    """The rule, the severity and the message of each problem."""
+    done = line.run("check", "--connect", "--json")
+    assert done.returncode == status, done
+    return [(each["rule"], each["severity"], each["message"]) for each in json.loads(done.stdout)]
+
+
+def test_what_is_all_there_is_fine(line: CommandLine, topic: Callable[..., str]) -> None:
+    line.define("orders", topic(), **{"failure-strategy": "dead-letter-queue", "dead-letter-queue.topic": topic()})
+    assert problems(line, 0) == []
+
+
+def test_a_mistyped_topic_is_named_with_the_nearest_that_is_there(line: CommandLine, topic: Callable[..., str]) -> None:
+    name = topic()
+    line.define("orders", f"{name}s")
+    done = line.run("check", "--connect")
+    assert done.returncode == 1
+    assert f"orders.yaml:1: error: topics: topic {name}s isn't there" in done.stdout
+    assert f"did you mean {name}?" in done.stdout
+
+
+def test_everything_that_is_missing_is_said_at_once(line: CommandLine, topic: Callable[..., str]) -> None:
+    name = topic()
+    line.connect(
+        "spark_default", "spark", f"spark://127.0.0.1:{free_port()}", **{"spark-binary": "spark-submit-nowhere"}
+    )
+    line.connect("schema_registry_default", "http", "127.0.0.1", free_port())
+    line.define(
+        "orders",
+        partitions={name: [0, 7]},
+        consumer={"value.deserializer": "avro"},
+        **{"failure-strategy": "delayed-retry-topic", "dead-letter-queue.topic": f"{name}-dead"},
+    )
+    line.define("parcels", pattern="nothing-like-this.*", **{"failure-strategy": "ask"})
+    found = problems(line)
+    assert [(rule, severity) for rule, severity, _ in found] == [
+        *[("no-topic", "error")] * 5,
+        ("no-registry", "error"),
+        ("no-spark", "error"),
+        *[("no-topic", "warning")] * 2,
+        ("no-spark", "error"),
+    ]
+    told = "\n".join(message for _, _, message in found)
+    for part in (
+        f"topic {name} has no partition 7",
+        "retry topic orders_retry_10000 isn't there",
+        f"--create --topic {name}-dead",
+        "Schema Registry",
+        "spark-submit-nowhere isn't found",
+        "matches no topic",
+        "the answer dead-letter fails",
+    ):
+        assert part in told
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_brokers_that_dont_answer_are_named_by_their_connection(
+    line: CommandLine, broker: Broker, protocol: str
+) -> None:
+    servers = f"127.0.0.1:{free_port()}" if protocol == "PLAINTEXT" else broker.bootstrap_servers
+    line.connect("kafka_default", "kafka", **{"bootstrap.servers": servers, "security.protocol": protocol})
+    line.define("orders")
+    ((rule, _, message),) = problems(line)
+    assert rule == "no-broker"
+    assert message.startswith("connection: ")
+
+
+def test_a_connection_that_isnt_there_is_named(line: CommandLine) -> None:
+    line.define("orders", connection="kafka_nowhere", processing={"connection": "spark_nowhere"})
+    assert [rule for rule, _, _ in problems(line)] == ["no-broker", "no-spark"]
+
+
+def test_a_live_consumer_in_the_group_is_named(line: CommandLine, broker: Broker, topic: Callable[..., str]) -> None:
+    name = topic()
+    line.define("orders", name)
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake", "client.id": "intruder"}
+    consumer = Consumer(config)
+    try:
+        consumer.subscribe([name])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        ((rule, _, message),) = problems(line)
+    finally:
+        consumer.close()
+    assert (rule, "intruder" in message) == ("group-in-use", True)
+
+
+def test_asking_shuts_nobody_out_who_is_about_to_commit(
+    line: CommandLine, broker: Broker, topic: Callable[..., str], produce: Callable[..., None]
+) -> None:
+    name = topic()
+    produce(name, 3)
+    line.define("orders", name)
+    with line.pipeline("orders") as pipeline:
+        partitions = pipeline.source.partitions(pipeline.subscription.topics)
+        with pipeline.offsets.fence() as fence:
+            probe = ClusterProbe({"bootstrap.servers": broker.bootstrap_servers}, 30)
+            assert not probe.refuses_transactions("tidegate-orders-lake")
+            fence.commit(dict.fromkeys(partitions, 3), "ours")
+        assert [position.offset for position in pipeline.offsets.committed(partitions).values()] == [3]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, int]]:
+    """A broker with a user `lake`, who may do what no rule denies, and the port where users come."""
+    java, port = find_java(), free_port()
+    own = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "plain.sasl.jaas.config": USERS.format("lake", quoted(PASSWORD)),
+    }
+    with Broker(
+        java=java,
+        jars=kafka_jars(java, CACHE),
+        data=tmp_path_factory.mktemp("kafka"),
+        listeners=[Listener("SASL", port, port, "SASL_PLAINTEXT", own)],
+        properties=AUTHORIZER,
+    ) as started:
+        yield started, port
+
+
+def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Broker, int]) -> None:
+    broker, port = guarded
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("orders", "dead")]).values():
+        made.result(30)
+    deny(admin, ResourceType.TOPIC, "orders", AclOperation.READ)
+    deny(admin, ResourceType.TOPIC, "dead", AclOperation.WRITE)
+    deny(admin, ResourceType.GROUP, "orders-lake", AclOperation.DESCRIBE)
+    deny(admin, ResourceType.TRANSACTIONAL_ID, "tidegate-orders-lake", AclOperation.WRITE)
+    extra: dict[str, Any] = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "lake",
+        "sasl.password": PASSWORD,
+    }
+    line.connect("kafka_default", "kafka", **extra)
+    line.define("orders", **{"failure-strategy": "dead-letter-queue", "dead-letter-queue.topic": "dead"})
+    found = problems(line)
+    assert {rule for rule, _, _ in found} == {"not-allowed"}
+    told = [message for _, _, message in found]
+    assert len(told) == 4, told
+    for part in (
+        "lacks Write on topic dead",
+        "lacks Read on topic orders",
+        "lacks Describe on group orders-lake",
+        "lacks Write on the transactional id tidegate-orders-lake",
+    ):
+        assert any(part in message for message in told), part
+    assert PASSWORD not in str(found)
