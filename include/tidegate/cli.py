@@ -1,6 +1,7 @@
 """`tidegate`: run a batch, check definitions, see where subscriptions stand.
 
-Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong.
+Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong. That
+of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED, STOPPED or UNREACHABLE, 3 unknown.
 """
 
 import getpass
@@ -21,10 +22,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.console import Json, err, out, print_json
-from tidegate.errors import TidegateError, WrongDefinitionError
+from tidegate.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.redrive import cli as dead_letters
 from tidegate.settings import Settings, umask
 from tidegate.subscription import Problem
+
+_UNKNOWN = 3  # of monitoring plugins
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -137,27 +140,81 @@ def status(
     as_json: Json = False,
     show_settings: Annotated[bool, typer.Option("--settings", help="Show the settings in force.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
+    for_monitor: Annotated[
+        bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
+    ] = False,
 ) -> None:
-    """Show positions, lag, the open batch and the last outcomes."""
+    """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
+    from tidegate import status_text  # noqa: PLC0415 - see above
     from tidegate.definition.reading import load_named  # noqa: PLC0415 - see above
-    from tidegate.status import status_of  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     if show_settings:
         _print_settings(settings, as_json=as_json)
         return
-    names = [name] if name else sorted(path.stem for path in settings.subscriptions.glob("*.yaml"))
-    documents = []
-    for each in names:
-        with _pipeline(load_named(each, settings.subscriptions), settings) as pipeline:
-            documents.append(status_of(pipeline, limit).to_json())
+    if name:
+        load_named(name, settings.subscriptions)  # raises: who names one wants to know
+    try:
+        documents = [_status(each, settings, limit) for each in ([name] if name else _names(settings.subscriptions))]
+    except UnavailableError as error:
+        if not for_monitor:
+            raise
+        out.print(f"UNKNOWN: {error}", markup=False)
+        raise typer.Exit(_UNKNOWN) from None
     if as_json:
         print_json(documents[0] if name else documents)
+    elif for_monitor:
+        status_text.print_lines(documents)
     else:
-        for document in documents:
-            _print_status(document)
-    if any(document["unavailable"] for document in documents):
-        raise typer.Exit(1)
+        status_text.print_all(documents)
+    if code := _monitored(documents) if for_monitor else _looked_at(documents):
+        raise typer.Exit(code)
+
+
+def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a monitor: that of the worst verdict."""
+    from tidegate.health import Verdict  # noqa: PLC0415 - see above
+
+    return max(Verdict(document["verdict"]).exit_status for document in documents)
+
+
+def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a person: whether every subscription could be looked at."""
+    if any("group" not in document for document in documents):
+        return 2
+    return 1 if any(document["unavailable"] for document in documents) else 0
+
+
+def _names(folder: Path) -> list[str]:
+    """The subscriptions of a folder. Raises WrongDefinitionError if there are none."""
+    if not folder.is_dir():
+        raise WrongDefinitionError(
+            f"there is no folder {folder}: set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
+        )
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if not names:
+        raise WrongDefinitionError(
+            f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
+        )
+    return names
+
+
+def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
+    """The status as a document; without a group where the definition, or what it names, can't be used."""
+    from tidegate.definition.reading import DefinitionError, load_named  # noqa: PLC0415 - see above
+    from tidegate.health import Finding, Verdict  # noqa: PLC0415 - see above
+    from tidegate.status import finding_to_json, status_of  # noqa: PLC0415 - see above
+
+    try:
+        with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+            return status_of(pipeline, limit).to_json()
+    except DefinitionError as error:
+        errors = [problem for problem in error.problems if problem.severity == "error"]
+        reason = f"its definition is broken, no run begins: {'; '.join(map(str, errors))}"
+        finding = Finding(Verdict.STALLED, reason, None, "correct the file: `tidegate check` has all that is wrong")
+    except WrongDefinitionError as error:
+        finding = Finding(Verdict.STALLED, f"no run begins: {error}", None, "correct what it names")
+    return {"subscription": name, **finding_to_json(finding)}
 
 
 @app.command()
@@ -302,46 +359,3 @@ def _print_settings(settings: Settings, *, as_json: bool) -> None:
         return
     for variable, value in settings.redacted().items():
         out.print(f"{variable}={value}", markup=False)
-
-
-def _print_status(status: dict[str, Any]) -> None:
-    out.print(f"[bold]{status['subscription']}[/bold], group {status['group']}, lag {status['lag']}")
-    if status["unavailable"]:
-        out.print(f"  {status['unavailable']}", style="red", markup=False)
-    if status["positions"]:
-        out.print(_table(status["positions"], "topic", "partition", "committed", "end", "lag"))
-    for loss in status["losses"]:
-        said = "  lost: {topic}-{partition} stood at {position} while it held [{earliest}, {end})".format(**loss)
-        out.print(said, style="red", markup=False)
-    if status["open"]:
-        reason = status["open"]["reason"]
-        since = f" since {status['open']['since']}" if status["open"]["since"] else ""
-        said = f"  open: batch {status['open']['batch_id']} is {status['open']['state']}{since}"
-        out.print(said + (f": {reason}" if reason else ""), style="yellow", markup=False)
-        if status["open"]["overdue"]:
-            said = "  what it made has waited longer than checkpoint.unsynced-state-max-age.ms to be stored"
-            out.print(said, style="red", markup=False)
-        if what := _to_do(status["open"]["state"], status["commit_strategy"]):
-            out.print(f"  `tidegate {what.format(status['subscription'])}", markup=False)
-    if status["batches"]:
-        out.print(
-            _table(status["batches"], "batch_id", "state", "deliveries", "records", "rows", "rejected", "seconds")
-        )
-
-
-def _to_do(state: str, commit_strategy: str) -> str | None:
-    """What a person is to do about a batch in this state, behind `tidegate `; None if nothing."""
-    if state == "stopped":
-        return "clear {}` has it delivered again"
-    if state == "asking":
-        return "clear {} --answer redeliver|dead-letter|skip|stop` answers, as does its task ask in Airflow"
-    if state == "published" and commit_strategy == "manual":
-        return "commit {}` commits its offsets"
-    return None
-
-
-def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
-    table = Table(*columns, box=None, padding=(0, 2, 0, 2))
-    for row in rows:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
-    return table

@@ -1,14 +1,17 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tidegate.batch import Batch
 from tidegate.clock import SystemClock
 from tidegate.commits.ignore import Unkept
 from tidegate.commits.stores import Store, store_of
 from tidegate.definition_folder import DefinitionFolder, NoOtherDefinitions
+from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
@@ -54,7 +57,30 @@ from tidegate.subscription import CommitFence, Processing, Scalar, Subscription
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
+
+
+def _failure_noted(
+    step: Callable[Concatenate["Pipeline", _Arguments], _Result],
+) -> Callable[Concatenate["Pipeline", _Arguments], _Result]:
+    """A step of which the run log learns what it fails with; that another run was faster is no failure."""
+
+    @wraps(step)
+    def noting(self: "Pipeline", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return step(self, *args, **kwargs)
+        except (StaleError, TransitionError):
+            raise
+        except TidegateError as error:
+            self.note(str(error).partition("\n")[0], type(error).__name__)
+            raise
+        except Exception as error:  # a fault of ours, or of a library: its text may hold anything
+            self.note("it failed unexpectedly: see the log of the run", type(error).__name__)
+            raise
+
+    return noting
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +104,7 @@ class Pipeline:
     lander: Lander | None = None
     definitions: Definitions = field(default_factory=NoOtherDefinitions)
 
+    @_failure_noted
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
         planner = Planner(
@@ -93,8 +120,12 @@ class Pipeline:
             committer=self._committer,
             definitions=self.definitions,
         )
-        return planner.plan()
+        plan = planner.plan()
+        if plan.batch is None:
+            self.note(plan.why)
+        return plan
 
+    @_failure_noted
     def land(self, batch_id: str, member: int) -> Batch:
         """Land the share of one member; see `steps.land`."""
         return land(
@@ -109,6 +140,7 @@ class Pipeline:
             clock=self.clock,
         )
 
+    @_failure_noted
     def process(self, batch_id: str) -> Batch | None:
         """Deliver the batch to Spark; see `steps.process`."""
         return process(
@@ -124,21 +156,25 @@ class Pipeline:
             registry=self.registry,
         )
 
+    @_failure_noted
     def commit(self, batch_id: str) -> Batch | None:
         """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        return self._committer.commit(batch_id)
+        return self._settled(batch_id, self._committer.commit(batch_id))
 
+    @_failure_noted
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        return self._committer.publish(batch_id)
+        return self._settled(batch_id, self._committer.publish(batch_id))
 
+    @_failure_noted
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
         return self._committer.receive(batch_id)
 
+    @_failure_noted
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
-        return self._committer.settle(batch_id)
+        return self._settled(batch_id, self._committer.settle(batch_id))
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
@@ -157,6 +193,15 @@ class Pipeline:
         return accept_cluster(
             self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger, clock=self.clock
         )
+
+    def note(self, said: str, error: str | None = None) -> None:
+        """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
+        with suppress(TidegateError):
+            self.run_log.ended(self.subscription.name, said, error)
+
+    def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
+        self.note(f"batch {batch_id} is {batch.state if batch else 'empty'}")
+        return batch
 
     @property
     def _committer(self) -> Committer:

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
-from tidegate.ports import Contact, RunLog
+from tidegate.ports import Contact, LastRun, RunLog
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.run_log import MemoryRunLog
 
@@ -77,3 +77,27 @@ def test_times_are_the_databases(kind: str, request: pytest.FixtureRequest, tmp_
     assert contact is not None
     assert before <= contact.since <= datetime.now(UTC) + timedelta(seconds=1)
     assert timedelta() <= contact.ago < MINUTE
+
+
+def test_before_the_first_end_there_is_no_last_run(two: tuple[RunLog, RunLog]) -> None:
+    assert two[0].last_run("flights") is None
+
+
+def test_the_newest_end_counts(two: tuple[RunLog, RunLog], clock: MemoryClock) -> None:
+    two[0].ended("flights", "refused", "LostDataError")
+    clock.wait(60)
+    two[1].ended("flights", "batch b1 is committed")
+    assert two[0].last_run("flights") == LastRun(clock.now(), "batch b1 is committed")
+    assert two[0].last_run("other") is None
+
+
+def test_failures_in_a_row_began_with_the_first_of_them(two: tuple[RunLog, RunLog], clock: MemoryClock) -> None:
+    two[0].ended("flights", "nothing to read")
+    clock.wait(60)
+    began = clock.now()
+    two[0].ended("flights", "members", "GroupInUseError")
+    clock.wait(60)
+    two[1].ended("flights", "gone \0 and \ud800", "LostDataError")
+    last_run = two[0].last_run("flights")
+    assert last_run is not None
+    assert (last_run.ended_at, last_run.error, last_run.failing_since) == (clock.now(), "LostDataError", began)

@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
+from tidegate.errors import GroupInUseError, StaleError
+from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.status import status_of
 from tidegate.subscription import Cursor
@@ -95,3 +97,154 @@ def test_what_arrives_meanwhile_makes_no_lag_negative() -> None:
 
     pipeline = watched(world.pipeline(cursor=Cursor("LATEST")), Arriving())
     assert status_of(pipeline, 10).lag == 1
+
+
+def verdict(pipeline: Pipeline) -> tuple[str, str]:
+    """The verdict and its reason."""
+    told = status_of(pipeline, 10).to_json()
+    return told["verdict"], told["reason"]
+
+
+def test_what_is_fine_is_ok_and_says_how_the_last_run_ended() -> None:
+    world = World()
+    world.produce(5)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    told = status_of(world.pipeline(), 10).to_json()
+    assert (told["verdict"], told["last_run"]["said"]) == ("OK", f"batch {batch.id} is committed")
+    world.pipeline().plan()
+    assert status_of(world.pipeline(), 10).to_json()["last_run"]["said"] == "there is nothing to read"
+
+
+def test_lag_counts_what_can_be_read_and_a_position_whose_records_are_gone_is_named() -> None:
+    world = World()
+    world.pipeline().plan()
+    world.produce(40)
+    world.topics.expire("orders", before=15)
+    status = status_of(world.pipeline(), 10)
+    assert status.lag == 25
+    said, reason = verdict(world.pipeline())
+    assert said == "STALLED"
+    assert "orders, partition 0, offset 0: the committed position is outside" in reason
+    assert "[15, 40)" in reason
+    assert verdict(world.pipeline(on_data_loss="reset"))[0] == "WARN"
+
+
+def test_a_position_beyond_the_end_makes_no_lag_negative() -> None:
+    world = World()
+    world.produce(10)
+    deliver(world.pipeline())
+    world.kafka.reset({TopicPartition("orders", 0): 25})
+    status = status_of(world.pipeline(), 10)
+    assert (status.lag, "offset 25" in status.lost[0]) == (0, True)
+
+
+def test_a_topic_that_was_created_again_is_named_and_all_of_it_can_be_read() -> None:
+    world = World()
+    world.produce(10)
+    deliver(world.pipeline())
+    world.topics.delete("orders")
+    world.topics.create("orders")
+    world.produce(4)
+    status = status_of(world.pipeline(), 10)
+    assert (status.lag, status.moves) == (4, ())
+    assert "created again" in verdict(world.pipeline())[1]
+
+
+def test_runs_that_are_refused_say_why_and_since_when() -> None:
+    world = World()
+    world.produce(5)
+    world.kafka.join("somebody")
+    pipeline = world.pipeline()
+    with pytest.raises(GroupInUseError):
+        pipeline.plan()
+    since = world.clock.now()
+    world.clock.wait(60)
+    with pytest.raises(GroupInUseError):
+        pipeline.plan()
+    told = status_of(pipeline, 10).to_json()
+    assert (told["verdict"], told["since"], told["last_run"]["error"]) == (
+        "STALLED",
+        since.isoformat(),
+        "GroupInUseError",
+    )
+    assert "somebody" in told["reason"]
+    world.kafka.leave("somebody")
+    deliver(pipeline)
+    assert verdict(pipeline) == ("OK", "")
+
+
+def test_a_run_that_another_one_overtook_did_not_fail() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    with pytest.raises(StaleError):
+        pipeline.commit("nobody-knows-it")
+    assert status_of(pipeline, 10).last_run is None
+
+
+def test_what_nobody_expected_is_told_without_its_text() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.run = lambda *_: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        pipeline.process(batch.id)
+    last_run = status_of(pipeline, 10).last_run
+    assert last_run is not None
+    assert (last_run.error, "division" in last_run.said) == ("ZeroDivisionError", False)
+
+
+def test_a_group_that_was_moved_past_unread_records_is_shown_before_and_after_the_next_run() -> None:
+    world = World()
+    world.produce(10)
+    deliver(world.pipeline())
+    world.produce(30)
+    world.kafka.reset({TopicPartition("orders", 0): 30})
+    passed = "somebody moved the group: orders-0 forward past [10, 30), which no batch has read"
+    assert verdict(world.pipeline()) == ("REWOUND", passed)
+    deliver(world.pipeline())
+    assert verdict(world.pipeline()) == ("REWOUND", passed)
+    world.clock.wait(90_000)
+    assert verdict(world.pipeline())[0] == "OK"
+    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).moves] == [(10, 30)]
+
+
+def test_an_open_batch_that_commits_in_parts_moves_nothing() -> None:
+    world = World()
+    world.produce(10)
+    batch = planned(world.pipeline(commit_strategy="throttled"))
+    assert batch is not None
+    world.kafka.reset({TopicPartition("orders", 0): 4}, str(batch.receipt))
+    assert status_of(world.pipeline(commit_strategy="throttled"), 10).moves == ()
+
+
+def test_a_topic_that_is_not_there_is_named() -> None:
+    world = World(topic=None)
+    assert verdict(world.pipeline()) == ("WARN", "not there: orders")
+    world.pipeline().plan()
+    assert status_of(world.pipeline(), 10).missing == ("orders",)
+
+
+def test_without_kafka_the_verdict_says_since_when() -> None:
+    world = World()
+    world.pipeline().plan()
+    contact = world.run_log.contact("orders")
+    assert contact is not None
+    world.clock.wait(60)
+    world.topics.reachable = False
+    told = status_of(world.pipeline(), 10).to_json()
+    assert (told["verdict"], told["since"], told["answered_at"]) == ("UNREACHABLE", *[contact.since.isoformat()] * 2)
+
+
+def test_moves_are_looked_for_in_more_batches_than_are_shown() -> None:
+    world = World()
+    for _ in range(3):
+        world.produce(5)
+        deliver(world.pipeline())
+    world.kafka.reset({TopicPartition("orders", 0): 0})
+    deliver(world.pipeline())
+    status = status_of(world.pipeline(), 1)
+    assert (len(status.history), len(status.moves)) == (1, 1)

@@ -1,15 +1,16 @@
 """What is known of a subscription's runs, in the ledger's database and by its clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Table, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.ledger.database import Database, database_time
-from tidegate.ledger.tables import contacts
-from tidegate.ports import Contact
+from tidegate.ledger.rules import storable
+from tidegate.ledger.tables import contacts, runs
+from tidegate.ports import Contact, LastRun
 
 
 class SqlRunLog:
@@ -22,10 +23,7 @@ class SqlRunLog:
     def answered(self, subscription: str) -> None:
         """See `tidegate.ports.RunLog`."""
         with self._database.write() as connection:
-            values = {"since": self._now(connection), "has_answered": True}
-            this = contacts.c.subscription == subscription
-            if not connection.execute(update(contacts).where(this).values(values)).rowcount:
-                self._enter(connection, {"subscription": subscription, **values})
+            _put(connection, contacts, subscription, {"since": self._now(connection), "has_answered": True})
 
     def unanswered(self, subscription: str) -> Contact:
         """See `tidegate.ports.RunLog`."""
@@ -34,7 +32,7 @@ class SqlRunLog:
             if known is not None:
                 return known
             now = self._now(connection)
-            self._enter(connection, {"subscription": subscription, "since": now, "has_answered": False})
+            _enter(connection, contacts, subscription, {"since": now, "has_answered": False})
             return Contact(now, timedelta(), has_answered=False)
 
     def contact(self, subscription: str) -> Contact | None:
@@ -49,6 +47,28 @@ class SqlRunLog:
             return None
         return Contact(found.since, self._now(connection) - found.since, found.has_answered)
 
-    def _enter(self, connection: Connection, row: dict[str, object]) -> None:
-        with suppress(IntegrityError), connection.begin_nested():  # somebody else has just written it
-            connection.execute(insert(contacts).values(row))
+    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
+        """See `tidegate.ports.RunLog`."""
+        with self._database.write() as connection:
+            query = select(runs.c.failing_since).where(runs.c.subscription == subscription)
+            now, before = self._now(connection), connection.scalar(query)
+            failing_since = (before or now) if error else None
+            values = {"ended_at": now, "said": storable(said), "error": error, "failing_since": failing_since}
+            _put(connection, runs, subscription, values)
+
+    def last_run(self, subscription: str) -> LastRun | None:
+        """See `tidegate.ports.RunLog`."""
+        with self._database.read() as connection:
+            found = connection.execute(select(runs).where(runs.c.subscription == subscription)).one_or_none()
+            return None if found is None else LastRun(found.ended_at, found.said, found.error, found.failing_since)
+
+
+def _put(connection: Connection, table: Table, subscription: str, values: Mapping[str, object]) -> None:
+    """Write the subscription's row, whether it is there or not."""
+    if not connection.execute(update(table).where(table.c.subscription == subscription).values(values)).rowcount:
+        _enter(connection, table, subscription, values)
+
+
+def _enter(connection: Connection, table: Table, subscription: str, values: Mapping[str, object]) -> None:
+    with suppress(IntegrityError), connection.begin_nested():  # somebody else has just written it
+        connection.execute(insert(table).values({"subscription": subscription, **values}))

@@ -134,6 +134,16 @@ contacts = Table(
     Column("has_answered", Boolean, nullable=False),  # if never, since when it was tried
 )
 
+runs = Table(
+    "tidegate_runs",  # how the newest run of each subscription ended, by this database's clock
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("ended_at", Instant, nullable=False),
+    Column("said", Text, nullable=False),
+    Column("error", String(50)),  # its class
+    Column("failing_since", Instant),  # when the first of the failed runs in a row ended
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

@@ -8,7 +8,7 @@ from tidegate.ports.landing import Lander, Landing, LandingOrders, LandingWriter
 from tidegate.ports.ledger import Answer, Clearance, Glance, GroupHolder, Ledger, Loss, Outcome
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import Processor
-from tidegate.ports.run_log import Contact, RunLog
+from tidegate.ports.run_log import Contact, LastRun, RunLog
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
 from tidegate.ports.source import Reader, RecordSource
 
@@ -30,6 +30,7 @@ __all__ = [
     "Landing",
     "LandingOrders",
     "LandingWriter",
+    "LastRun",
     "Ledger",
     "Loss",
     "OffsetStore",

@@ -17,8 +17,22 @@ class Contact:
     has_answered: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """How the newest run of a subscription ended.
+
+    `said` is one line: what it did, or why it did nothing, or the first line of the error whose class is `error`.
+    `failing_since` is when the first of the runs ended that have failed in a row; None where the last one didn't.
+    """
+
+    ended_at: datetime
+    said: str
+    error: str | None = None
+    failing_since: datetime | None = None
+
+
 class RunLog(Protocol):
-    """When the broker last answered a subscription's runs. Every time is taken by the ledger's own clock.
+    """How a subscription's runs end, and when a broker last answered one. All times are by the ledger's own clock.
 
     UnavailableError where the database can't be reached.
     """
@@ -29,6 +43,14 @@ class RunLog(Protocol):
 
     def unanswered(self, subscription: str) -> Contact:
         """Note a try that got no answer, which changes nothing but for the very first; the last answer."""
+        ...
+
+    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
+        """Note how a run ended, in a line, with the class of the error where it failed."""
+        ...
+
+    def last_run(self, subscription: str) -> LastRun | None:
+        """How the newest run ended; None before the first."""
         ...
 
     def contact(self, subscription: str) -> Contact | None:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tidegate.ports import Contact
+from tidegate.ports import Contact, LastRun
 
 
 def _utc_now() -> datetime:
@@ -17,6 +17,7 @@ class MemoryRunLog:
     def __init__(self, now: Callable[[], datetime] = _utc_now) -> None:
         self._now = now
         self._contacts: dict[str, tuple[datetime, bool]] = {}
+        self._runs: dict[str, LastRun] = {}
         self._lock = threading.Lock()
 
     def answered(self, subscription: str) -> None:
@@ -36,3 +37,14 @@ class MemoryRunLog:
         with self._lock:
             found = self._contacts.get(subscription)
             return None if found is None else Contact(found[0], self._now() - found[0], found[1])
+
+    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
+        """See `tidegate.ports.RunLog`."""
+        with self._lock:
+            now, before = self._now(), self._runs.get(subscription)
+            failing_since = (before and before.failing_since) or now
+            self._runs[subscription] = LastRun(now, said, error, failing_since if error else None)
+
+    def last_run(self, subscription: str) -> LastRun | None:
+        """See `tidegate.ports.RunLog`."""
+        return self._runs.get(subscription)

@@ -1,0 +1,157 @@
+"""`tidegate status`: a verdict for each subscription, and an exit status for a monitor."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_world import deliver
+from command_line import CommandLine
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidegate_local.broker import Broker
+from tidegate_local.loopback import free_port
+
+pytestmark = pytest.mark.broker
+
+MakeTopic = Callable[..., str]
+Produce = Callable[..., None]
+
+
+@pytest.fixture
+def line(tmp_path: Path, broker: Broker) -> CommandLine:
+    return CommandLine(tmp_path, broker.bootstrap_servers)
+
+
+def status(line: CommandLine, name: str) -> dict[str, Any]:
+    done = line.run("status", name, "--json")
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def checked(line: CommandLine) -> tuple[int, str]:
+    """What a monitor sees: the exit status and the lines."""
+    done = line.run("status", "--check")
+    return done.returncode, done.stdout
+
+
+def delivered(line: CommandLine, name: str) -> None:
+    with line.pipeline(name) as pipeline:
+        assert deliver(pipeline) is not None
+
+
+def test_what_is_fine_is_ok(line: CommandLine, topic: MakeTopic, produce: Produce) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name)
+    delivered(line, "orders")
+    told = status(line, "orders")
+    assert (told["verdict"], told["lag"], "is committed" in told["last_run"]["said"]) == ("OK", 0, True)
+    assert checked(line) == (0, "OK orders\n")
+    assert "OK" in line.run("status").stdout
+
+
+def test_a_subscription_whose_every_run_is_refused_says_why(
+    line: CommandLine, topic: MakeTopic, produce: Produce, admin: AdminClient
+) -> None:
+    name = topic()
+    line.define("orders", name, **{"poll-timeout.ms": 5000})
+    assert line.run("run", "orders").returncode == 0  # anchored at 0
+    produce(name, 40)
+    cut = admin.delete_records([TopicPartition(name, 0, 15)])
+    next(iter(cut.values())).result(30)
+    assert line.run("run", "orders").returncode == 1
+    told = status(line, "orders")
+    assert (told["verdict"], told["lag"], told["last_run"]["error"]) == ("STALLED", 25, "LostDataError")
+    assert told["since"] == told["last_run"]["failing_since"]
+    code, said = checked(line)
+    assert code == 2
+    assert said.startswith(f"STALLED orders: records are gone: topic {name}, partition 0, offset 0")
+    assert "on-data-loss: reset" in said
+
+
+def test_members_in_the_group_are_named(line: CommandLine, topic: MakeTopic, produce: Produce, broker: Broker) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name)
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake", "client.id": "intruder"}
+    consumer = Consumer(config)
+    try:
+        consumer.subscribe([name])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        assert line.run("run", "orders").returncode == 1
+        code, said = checked(line)
+    finally:
+        consumer.close()
+    assert code == 2
+    assert "STALLED orders: no run goes on" in said
+    assert "intruder" in said
+
+
+def test_a_group_moved_past_unread_records_is_shown(
+    line: CommandLine, topic: MakeTopic, produce: Produce, admin: AdminClient
+) -> None:
+    name = topic()
+    produce(name, 10)
+    line.define("orders", name)
+    delivered(line, "orders")
+    produce(name, 30)
+    moved = [ConsumerGroupTopicPartitions("orders-lake", [TopicPartition(name, 0, 30)])]
+    next(iter(admin.alter_consumer_group_offsets(moved).values())).result(30)
+    for run in (lambda: None, lambda: delivered(line, "orders")):
+        run()
+        code, said = checked(line)
+        assert code == 1
+        assert f"REWOUND orders: somebody moved the group: {name}-0 forward past [10, 30)" in said
+
+
+def test_one_that_is_broken_or_leads_nowhere_keeps_no_other_from_being_told(
+    line: CommandLine, topic: MakeTopic
+) -> None:
+    line.define("asking", topic())
+    line.define("broken", members=0)
+    line.define("lost", "nowhere")
+    line.connect("kafka_elsewhere", "kafka", **{"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+    line.define("unplugged", connection="kafka_elsewhere", **{"poll-timeout.ms": 500})
+    line.define("unwired", connection="kafka_nowhere")
+    done = line.run("status", "--json")
+    assert done.returncode == 2
+    told = {each["subscription"]: (each["verdict"], each["reason"]) for each in json.loads(done.stdout)}
+    assert {name: verdict for name, (verdict, _) in told.items()} == {
+        "asking": "OK",
+        "broken": "STALLED",
+        "lost": "WARN",
+        "unplugged": "UNREACHABLE",
+        "unwired": "STALLED",
+    }
+    assert "broken.yaml:" in told["broken"][1]
+    assert "members must be" in told["broken"][1]
+    assert told["lost"][1] == "not there: nowhere"
+    assert "kafka_nowhere" in told["unwired"][1]
+    code, said = checked(line)
+    assert code == 2
+    first, *_, last = said.splitlines()
+    assert (first.partition(":")[0], last) == ("UNREACHABLE unplugged", "OK asking")
+    page = line.run("status")
+    assert page.returncode == 2
+    for name in told:
+        assert name in page.stdout
+
+
+def test_a_folder_that_is_not_there_or_holds_no_definition_says_so(line: CommandLine) -> None:
+    for arguments in (["status"], ["status", "--check"], ["status", "--json"]):
+        empty = line.run(*arguments)
+        assert (empty.returncode, "no definition" in empty.stderr) == (2, True), empty
+        nowhere = line.run(*arguments, TIDEGATE_SUBSCRIPTIONS="nowhere")
+        assert (nowhere.returncode, "no folder" in nowhere.stderr) == (2, True), nowhere
+
+
+def test_a_ledger_that_is_away_is_unknown_to_a_monitor(line: CommandLine, topic: MakeTopic) -> None:
+    line.define("orders", topic())
+    away = f"postgresql://u:secret@127.0.0.1:{free_port()}/ledger"
+    done = line.run("status", "--check", TIDEGATE_LEDGER=away)
+    assert (done.returncode, done.stdout.startswith("UNKNOWN: the ledger")) == (3, True), done
+    assert "secret" not in done.stdout

@@ -1,0 +1,123 @@
+"""The verdict on a subscription, fact by fact."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from ledger_batches import plan
+
+from tidegate.batch import State
+from tidegate.health import Facts, Verdict, findings
+from tidegate.moves import Move
+from tidegate.ports import Contact, LastRun, Outcome
+from tidegate.positions import TopicPartition
+
+NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+AT = TopicPartition("orders", 0)
+
+
+def facts(**known: Any) -> Facts:
+    return Facts(**{"name": "orders", "now": NOW, **known})
+
+
+def open_batch(state: State) -> Outcome:
+    return Outcome(replace(plan(), state=state, reason="no memory"), 3, NOW - 2 * HOUR, None, NOW - HOUR)
+
+
+def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
+    return LastRun(NOW, "it went wrong", error, NOW - ago)
+
+
+@pytest.mark.parametrize(
+    ("known", "verdict", "reason", "since", "action"),
+    [
+        ({}, "OK", "", None, ""),
+        ({"last_run": LastRun(NOW, "there is nothing to read")}, "OK", "", None, ""),
+        ({"open": open_batch(State.PROCESSING)}, "OK", "", None, ""),
+        (
+            {"unavailable": "no broker", "contact": Contact(NOW - HOUR, HOUR, has_answered=True)},
+            "UNREACHABLE",
+            "no broker",
+            NOW - HOUR,
+            "tidegate check --connect",
+        ),
+        ({"unavailable": "no broker"}, "UNREACHABLE", "no broker", None, "tidegate check --connect"),
+        ({"open": open_batch(State.STOPPED)}, "STOPPED", "no memory", NOW - HOUR, "tidegate clear orders"),
+        ({"open": open_batch(State.ASKING)}, "STOPPED", "no memory", NOW - HOUR, "--answer redeliver|dead-letter"),
+        (
+            {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
+            "WARN",
+            "waits for its commit",
+            NOW - HOUR,
+            "tidegate commit orders",
+        ),
+        ({"open": open_batch(State.PUBLISHED)}, "OK", "", None, ""),
+        (
+            {"open": open_batch(State.PUBLISHED), "overdue": True},
+            "WARN",
+            "checkpoint.unsynced-state-max-age.ms",
+            NOW - HOUR,
+            "commit",
+        ),
+        ({"lost": ("offset 5: gone",)}, "STALLED", "offset 5: gone", None, "on-data-loss: reset"),
+        (
+            {"lost": ("offset 5: gone",), "last_run": failed("LostDataError", HOUR)},
+            "STALLED",
+            "offset 5: gone",
+            NOW - HOUR,
+            "on-data-loss: reset",
+        ),
+        ({"lost": ("offset 5: gone",), "on_data_loss": "reset"}, "WARN", "offset 5: gone", None, "nothing"),
+        ({"last_run": failed("LostDataError")}, "STALLED", "it went wrong", NOW, "reset"),
+        ({"last_run": failed("GroupInUseError")}, "STALLED", "it went wrong", NOW, "stop the consumers"),
+        ({"last_run": failed("WrongDefinitionError")}, "STALLED", "it went wrong", NOW, "correct"),
+        ({"last_run": failed("BatchFailedError")}, "WARN", "it went wrong", NOW, "tries again"),
+        ({"last_run": failed("UnavailableError", 2 * HOUR)}, "STALLED", "it went wrong", NOW - 2 * HOUR, "log"),
+        (
+            {"moves": (Move(AT, 10, 30, NOW - HOUR),)},
+            "REWOUND",
+            "orders-0 forward past [10, 30), which no batch has read",
+            NOW - HOUR,
+            "passed over",
+        ),
+        ({"moves": (Move(AT, 30, 10),)}, "REWOUND", "back to 10", None, "come again"),
+        ({"moves": (Move(AT, 10, 30, NOW - 25 * HOUR),)}, "OK", "", None, ""),
+        ({"missing": ("ordres",)}, "WARN", "not there: ordres", None, "nearest"),
+    ],
+)
+def test_each_fact_has_its_verdict(
+    known: dict[str, Any], verdict: str, reason: str, since: datetime | None, action: str
+) -> None:
+    (found,) = findings(facts(**known))
+    assert (found.verdict, found.since) == (verdict, since)
+    assert reason in found.reason
+    assert action in found.action
+
+
+def test_what_stopped_isnt_said_twice() -> None:
+    found = findings(facts(open=open_batch(State.STOPPED), last_run=failed("StoppedError")))
+    assert [finding.verdict for finding in found] == ["STOPPED"]
+
+
+def test_the_worst_comes_first() -> None:
+    known = facts(
+        unavailable="no broker",
+        open=open_batch(State.STOPPED),
+        last_run=failed("GroupInUseError"),
+        moves=(Move(AT, 10, 30),),
+        missing=("ordres",),
+    )
+    assert [finding.verdict for finding in findings(known)] == ["UNREACHABLE", "STOPPED", "STALLED", "REWOUND", "WARN"]
+
+
+def test_monitors_are_told_as_their_plugins_tell_them() -> None:
+    assert {verdict.value: verdict.exit_status for verdict in Verdict} == {
+        "OK": 0,
+        "WARN": 1,
+        "REWOUND": 1,
+        "STALLED": 2,
+        "STOPPED": 2,
+        "UNREACHABLE": 2,
+    }

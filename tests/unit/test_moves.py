@@ -1,0 +1,57 @@
+"""Where somebody else moved a group, as its batches show it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from ledger_batches import plan
+
+from tidegate.batch import State
+from tidegate.moves import Move, moves
+from tidegate.ports import Loss, Outcome
+from tidegate.positions import Range, TopicPartition
+
+AT = TopicPartition("orders", 0)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def batch(start: int, end: int, state: State = State.COMMITTED, **values: Any) -> Outcome:
+    """A batch of one partition."""
+    given = {"offsets_committed": state is State.COMMITTED, **values}
+    made = replace(plan(), ranges=(Range(*AT, start, end),), state=state, **given)
+    return Outcome(made, 1, NOON, NOON)
+
+
+@pytest.mark.parametrize(
+    ("oldest_first", "stands", "found"),
+    [
+        ([], 30, []),
+        ([batch(0, 10), batch(10, 20)], 20, []),
+        ([batch(0, 10), batch(30, 40)], 40, [Move(AT, 10, 30, NOON)]),
+        ([batch(0, 10), batch(4, 10)], 10, [Move(AT, 10, 4, NOON)]),
+        ([batch(0, 10)], 30, [Move(AT, 10, 30)]),
+        ([batch(0, 10)], 0, [Move(AT, 10, 0)]),
+        ([batch(0, 10), batch(30, 40, State.ABANDONED), batch(30, 40)], 40, [Move(AT, 10, 30, NOON)]),
+        ([batch(0, 10), batch(30, 40), batch(0, 10)], 10, [Move(AT, 40, 0, NOON), Move(AT, 10, 30, NOON)]),
+        ([batch(0, 10), batch(10, 20, State.EMPTY)], 10, []),
+        ([batch(0, 10, State.ABANDONED), batch(4, 10)], 10, [Move(AT, 0, 4, NOON)]),
+        ([batch(0, 10, State.ABANDONED, rows=10), batch(10, 20)], 20, []),
+        ([batch(0, 10, State.ABANDONED, commit_strategy="throttled"), batch(4, 10)], 10, []),
+        ([batch(0, 10, commit_strategy="ignore"), batch(5, 10, commit_strategy="ignore")], 3, []),
+        ([batch(0, 10, State.LANDED, offsets_committed=True)], 10, []),
+    ],
+)
+def test_a_batch_that_begins_elsewhere_than_the_last_ended_shows_a_move(
+    oldest_first: list[Outcome], stands: int, found: list[Move]
+) -> None:
+    assert list(moves(oldest_first[::-1], {AT: stands}, [])) == found
+
+
+def test_what_was_lost_is_no_move() -> None:
+    assert moves([batch(0, 10)], {AT: 30}, [Loss("orders", 0, 10, 30, 40)]) == ()
+
+
+def test_a_move_says_what_was_passed_over_or_comes_again() -> None:
+    assert str(Move(AT, 10, 30)) == "orders-0 forward past [10, 30), which no batch has read"
+    assert str(Move(AT, 30, 10)) == "orders-0 back to 10, so that [10, 30) is read again"
