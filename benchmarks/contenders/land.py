@@ -4,17 +4,21 @@ With `wait` as its second argument it says when its imports are done, and waits 
 """
 
 import sys
+from dataclasses import replace
 
 from cost import report
 from tidegate.batch import Batch
 from tidegate.clock import SystemClock
+from tidegate.definition.reading import load
 from tidegate.kafka.source import KafkaSource
 from tidegate.parquet import writer
 from tidegate.parquet.landing import ParquetLanding
 from tidegate.positions import Range, assign
 from tidegate.receipt import Receipt
+from tidegate.settings import PROJECT
 from tidegate.steps import land as step
 from tidegate.steps.read_and_land import ReadingLander
+from tidegate.subscription import Subscription
 from tidegate.testing.ledger import MemoryLedger
 
 DEADLINE_MS = 300_000
@@ -41,8 +45,23 @@ def land(
     source = KafkaSource({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
     landing, clock = ParquetLanding(f"file://{into}"), SystemClock()
     lander = ReadingLander(source, landing, clock, DEADLINE_MS)
-    step.land(batch.id, member, lander=lander, landing=landing, ledger=ledger, clock=clock)
+    step.land(
+        batch.id,
+        member,
+        subscription=_subscription(batch),
+        lander=lander,
+        source=source,
+        landing=landing,
+        ledger=ledger,
+        clock=clock,
+    )
     source.close()
+
+
+def _subscription(batch: Batch) -> Subscription:
+    """The shipped one, but that the batch is its own."""
+    shipped = load(PROJECT / "include" / "subscriptions" / "flights.yaml")
+    return replace(shipped, name=batch.subscription, consumer=replace(shipped.consumer, group_id=batch.group))
 
 
 def _batch(ranges: list[Range], members: int) -> Batch:

@@ -1,6 +1,7 @@
 """The colours of a run: what each outcome of the engine makes of the tasks and of the run."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ class Script:
     commit: Any = COMMITTED
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
+    umasks: list[int] = field(default_factory=list)
 
     def __getitem__(self, step: str) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -81,6 +83,13 @@ class ScriptedPipeline:
         self.receive = lambda batch_id: batch_id
 
 
+def umask() -> int:
+    """That of this process."""
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
 @dataclass(frozen=True)
 class Run:
     state: str
@@ -96,6 +105,7 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
         @contextmanager
         def open_pipeline(subscription: Subscription, *_: Any) -> Iterator[ScriptedPipeline]:
             script.subscriptions.append(subscription)
+            script.umasks.append(umask())
             yield ScriptedPipeline(script)
 
         stand_in = ModuleType("tidegate.pipeline")
@@ -228,3 +238,14 @@ def test_anything_else_is_retried_as_the_definition_says(run: Callable[..., Run]
     run(script, retries="2\nretry-delay.ms: 1")
     assert script.calls.count(("process", "b1")) == 3
     assert script.calls.count(("commit", "b1")) == 1
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", 0o077), ("007", 0o007)])
+def test_what_a_task_makes_is_its_user_s_alone_unless_that_is_set_and_airflow_s_own_files_stay_as_they_are(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, given: str, expected: int
+) -> None:
+    monkeypatch.setenv("TIDEGATE_UMASK", given)
+    before, script = umask(), Script()
+    assert run(script).state == "success"
+    assert set(script.umasks) == {expected}
+    assert umask() == before
