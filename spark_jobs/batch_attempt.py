@@ -1,15 +1,36 @@
 """One attempt at a batch: a folder of its own in the delivery's staging, and the context that a transform is given."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
 from batch_documents import Manifest, WrittenFile, spark_uri
 from transforms.context import BatchContext
-from transforms.outcome import TransformError
+from transforms.outcome import ACK_SCHEMA, TransformError
 
-ACKNOWLEDGING = ("throttled", "latest")
+
+def _from_the_oldest_that_waits(landed: DataFrame, done: DataFrame) -> DataFrame:
+    place = ACK_SCHEMA.fieldNames()
+    oldest = landed.join(done, place, "left_anti").groupBy("topic", "partition").agg(F.min("offset").alias("oldest"))
+    return landed.join(oldest, ["topic", "partition"]).filter("offset >= oldest").select(*place)
+
+
+def _behind_the_highest(landed: DataFrame, done: DataFrame) -> DataFrame:
+    highest = done.groupBy("topic", "partition").agg(F.max("offset").alias("highest"))
+    joined = landed.join(highest, ["topic", "partition"], "left")
+    return joined.filter("highest IS NULL OR offset > highest").select(*ACK_SCHEMA.fieldNames())
+
+
+LEFT_BEHIND: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+    "throttled": _from_the_oldest_that_waits,
+    "latest": _behind_the_highest,
+}
+"""By commit strategy, which of the landed records lie behind where the batch ends when these are done with."""
+
+ACKNOWLEDGING = tuple(LEFT_BEHIND)
 """The commit strategies that commit by what was acknowledged."""
 
 _ACKS = "_acks"
@@ -62,6 +83,10 @@ class Attempt:
     def ack_files(self, spark: SparkSession) -> tuple[WrittenFile, ...]:
         """Every file of acknowledgements; there must have been some."""
         return tuple(sorted(file for folder in self._below for file in self.files(spark, folder)))
+
+    def ack_paths(self, spark: SparkSession) -> tuple[str, ...]:
+        """Where these files lie; Spark hides the folders of some, and reads what is named to it."""
+        return tuple(f"{self.folder}/{file.path}" for file in self.ack_files(spark))
 
     def _save_acks(self, acks: DataFrame, mark: str) -> None:
         self.has_acks = True

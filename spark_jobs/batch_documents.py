@@ -87,7 +87,9 @@ class Result:
     """What the job leaves, last of all: how many records it read, and every file that it wrote.
 
     Written and rejected rows aren't counted here: the engine counts them in the files themselves. `ack_files` name
-    what was acknowledged, None if everything was. `state` is a checkpoint's new one, None if there is none.
+    what was acknowledged, None if everything was; `withheld` is how many rows and rejected records aren't written
+    because the batch ends before them by that, None where rows can't be told apart. `state` is a checkpoint's new one,
+    None if there is none.
     """
 
     batch_id: str
@@ -99,6 +101,7 @@ class Result:
     rejected_files: tuple[WrittenFile, ...]
     application: str
     ack_files: tuple[WrittenFile, ...] | None = None
+    withheld: int | None = None
     state: Any = None
 
     def to_json(self) -> str:

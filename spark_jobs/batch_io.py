@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.storagelevel import StorageLevel
 
-from batch_attempt import ACKNOWLEDGING, Attempt, OpenBatch, check_acknowledging, open_batch
+from batch_attempt import ACKNOWLEDGING, LEFT_BEHIND, Attempt, OpenBatch, check_acknowledging, open_batch
 from batch_documents import (
     FORMAT,
     Delivery,
@@ -39,7 +39,16 @@ from batch_documents import (
     texts_at,
 )
 from deserializers.decode import Deserialization, check, decoded, failures, prepare
-from transforms.outcome import ACK_SCHEMA, LANDING_SCHEMA, RAW, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
+from transforms.outcome import (
+    ACK_SCHEMA,
+    LANDING_SCHEMA,
+    RAW,
+    REJECTED_SCHEMA,
+    Outcome,
+    TransformError,
+    as_outcome,
+    has_place,
+)
 
 __all__ = [
     "FORMAT",
@@ -115,7 +124,9 @@ def write_outcome(
     """Write `outcome` into the attempt's folder in the manifest's staging, and last of all the result.
 
     Rows go to `<staging>/<attempt>/`, partitioned by the manifest's partition_by, rejected records to `_rejected/`
-    below it, acknowledged ones to `_acks/`, and the result to `_result/`, one line of JSON. An attempt without a
+    below it, acknowledged ones to `_acks/`, and the result to `_result/`, one line of JSON. Of a transform that
+    acknowledges for itself, rows and rejected records behind where the batch ends by that are withheld, if the rows
+    have topic, partition and offset as they came: they come again with the next batch. An attempt without a
     result publishes nothing, so a job that dies, or that a later one overtakes, leaves no output that is used.
     The attempt is that of `batch`, if it was opened before, else one of this call's own.
     Raises TransformError where the outcome isn't one that can be written as the manifest asks.
@@ -131,8 +142,13 @@ def write_outcome(
     spark.conf.set(*_TIMESTAMPS)
     with _kept(outcome.shared):
         counts = _count(read_landed(spark, manifest), outcome)
+        withheld = None
+        if outcome.acks is not None:
+            attempt.save_acks(outcome.acks)
+        if attempt.has_acks and has_place(outcome.rows):
+            outcome, withheld = _up_to_the_end(outcome, _left_behind(spark, manifest, outcome, attempt))
         files, rejected_files = _write(spark, manifest, outcome, attempt, counts)
-        ack_files = _write_acks(spark, manifest, outcome, attempt, has_rejected=bool(rejected_files))
+        ack_files = _write_acks(spark, manifest, attempt, has_rejected=bool(rejected_files))
     result = Result(
         batch_id=manifest.batch_id,
         delivery=manifest.delivery.token,
@@ -143,6 +159,7 @@ def write_outcome(
         rejected_files=rejected_files,
         application=spark.conf.get("spark.app.id") or "",
         ack_files=ack_files,
+        withheld=withheld,
         state=outcome.state,
     )
     # not createDataFrame, by which a classic session starts Python on an executor
@@ -182,6 +199,29 @@ def _count(landed: DataFrame, outcome: Outcome) -> _Counts:
     return _Counts(**{"filtered": given, "rejected": 0, **counted})
 
 
+def _left_behind(spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt) -> DataFrame:
+    """The places of the records that lie behind where the batch will end, and so come again with the next one.
+
+    That is, in each partition, from the oldest record on that is neither acknowledged nor rejected (`throttled`), or
+    behind the highest one that is (`latest`): as the engine finds out from the same files.
+    """
+    place = ACK_SCHEMA.fieldNames()
+    landed = read_landed(spark, manifest).select(*place)
+    done = spark.read.schema(ACK_SCHEMA).parquet(*attempt.ack_paths(spark))
+    if outcome.rejected is not None:
+        done = done.unionByName(outcome.rejected.select(*place))
+    return LEFT_BEHIND[manifest.commit_strategy](landed, done)
+
+
+def _up_to_the_end(outcome: Outcome, left_behind: DataFrame) -> tuple[Outcome, int]:
+    """The outcome without the rows and the rejected records of these places, and how many those are."""
+    place = ACK_SCHEMA.fieldNames()
+    both = [outcome.rows] if outcome.rejected is None else [outcome.rows, outcome.rejected]
+    kept = [each.join(left_behind, place, "left_anti").select(*each.columns) for each in both]
+    withheld = reduce(DataFrame.unionAll, [each.select(*place).join(left_behind, place, "left_semi") for each in both])
+    return replace(outcome, rows=kept[0], rejected=kept[1] if kept[1:] else None), withheld.count()
+
+
 def _write(
     spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, counts: _Counts
 ) -> tuple[tuple[WrittenFile, ...], tuple[WrittenFile, ...]]:
@@ -198,16 +238,14 @@ def _write(
 
 
 def _write_acks(
-    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, *, has_rejected: bool
+    spark: SparkSession, manifest: Manifest, attempt: Attempt, *, has_rejected: bool
 ) -> tuple[WrittenFile, ...] | None:
-    """Write what the outcome acknowledges; every file of acknowledgements in the attempt, None for everything.
+    """Every file of acknowledgements in the attempt, None for everything.
 
-    An outcome that says nothing of it acknowledges all records but the rejected ones, which are read as they were
-    written: what rejects them may answer differently when asked again.
+    A transform that acknowledged nothing itself acknowledges all records but the rejected ones, which are read as they
+    were written: what rejects them may answer differently when asked again.
     """
-    if outcome.acks is not None:
-        attempt.save_acks(outcome.acks)
-    elif not attempt.has_acks:
+    if not attempt.has_acks:
         if not has_rejected or manifest.commit_strategy not in ACKNOWLEDGING:
             return None
         place = ACK_SCHEMA.fieldNames()

@@ -143,7 +143,8 @@ class Result:
     """What the Spark job says it did; the numbers of written and rejected rows are not its to say.
 
     `state`, JSON text, is what the transform would have kept for the next batch; None for what there was.
-    `ack_files` name the records that it acknowledges; None: all that it didn't reject.
+    `ack_files` name the records that it acknowledges; None: all that it didn't reject. `withheld` rows and rejected
+    records aren't among the files, because the batch ends before them; None if the job can't tell which those are.
     """
 
     batch_id: str
@@ -155,6 +156,7 @@ class Result:
     rejected_files: tuple[StagedFile, ...]
     state: str | None = None
     ack_files: tuple[StagedFile, ...] | None = None
+    withheld: int | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
@@ -172,6 +174,7 @@ class Result:
                 files=_files(document["files"]),
                 rejected_files=_files(document["rejected_files"]),
                 ack_files=None if document.get("ack_files") is None else _files(document["ack_files"]),
+                withheld=None if document.get("withheld") is None else _count(document["withheld"]),
                 state=_text(document.get("state")),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -244,10 +247,12 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
             f"{manifest.batch}: {manifest.records} records landed and the job read {result.read}; "
             "look for landing files that were changed or removed"
         )
-    accounted = counts.written + counts.rejected + result.filtered
+    withheld = result.withheld or 0
+    accounted = counts.written + counts.rejected + result.filtered + withheld
     if manifest.row_accounting == "strict" and accounted != result.read:
         raise BatchFailedError(
             f"{manifest.batch}: the job read {result.read} records and accounts for {accounted} "
-            f"({counts.written} written, {counts.rejected} rejected, {result.filtered} filtered); make the "
+            f"({counts.written} written, {counts.rejected} rejected, {result.filtered} filtered"
+            f"{f', {withheld} withheld' if withheld else ''}); make the "
             "transform return what it drops as rejected or filtered, or set row-accounting: free"
         )

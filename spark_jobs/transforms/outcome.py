@@ -113,6 +113,11 @@ def as_acks(records: object, giver: str) -> DataFrame:
     return records.select(*ACK_SCHEMA.fieldNames())
 
 
+def has_place(rows: DataFrame) -> bool:
+    """Whether rows have topic, partition and offset, so that it can be told which record each comes from."""
+    return not _lacking(rows.schema, ACK_SCHEMA)
+
+
 def _check_rejected(rejected: object, transform: str) -> None:
     if not isinstance(rejected, DataFrame):
         raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")

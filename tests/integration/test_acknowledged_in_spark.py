@@ -44,6 +44,7 @@ def test_what_is_acknowledged_decides_how_far_the_batch_goes(
     assert ended.batch is not None
     assert (ended.batch.state, [(r.start, r.end) for r in ended.batch.ranges]) == (State.COMMITTED, [(0, stands)])
     assert stand(broker, filled) == stands
+    assert in_lake(pipeline) == [(0, offset) for offset in range(stands)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_acknowledged_records_are_readable_before_the_rows_are_written(spark, tm
     run(spark, batch, transform)
 
     assert seen == [flights(0), flights(0, 2, 6)]
-    assert [row["offset"] for row in batch.rows()] == [0, 2, 4, 6]
+    assert [row["offset"] for row in batch.rows()] == [0, 2, 4, 6]  # which of them come again isn't to be told
     assert len(batch.result()["ack_files"]) == len(batch.acks) >= 2
 
 
@@ -114,6 +115,56 @@ def test_acknowledgements_of_the_outcome_and_of_the_run_are_both_named(spark, tm
     assert sorted(name.startswith("_outcome-") for name in folders) == [False, True]
     assert {file.path for file in result.ack_files or ()} == {one["path"] for one in batch.result()["ack_files"]}
     assert settled(batch).now().latest(Range("flights", 0, 0, 8)) == 8
+
+
+@pytest.mark.parametrize(
+    ("strategy", "acknowledged", "rejected", "written", "beside", "withheld"),
+    [
+        ("throttled", "offset IN (0, 6)", "offset = 2", [0], [2], 2),
+        ("throttled", "offset IN (0, 2)", "offset = 6", [0, 2], [], 2),
+        ("throttled", "offset < 0", "offset = 6", [], [], 4),
+        ("throttled", "offset != 6", "offset = 6", [0, 2, 4], [6], 0),
+        ("latest", "offset = 2", "offset = 6", [0, 2, 4], [6], 0),
+        ("latest", "offset = 4", "offset = 2", [0, 4], [2], 1),
+        ("latest", "offset < 0", "offset < 0", [], [], 4),
+    ],
+)
+@pytest.mark.parametrize("at_the_end", [True, False])
+def test_rows_and_rejected_records_behind_the_batchs_end_are_withheld(
+    spark, tmp_path, strategy, acknowledged, rejected, written, beside, withheld, at_the_end
+):
+    batch = Batch(tmp_path, FOUR, None, (), commit_strategy=strategy)
+
+    def transform(records, context):
+        done = records.filter(acknowledged)
+        if not at_the_end:
+            context.acknowledge(done)
+        outcome = rejecting(rejected)(records, context)
+        return replace(outcome, acks=done if at_the_end else None)
+
+    result = run(spark, batch, transform)
+
+    assert [row["offset"] for row in batch.rows()] == written
+    assert [row["offset"] for row in batch.rows("rejected_files")] == beside
+    assert (result.withheld, result.read) == (withheld, 4)
+
+
+def test_rows_that_do_not_tell_their_records_are_all_written(spark, tmp_path):
+    batch = Batch(tmp_path, FOUR, None, (), commit_strategy="throttled")
+
+    result = run(spark, batch, lambda r, _: Outcome(rows=r.select("value", "offset"), acks=r.filter("offset = 0")))
+
+    assert ([row["offset"] for row in batch.rows()], result.withheld) == ([0, 2, 4, 6], None)
+
+
+def test_rows_that_name_no_record_of_the_batch_are_written(spark, tmp_path):
+    batch = Batch(tmp_path, FOUR, None, (), commit_strategy="latest")
+
+    result = run(
+        spark, batch, lambda r, _: Outcome(rows=r.selectExpr("'x' topic", "partition", "offset"), acks=r.limit(0))
+    )
+
+    assert ([row["offset"] for row in batch.rows()], result.withheld) == ([0, 2, 4, 6], 0)
 
 
 @pytest.mark.parametrize("strategy", ["throttled", "latest"])

@@ -172,6 +172,15 @@ def test_a_strict_audit_accounts_for_every_record(written: int, rejected: int, f
             audit(some, result, Counts(written, rejected))
 
 
+def test_withheld_rows_are_accounted_for() -> None:
+    some = manifest(records={TopicPartition("t", 0): 8})
+    result = replace(RESULT, read=8, filtered=1, withheld=3)
+    audit(some, result, Counts(3, 1))
+    with pytest.raises(BatchFailedError, match="2 written, 1 rejected, 1 filtered, 3 withheld"):
+        audit(some, result, Counts(2, 1))
+    assert Result.from_json(json.dumps(DOCUMENT | {"withheld": 3})).withheld == 3
+
+
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
 def test_a_free_audit_lets_a_transform_explode_or_aggregate(written: int, rejected: int, filtered: int) -> None:
     audit(manifest(row_accounting="free"), replace(RESULT, filtered=filtered), Counts(written, rejected))

@@ -70,6 +70,12 @@ class Deliverer:
             rejections = self.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
             failure_strategy(self.subscription).judge(manifest.batch, rejections)
         reached = () if acknowledging is None else acknowledging.settled(manifest, result)
+        if reached and result.withheld is None and counts.written:
+            log.warning(
+                "rows of records that the job didn't acknowledge are published and come again with the next batch; %s. "
+                "Keep topic, partition and offset as columns to have them withheld",
+                manifest.batch,
+            )
         return self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
 
     def _run(self, manifest: Manifest, watch: Callable[[], None]) -> None:
