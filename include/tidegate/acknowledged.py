@@ -69,6 +69,11 @@ class Acknowledged:
         first, behind = self._places(within)
         return behind - first - int(np.count_nonzero(self.done[first:behind]))
 
+    def has(self, offset: int) -> bool:
+        """Whether the record at this offset is acknowledged."""
+        at = int(np.searchsorted(self.landed, offset))
+        return at < len(self.landed) and self.landed[at] == offset and bool(self.done[at])
+
     def _places(self, within: Range) -> tuple[int, int]:
         first, behind = np.searchsorted(self.landed, [within.start, within.end])
         return int(first), int(behind)

@@ -139,11 +139,16 @@ class DeadLetters:
             self.limit.check(batch, rejections.number + rejections.undecodable)
 
     def at_limit(self, batch: Batch) -> Verdict:
-        """All of the batch's records become dead letters, or, if that is more than the limit allows, it stops."""
-        if self.limit is not None and self.limit.is_passed(batch.landed_records, batch.landed_records):
-            why = f"all {batch.landed_records} records would become dead letters, and {_LIMIT} allows {self.limit}"
-            return Verdict(State.STOPPED, f"{why}: {batch.reason}")
+        """What is left of the batch becomes dead letters, or, if that may be more than the limit allows, it stops."""
+        if too_many := self.too_many(batch):
+            return Verdict(State.STOPPED, f"{too_many}: {batch.reason}")
         return Verdict(State.DEAD_LETTERING, f"dead-lettered to {self.topic} after the last retry: {batch.reason}")
+
+    def too_many(self, batch: Batch) -> str | None:
+        """That all of the batch's records are more than the limit allows, in words; None if they aren't."""
+        if self.limit is None or not self.limit.is_passed(batch.landed_records, batch.landed_records):
+            return None
+        return f"all {batch.landed_records} records would become dead letters, and {_LIMIT} allows {self.limit}"
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """A dead letter for each."""

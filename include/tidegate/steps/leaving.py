@@ -1,16 +1,19 @@
 """Leaving: the records that go elsewhere with a batch's commit, because they weren't processed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch, State
+from tidegate.commits.acknowledging import by_acknowledgement
 from tidegate.commits.decision import Decision, GoOnFrom
 from tidegate.failures.chosen import failure_strategy
 from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
 from tidegate.ports import Clock, Lake, Landing
-from tidegate.positions import starts
+from tidegate.positions import TopicPartition, starts
 from tidegate.records import Failure, Outgoing, Rejected
+from tidegate.steps.acknowledge import Tally
 from tidegate.subscription import Subscription
 
 _BATCH_FAILED = "tidegate.BatchFailed"
@@ -28,26 +31,38 @@ class Leaving:
     def outgoing(self, batch: Batch, stands: Decision) -> Iterable[Outgoing]:
         """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
 
-        Raises CorruptFileError, naming them, where landed files have changed that records are read from.
-
-        `stands` is what the group's positions mean for the batch: what was acknowledged, and committed, is done with.
+        A rejected record behind the batch's end goes with the batch that passes it. `stands` is what the group's
+        positions mean for the batch: what was acknowledged, committed or not, is done with. Raises CorruptFileError,
+        naming them, where landed files have changed that records are read from.
         """
         now = self.clock.now()
         match batch.state:
             case State.DEAD_LETTERING:
-                return DeadLetters.of(self.subscription).outgoing(self._landed(batch, stands), now)
+                return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), now)
             case State.RETRYING:
-                return DelayedRetry.of(self.subscription).outgoing(self._landed(batch, stands), now)
+                return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), now)
             case State.PUBLISHED if batch.rejected:
+                passed = {r.at: range(r.start, r.end) for r in batch.ranges}
                 rejected = self.lake.rejected(batch.output, batch.id)
-                return failure_strategy(self.subscription).outgoing(rejected, now)
+                inside = (record for record in rejected if record.offset in passed.get(record.at, ()))
+                return failure_strategy(self.subscription).outgoing(inside, now)
             case _:
                 return ()
 
-    def _landed(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
+    def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
         failure = Failure(_BATCH_FAILED, batch.reason or _BATCH_FAILED)
         begun = stands.positions if isinstance(stands, GoOnFrom) else starts(batch.ranges)
         rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
         self.landing.verify(batch.files)
+        done = self._acknowledged(batch)
         landed = self.landing.records([file.uri for file in batch.files], failure)
-        return (record for record in landed if record.offset in rest.get(record.at, ()))
+        handed = (record for record in landed if record.offset in rest.get(record.at, ()))
+        return (record for record in handed if record.at not in done or not done[record.at].has(record.offset))
+
+    def _acknowledged(self, batch: Batch) -> Mapping[TopicPartition, Acknowledged]:
+        """What any delivery of the batch acknowledged; nothing where none did."""
+        if by_acknowledgement(batch, self.subscription) is None:
+            return {}
+        tally = Tally(batch, self.landing, self.lake)
+        tally.take_of_batch()
+        return {} if tally.is_empty else tally.now()

@@ -46,15 +46,17 @@ class MemoryProcessor:
     """The port `Processor`: each run stages an attempt that accounts for every record, unless a test says otherwise.
 
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
-    those written, `lost` ones without saying so, and the rejected records are the first of those that it was handed;
-    `seconds` is how long a run takes by the clock: longer than its timeout, and the task gives up while the driver goes
-    on until `finish_late`. `acks` is what each run acknowledges first, step by step; None for a job that acknowledges
-    everything by ending well. `fold` makes the new state of a manifest. `delivered` has each run's manifest.
+    those written, `lost` ones without saying so, and the rejected records are the first of those that it was handed, or
+    those at the offsets that it `rejects`; `seconds` is how long a run takes by the clock: longer than its timeout, and
+    the task gives up while the driver goes on until `finish_late`. `acks` is what each run acknowledges first, step by
+    step; None for a job that acknowledges everything by ending well. `fold` makes the new state of a manifest.
+    `delivered` has each run's manifest.
     """
 
     def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
         self.failures: list[str] = []
         self.rejected = 0
+        self.rejects: Collection[int] = ()
         self.filtered = 0
         self.lost = 0
         self.seconds = 0.0
@@ -116,13 +118,18 @@ class MemoryProcessor:
             state=self.fold(manifest),
             ack_files=acked,
         )
-        written = manifest.records - self.rejected - self.filtered - self.lost
         rejected = tuple(
-            replace(record, failure=rejection("rejected", record.headers))
-            for record in islice(self._handed(manifest), self.rejected)
+            replace(record, failure=rejection("rejected", record.headers)) for record in self._rejected(manifest)
         )
-        staged = StagedAttempt(result, Counts(written=written, rejected=self.rejected), rejected=rejected)
+        written = manifest.records - len(rejected) - self.filtered - self.lost
+        staged = StagedAttempt(result, Counts(written=written, rejected=len(rejected)), rejected=rejected)
         self._lake.stage(manifest.staging, attempt, staged)
+
+    def _rejected(self, manifest: Manifest) -> Iterator[Rejected]:
+        handed = self._handed(manifest)
+        if self.rejects:
+            return (record for record in handed if record.offset in self.rejects)
+        return islice(handed, self.rejected)
 
     def _handed(self, manifest: Manifest) -> Iterator[Rejected]:
         ranges = {r.at: r for r in manifest.batch.ranges}

@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from world import World, planned
+from world import World, deliver, planned
 
 from tidegate.batch import Batch, State
 from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
+from tidegate.failures import dead_letters, delayed_retry
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
-from tidegate.subscription import DeadLetterQueue
+from tidegate.records import last
+from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.processor import Acks
 from tidegate.testing.topics import Record
@@ -174,6 +176,14 @@ def test_what_isnt_acknowledged_is_left_to_the_next_batch(name: str) -> None:
     pipeline.process(following.id)
     pipeline.commit(following.id)
     assert world.published() == [(0, end), (end, 6)]
+
+
+def test_rows_that_come_again_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
+    world.processor.acks = acks([0, 1], seconds=1)
+    pipeline.process(batch.id)
+    assert f"come again with the next batch; {batch}. Keep topic, partition and offset as columns" in caplog.text
 
 
 def test_partitions_shrink_apart() -> None:
@@ -444,6 +454,50 @@ def test_what_was_acknowledged_behind_the_end_of_a_shrunk_batch_is_passed_over()
     pipeline.commit(batch.id)
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
     assert world.processor.delivered[-1].records == 0
+
+
+# What isn't acknowledged, and fails
+
+
+DEAD_LETTERS = {"failure_strategy": "dead-letter-queue", "dead_letter_queue": DeadLetterQueue("dead")}
+RETRIED = {"failure_strategy": "delayed-retry-topic", "delayed_retry_topic": DelayedRetryTopic(("orders_retry_10",))}
+
+
+def letters(world: World) -> list[int]:
+    """The offsets of the records that were produced elsewhere, in order."""
+    names = (dead_letters.OFFSET, delayed_retry.OFFSET)
+    return [int(next(filter(None, (last(o.headers, n) for n in names)))) for o in world.offsets.produced]
+
+
+@pytest.mark.parametrize("failures", [DEAD_LETTERS, RETRIED], ids=["dead-letter-queue", "delayed-retry-topic"])
+def test_a_rejected_record_leaves_with_the_batch_that_passes_it(failures: dict[str, Any]) -> None:
+    world = World()
+    for topic in ("dead", "orders_retry_10"):
+        world.topics.create(topic, 1)
+    definition = THROTTLED | failures
+    pipeline, batch = world.pipeline(**definition), landed(world, 6, **definition)
+    world.processor.acks = acks([0, 2], seconds=1)
+    world.processor.rejects = [1, 4]
+    pipeline.process(batch.id)
+    pipeline.commit(batch.id)
+    assert (world.committed(), letters(world)) == (3, [1])
+    world.processor.acks = None
+    deliver(pipeline)
+    assert (world.committed(), letters(world)) == (6, [1, 4])
+
+
+@pytest.mark.parametrize("failures", [DEAD_LETTERS, RETRIED], ids=["dead-letter-queue", "delayed-retry-topic"])
+def test_what_any_delivery_acknowledged_behind_a_gap_is_done_with_at_the_limit(failures: dict[str, Any]) -> None:
+    world = World()
+    for topic in ("dead", "orders_retry_10"):
+        world.topics.create(topic, 1)
+    definition = THROTTLED | failures | {"max_retries": 1}
+    pipeline, batch = world.pipeline(**definition), landed(world, 10, **definition)
+    for done in ([0, 5, 7], [9]):
+        world.processor.acks = unseen(done)
+        fails(world, batch, **definition)
+    pipeline.commit(batch.id)
+    assert (world.committed(), letters(world)) == (10, [1, 2, 3, 4, 6, 8])
 
 
 # max age

@@ -105,7 +105,6 @@ def test_what_is_lost_once_all_is_over(kept: Promise, facts: Facts, lost: Record
         (promise("ignore"), Facts(ALL, published=IN_ANOTHER), ""),
         (promise("throttled"), Facts(ALL, published=AGAIN), "twice within incarnation i"),
         (promise("throttled", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2)), "dead letters twice"),
-        (promise("throttled", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2), beyond=these(2)), ""),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, dead=dead(2, times=2)), "dead letters twice"),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, dead=dead(1)), "several ends"),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, given_up=GONE, dead=dead(2)), "several ends"),

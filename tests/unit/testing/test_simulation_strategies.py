@@ -77,6 +77,16 @@ def too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Acknowledged, "prefix", lambda self, within: min(within.end, real(self, within) + 1))
 
 
+def whatever_was_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job rejected leaves with the batch that it was handed with, wherever that ends."""
+    real = Leaving.outgoing
+
+    def outgoing(self: Leaving, batch: Batch, stands: Any) -> Any:
+        return real(self, replace(batch, ranges=tuple(replace(r, end=r.end + 9) for r in batch.ranges)), stands)
+
+    monkeypatch.setattr(Leaving, "outgoing", outgoing)
+
+
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped batch that goes on by itself."""
     real = Reconciler._go_on
@@ -100,6 +110,11 @@ STOPS = Verdict(State.IGNORING, "given up")
 FAILS = Bounds(preemptions=0, crashes=0, failures=1)
 CRASHES = Bounds(preemptions=0, crashes=1, failures=1)
 PLAIN = Bounds(preemptions=0, crashes=1)
+TWO_FAIL = Bounds(preemptions=0, crashes=0, failures=2)
+LEAVING = (
+    ("dead-letter-queue", explorations.THROTTLED_DEAD_LETTERS),
+    ("delayed-retry-topic", explorations.THROTTLED_RETRIED),
+)
 MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     (
         "after-processing commits before it publishes",
@@ -170,7 +185,7 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
         at(Acknowledging, "settled", lambda *_: ()),
         explorations.THROTTLED,
         FAILS,
-        "published nowhere",
+        "says it holds .*, which it doesn't",
     ),
     (
         "what is committed is delivered again",
@@ -188,6 +203,26 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
             "had been acknowledged",
         )
         for name, setting in (("throttled", explorations.THROTTLED), ("latest", explorations.LATEST))
+    ),
+    *(
+        (
+            f"what was rejected behind a gap leaves at once, {name}",
+            whatever_was_rejected,
+            setting,
+            TWO_FAIL,
+            "left before",
+        )
+        for name, setting in LEAVING
+    ),
+    *(
+        (
+            f"what was acknowledged leaves at the limit, {name}",
+            at(Leaving, "_acknowledged", lambda *_: {}),
+            setting,
+            TWO_FAIL,
+            "had been acknowledged",
+        )
+        for name, setting in LEAVING
     ),
     ("no retries", at(Leaving, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
     ("retries before the transaction", outside(after=False), explorations.RETRIED, CRASHES, "twice, and nobody moved"),

@@ -16,7 +16,7 @@ from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.contents import batch_holds, check_contents, check_counts, first_places, visible
+from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
 from tidegate.testing.simulation.moves import Move, is_of
 from tidegate.testing.simulation.promises import Promise
@@ -54,8 +54,8 @@ class Audit:
         self.given_up: dict[str, GivenUp] = {}
         self.dead: dict[str, dict[At, int]] = {}
         self.produced = 0
-        self.beyond: Records = NONE
         self.looked: dict[int, Look] = {}
+        self.done: dict[int, Mapping[str, Records]] = {}
         self.skipped: Records = NONE
         self.excused: Records = NONE
         self.stopped: frozenset[str] = frozenset()
@@ -93,7 +93,6 @@ class Audit:
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
             acknowledged=world.spark.acknowledged,
             overtaken=world.spark.overtaken,
-            beyond=frozenset(first.get(r, r) for r in self.beyond),
             first=first,
             waiting=frozenset(place for (at, o), place in first.items() if not self._is_past(at, o)),
         )
@@ -144,15 +143,17 @@ class Audit:
         """The runner's run is over: what it had compared, it won't commit any more."""
         self.compared -= {runner}
         self.looked.pop(runner, None)
+        self.done.pop(runner, None)
 
     def effected(self, world: "World", runner: int, effect: Effect) -> None:
         """An effect of a runner has happened."""
         match effect.port, effect.call:
             case "fence", "committed":
                 self.compared |= {runner}
+                self.done[runner] = dict(world.spark.acknowledged_of)
                 self.moves = {at: replace(m, compared=m.compared - {runner}) for at, m in self.moves.items()}
             case "fence", "commit":
-                self._bury(world)
+                self._bury(world, runner)
                 self._committed(world, runner)
                 self.compared -= {runner}
             case "offsets", "committed" if world.spark.acknowledges:
@@ -202,8 +203,7 @@ class Audit:
         if rejected and not self.promise.ends.may_reject:
             raise ViolationError(f"batch {batch_id} was published though {listed(rejected)} had been rejected")
         self.given_up.pop(batch_id, None)
-        self.beyond |= {r for r in (*written, *rejected) if not batch_holds(batch, *r)}
-        held = {r for r in written if batch_holds(batch, *r) and (result.ack_files is None or r in done)}
+        held = {r for r in written if result.ack_files is None or r in done}
         self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, frozenset(held), rejected)
         self._check_doubled(world, f", now batch {batch_id}")
         self._check_behind(world, batch)
@@ -261,10 +261,12 @@ class Audit:
         if batch.state is State.IGNORED and batch.id in self.appeared:
             raise ViolationError(f"batch {batch.id} was given up, and it is published")
 
-    def _bury(self, world: "World") -> None:
-        """Dead letters were produced."""
+    def _bury(self, world: "World", runner: int | None = None) -> None:
+        """Dead letters and retries were produced."""
         new = world.produced[self.produced :]
         self.produced += len(new)
+        done = {} if runner is None else self.done.get(runner, {})
+        self._check_leaving(world, frozenset(map(source, new)), done)
         letters = [each for each in new if each.topic not in self.subscription.retry_topics]
         for at, offset in map(source, letters):
             position = world.offsets.positions.get(at)
@@ -273,6 +275,16 @@ class Audit:
             dead[at, offset] = dead.get((at, offset), 0) + 1
         if letters:
             self._check_doubled(world, ", now a dead letter")
+
+    def _check_leaving(self, world: "World", leaving: Records, done: Mapping[str, Records]) -> None:
+        """What leaves goes with the commit that passes it; of a batch that is given up, what was done with stays."""
+        positions = world.offsets.positions
+        early = {(at, o) for at, o in leaving if at in positions and o >= positions[at].offset}
+        if self.fencing and self.promise.order.in_the_commit and early:
+            raise ViolationError(f"{listed(early)} left before a commit had passed it")
+        batch = world.ledger.look(self.subscription.name).open
+        if batch and batch.state.is_given_up and (again := leaving & done.get(batch.id, NONE)):
+            raise ViolationError(f"{listed(again)} left with batch {batch.id}, and had been acknowledged")
 
     def _check_doubled(self, world: "World", why: str) -> None:
         for doubled in self.promise.doubled(self.facts(world)):

@@ -18,7 +18,7 @@ _NEWEST = 3
 def check_contents(world: "World", batch: Batch, written: list[At], rejected: Records, done: Records) -> None:
     """A published batch holds each record of its ranges once, in the lake or among the rejected ones.
 
-    But what is done with before may be missing, and a job that acknowledges may have written records behind its end.
+    But what is done with before may be missing, and a job that acknowledges may have rejected records behind its end.
     """
     ranged = union({(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
     held = {*written, *rejected}
@@ -27,7 +27,8 @@ def check_contents(world: "World", batch: Batch, written: list[At], rejected: Re
     if missing := ranged - held - done:
         raise ViolationError(f"batch {batch.id} says it holds {listed(missing)}, which it doesn't")
     goes_on = world.spark.acknowledges
-    if strange := {(at, o) for at, o in held if not batch_holds(batch, at, o, goes_on=goes_on)}:
+    outside = {r for r in written if not batch_holds(batch, *r)}
+    if strange := outside | {r for r in rejected if not batch_holds(batch, *r, goes_on=goes_on)}:
         raise ViolationError(f"batch {batch.id} holds {listed(strange)}, which lie outside of its ranges")
     behind = {(at, o) for at, o in held - ranged if o in world.topics.logs[at].entries}
     if aborted := {(at, o) for at, o in behind if o not in visible(world, at)}:

@@ -58,6 +58,14 @@ ON_RECEIPT_DEAD_LETTERS = _small(commit_strategy="on-receipt", failure_strategy=
 ON_NEXT_POLL = _small(commit_strategy="on-next-poll", max_poll_records=1)
 MANUAL = _small(commits, commit_strategy="manual", max_poll_records=1)
 THROTTLED = _small(acknowledges=True, commit_strategy="throttled")
+THROTTLED_DEAD_LETTERS = replace(
+    _small(acknowledges=True, commit_strategy="throttled", failure_strategy="dead-letter-queue", max_retries=0),
+    before=(Grow(), Produce(0, 3)),
+)
+THROTTLED_RETRIED = replace(
+    _small(acknowledges=True, commit_strategy="throttled", failure_strategy="delayed-retry-topic", max_retries=0),
+    before=(Grow(), Produce(0, 3)),
+)
 LATEST = _small(acknowledges=True, commit_strategy="latest")
 IGNORE = _small(commit_strategy="ignore")
 IGNORING = _small(failure_strategy="ignore", max_retries=0)
@@ -87,6 +95,8 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
         replace(THROTTLED, before=_TWO_PARTITIONS, resets=_BACK_OR_ON),
         Bounds(preemptions=0, crashes=0, resets=1, failures=1),
     ),
+    "throttled, dead-letter-queue": (THROTTLED_DEAD_LETTERS, Bounds(preemptions=0, crashes=0, failures=2)),
+    "throttled, delayed-retry-topic": (THROTTLED_RETRIED, Bounds(preemptions=0, crashes=0, failures=2)),
     "latest and a crash": (LATEST, Bounds(preemptions=0, failures=1)),
     "latest, the ledger lost": (LATEST, Bounds(preemptions=0, crashes=0, losses=1, failures=1)),
     "ignore (commit strategy)": (IGNORE, Bounds(preemptions=0, failures=1)),

@@ -41,8 +41,7 @@ class Facts:
     lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
     nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
 
-    Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them; `beyond` are those
-    that a published job was handed behind where its batch ends: they come again.
+    Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them.
 
     Records are named by their first place but in `published` and `given_up`; `first` has that of each record in a retry
     topic. `waiting` ones are in a retry topic, and the group isn't past them.
@@ -60,7 +59,6 @@ class Facts:
     may_repeat: bool = False
     acknowledged: Mapping[str, Records] = field(default_factory=dict)
     overtaken: Mapping[str, Records] = field(default_factory=dict)
-    beyond: Records = NONE
     first: Mapping[At, At] = field(default_factory=dict)
     waiting: Records = NONE
 

@@ -23,6 +23,7 @@ class Order(Enum):
     PARTLY = "happens for the first partition only, and the caller is told so"
     FAIL = "fails: the job ends badly"
     REJECT = "rejects the first record"
+    REJECT_LAST = "rejects the last record"
     REJECT_ALL = "rejects every record"
     OVERTAKE = "acknowledges the last record first"
     LEAVE = "acknowledges nothing more, and the job comes to its end"
@@ -59,7 +60,7 @@ READS = _LOCAL | frozenset(
 
 _FAILURES = {
     "processor.run": (Order.FAIL, Order.REJECT, Order.REJECT_ALL),
-    "processor.acknowledge": (Order.FAIL, Order.REJECT, Order.OVERTAKE, Order.LEAVE),
+    "processor.acknowledge": (Order.FAIL, Order.REJECT, Order.REJECT_LAST, Order.OVERTAKE, Order.LEAVE),
     "processor.end": (Order.FAIL,),
 }
 FROM_THE_JOB = frozenset({Order.OUTLIVE, Order.TWICE, *(order for orders in _FAILURES.values() for order in orders)})

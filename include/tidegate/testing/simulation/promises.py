@@ -184,13 +184,13 @@ def _in_the_lake_again(facts: Facts, *, kept: bool, once: bool) -> Iterator[str]
         if again := _twice(written):
             yield f"twice within incarnation {name}: {listed(again)}"
     written = [facts.first.get(r, r) for b in facts.published.values() for r in b.records]
-    may_repeat = facts.retried & facts.beyond if once else facts.retried
+    may_repeat = NONE if once else facts.retried
     if kept and (again := (_twice(written) & facts.kept_still) - may_repeat):
         yield f"twice, and nobody moved the partition: {listed(again)}"
 
 
 def _more_ends_than_one(facts: Facts) -> Iterator[str]:
-    excepted = (facts.retried - facts.kept_still) | facts.beyond
+    excepted = facts.retried - facts.kept_still
     for name in sorted(facts.incarnations):
         buried, gone = facts.buried(name), facts.gone(name)
         if again := {r for r, times in facts.dead.get(name, {}).items() if times > 1} - excepted:
@@ -198,9 +198,9 @@ def _more_ends_than_one(facts: Facts) -> Iterator[str]:
         if both := ((facts.written(name) & (buried | gone)) | (buried & gone)) - excepted:
             yield f"several ends within incarnation {name}: {listed(both)}"
     times = {r: sum(dead.get(r, 0) for dead in facts.dead.values()) for r in facts.buried()}
-    if again := {r for r, number in times.items() if number > 1} & facts.kept_still - facts.beyond:
+    if again := {r for r, number in times.items() if number > 1} & facts.kept_still:
         yield f"dead letters twice, and nobody moved the partition: {listed(again)}"
-    if both := facts.written() & facts.buried() & facts.kept_still - facts.beyond:
+    if both := facts.written() & facts.buried() & facts.kept_still:
         yield f"in the lake and in the dead-letter topic, and nobody moved the partition: {listed(both)}"
 
 

@@ -1,7 +1,7 @@
 """A Spark job that remembers which records it wrote, and whose drivers may outlive their tasks."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.errors import BatchFailedError, OverrunError
@@ -87,6 +87,8 @@ class SimulatedSpark:
             return False
         if self.order is Order.REJECT:
             now = replace(now, left=now.left[1:], rejected=(*now.rejected, now.left[0]))
+        elif self.order is Order.REJECT_LAST:
+            now = replace(now, left=now.left[:-1], rejected=(*now.rejected, now.left[-1]))
         elif self.order is Order.OVERTAKE:
             now = self._acknowledged(replace(now, left=now.left[:-1]), now.left[-1])
         else:
@@ -95,11 +97,16 @@ class SimulatedSpark:
         return bool(now.left)
 
     def end(self, job: str) -> None:
-        """It writes all that it was handed and didn't reject, and ends well; or the cluster starts it again first."""
+        """It writes the rows of what its batch passes by what it has settled, and ends well.
+
+        Or the cluster starts it again first. What it rejected lies beside the rows, wherever the batch ends.
+        """
         now = self.jobs[job]
         self._check_alive(now.manifest)
         del self.jobs[job]
-        self._stage(now.manifest, now.attempt, now.handed, now.rejected, now.files)
+        settled = [each for each in now.handed if each not in now.left]
+        passed = PASSED[now.manifest.batch.commit_strategy](now.handed, settled)
+        self._stage(now.manifest, now.attempt, passed, now.rejected, now.files)
         if self.order is Order.TWICE:
             self._write(now.manifest)
 
@@ -144,17 +151,35 @@ class SimulatedSpark:
         self,
         manifest: Manifest,
         attempt: str,
-        read: tuple[Rejected, ...],
+        passed: tuple[Rejected, ...],
         rejected: tuple[Rejected, ...],
         files: tuple[StagedFile, ...] | None,
     ) -> None:
-        written = [each for each in read if each not in rejected]
+        written = [each for each in passed if each not in rejected]
         self.contents[attempt] = tuple((each.at.topic, each.at.partition, each.offset) for each in written)
         token = manifest.delivery.token
-        result = Result(manifest.batch.id, token, attempt, len(read), 0, (), (), ack_files=files)
+        withheld = manifest.records - len(written) - len(rejected)
+        result = Result(
+            manifest.batch.id, token, attempt, manifest.records, 0, (), (), ack_files=files, withheld=withheld
+        )
         counts = Counts(written=len(written), rejected=len(rejected))
         self._lake.stage(manifest.staging, attempt, StagedAttempt(result, counts, rejected=rejected))
 
 
 def _at(record: Rejected) -> At:
     return record.at, record.offset
+
+
+def _up_to_the_first_gap(handed: Sequence[Rejected], settled: Collection[Rejected]) -> tuple[Rejected, ...]:
+    waiting = [each for each in handed if each not in settled]
+    oldest = {at: min(each.offset for each in waiting if each.at == at) for at in {each.at for each in waiting}}
+    return tuple(each for each in handed if each.at not in oldest or each.offset < oldest[each.at])
+
+
+def _up_to_the_highest(handed: Sequence[Rejected], settled: Collection[Rejected]) -> tuple[Rejected, ...]:
+    highest = {at: max(each.offset for each in settled if each.at == at) for at in {each.at for each in settled}}
+    return tuple(each for each in handed if each.offset <= highest.get(each.at, -1))
+
+
+PASSED = {"throttled": _up_to_the_first_gap, "latest": _up_to_the_highest}
+"""By commit strategy, the handed records that the batch passes when these of them are settled."""
