@@ -70,6 +70,11 @@ class Deliverer:
             rejections = self.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
             failure_strategy(self.subscription).judge(manifest.batch, rejections)
         reached = () if acknowledging is None else acknowledging.settled(manifest, result)
+        if result.withheld and not reached:
+            raise BatchFailedError(
+                f"the job withheld {result.withheld} rows, and acknowledged all of their records; {manifest.batch}; "
+                "nothing is published: leave withholding to batch_io.write_outcome"
+            )
         if reached and result.withheld is None and counts.written:
             log.warning(
                 "rows of records that the job didn't acknowledge are published and come again with the next batch; %s. "

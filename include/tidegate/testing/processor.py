@@ -47,16 +47,17 @@ class MemoryProcessor:
 
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
     those written, `lost` ones without saying so, and the rejected records are the first of those that it was handed, or
-    those at the offsets that it `rejects`; `seconds` is how long a run takes by the clock: longer than its timeout, and
-    the task gives up while the driver goes on until `finish_late`. `acks` is what each run acknowledges first, step by
-    step; None for a job that acknowledges everything by ending well. `fold` makes the new state of a manifest.
-    `delivered` has each run's manifest.
+    those at the offsets that it `rejects`; `withheld` rows aren't written, and it says so; `seconds` is how long a run
+    takes by the clock: longer than its timeout, and the task gives up while the driver goes on until `finish_late`.
+    `acks` is what each run acknowledges first, step by step; None for a job that acknowledges everything by ending
+    well. `fold` makes the new state of a manifest. `delivered` has each run's manifest.
     """
 
     def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
         self.failures: list[str] = []
         self.rejected = 0
         self.rejects: Collection[int] = ()
+        self.withheld: int | None = None
         self.filtered = 0
         self.lost = 0
         self.seconds = 0.0
@@ -117,11 +118,12 @@ class MemoryProcessor:
             rejected_files=(),
             state=self.fold(manifest),
             ack_files=acked,
+            withheld=self.withheld,
         )
         rejected = tuple(
             replace(record, failure=rejection("rejected", record.headers)) for record in self._rejected(manifest)
         )
-        written = manifest.records - len(rejected) - self.filtered - self.lost
+        written = manifest.records - len(rejected) - self.filtered - self.lost - (self.withheld or 0)
         staged = StagedAttempt(result, Counts(written=written, rejected=len(rejected)), rejected=rejected)
         self._lake.stage(manifest.staging, attempt, staged)
 

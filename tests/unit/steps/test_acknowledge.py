@@ -186,6 +186,14 @@ def test_rows_that_come_again_are_told(caplog: pytest.LogCaptureFixture) -> None
     assert f"come again with the next batch; {batch}. Keep topic, partition and offset as columns" in caplog.text
 
 
+def test_withheld_rows_of_records_that_do_not_come_again_fail_the_delivery() -> None:
+    world = World()
+    pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
+    world.processor.acks, world.processor.withheld = acks(range(6), seconds=1), 2
+    with pytest.raises(BatchFailedError, match="withheld 2 rows, and acknowledged all"):
+        pipeline.process(batch.id)
+
+
 def test_partitions_shrink_apart() -> None:
     world = World(partitions=2)
     world.produce(3, partition=1)
