@@ -16,7 +16,8 @@ ASSIGN_SEEK = "assign-seek"
 
 _BLANK = r"[ \t\r\n]*"
 _PORTION = (
-    r"(?:((?!\.{1,2}:)[A-Za-z0-9._-]{1,249}):)??([0-9]{1,10})(?::(-1|[0-9]{1,19}))?"  # 1:6 is no topic, but an offset
+    # 1:6 is no topic, but an offset; nor is -1:3 one, but a number in the wrong place
+    r"(?:((?!\.{1,2}:|-[0-9]+:)[A-Za-z0-9._-]{1,249}):)??([0-9]{1,10})(?::(-1|[0-9]{1,19}))?"
 )
 _SHAPE = "[<topic>:]<partition>[:<offset>], as in flights:0:10"
 

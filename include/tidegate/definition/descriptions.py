@@ -242,7 +242,10 @@ _CURSOR: Mapping[str, Description] = {
         "OCI Streaming", "For AT_TIME: the first record of each partition with this timestamp or a later one."
     ),
     "offset": Description(
-        "OCI Streaming", "For AT_OFFSET and AFTER_OFFSET: the offset, in each partition, to start at or after."
+        "OCI Streaming",
+        "For AT_OFFSET and AFTER_OFFSET: the offset, in each partition, to start at or after: at the earliest record "
+        "where it has expired, at the end where the partition hasn't come so far. One that no partition has reached is "
+        "refused.",
     ),
 }
 _DESERIALIZATION: Mapping[str, Description] = {

@@ -31,6 +31,16 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOrAfter:
+    """Start at the first record at this offset or after it: the earliest where that is gone, the end before it came.
+
+    Where no partition has come so far, the offset itself, which they don't hold.
+    """
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Earliest:
     """Start at the earliest record that the partition holds."""
 
@@ -47,7 +57,7 @@ class AtTime:
     time: datetime
 
 
-Start = At | Earliest | Latest | AtTime
+Start = At | AtOrAfter | Earliest | Latest | AtTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ def _starts(
         if settled is not None:
             starts[tp] = At(settled)
         elif (own := _own_cursor(subscription.topics, tp, known.missing)) is not None:
-            starts[tp] = _cursor(own)
+            starts[tp] = At(own.offset) if own.offset is not None else _cursor(own)
         elif tp.topic in seen:
             starts[tp] = Earliest()
         elif known.committed:
@@ -187,11 +197,14 @@ def _name(tp: TopicPartition) -> str:
 def offsets_of(starts: Mapping[TopicPartition, Start], source: RecordSource) -> dict[TopicPartition, int]:
     """Each start as an offset, by what the partitions hold now."""
     marks = source.watermarks(starts)
+    is_reached = any(s.offset <= marks[tp].end for tp, s in starts.items() if isinstance(s, AtOrAfter))
     offsets: dict[TopicPartition, int] = {}
     for tp, start in starts.items():
         match start:
             case At(offset):
                 offsets[tp] = offset
+            case AtOrAfter(offset):
+                offsets[tp] = min(max(offset, marks[tp].earliest), marks[tp].end) if is_reached else offset
             case Earliest():
                 offsets[tp] = marks[tp].earliest
             case Latest():
@@ -251,9 +264,9 @@ def _cursor(cursor: Cursor) -> Start:
         case Cursor(type="AT_TIME", time=datetime() as time):
             return AtTime(time)
         case Cursor(type="AT_OFFSET", offset=int() as offset):
-            return At(offset)
+            return AtOrAfter(offset)
         case Cursor(type="AFTER_OFFSET", offset=int() as offset):
-            return At(offset + 1)
+            return AtOrAfter(offset + 1)
         case Cursor(type="LATEST"):
             return Latest()
         case _:

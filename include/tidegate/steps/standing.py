@@ -12,7 +12,7 @@ from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, 
 from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.records import Outgoing
-from tidegate.steps.anchor import Anchorage, At, Known, anchorage, found_names, offsets_of, reincarnation
+from tidegate.steps.anchor import Anchorage, At, AtOrAfter, Known, anchorage, found_names, offsets_of, reincarnation
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
 from tidegate.subscription import CommitStrategy, Subscription
@@ -190,7 +190,7 @@ class Stander:
         once its offsets have expired.
         """
         positions = offsets_of(at.unanchored, self.source)
-        self._refuse_outside(at, seen.known)
+        self._refuse_outside(at, positions, seen.known)
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.committed
             if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
@@ -203,10 +203,10 @@ class Stander:
         log.info("%s: anchored %s (%s)", self._place, said, at.why)
         return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
 
-    def _refuse_outside(self, at: Anchorage, known: Known) -> None:
+    def _refuse_outside(self, at: Anchorage, positions: Mapping[TopicPartition, int], known: Known) -> None:
         """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
         unread = {tp: start for tp, start in at.unanchored.items() if known.settled(tp) is None}
-        given = {tp: start.offset for tp, start in unread.items() if isinstance(start, At)}
+        given = {tp: positions[tp] for tp, start in unread.items() if isinstance(start, At | AtOrAfter)}
         if given:
             refuse_outside(self.subscription, given, self.source.watermarks(given))
 

@@ -9,7 +9,18 @@ from tidegate.manifest import Published
 from tidegate.ports import Committed
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
-from tidegate.steps.anchor import At, AtTime, Earliest, Known, Latest, Start, anchorage, missing_names, reincarnation
+from tidegate.steps.anchor import (
+    At,
+    AtOrAfter,
+    AtTime,
+    Earliest,
+    Known,
+    Latest,
+    Start,
+    anchorage,
+    missing_names,
+    reincarnation,
+)
 from tidegate.subscription import Cursor, Subscription, TopicNames, TopicPartitions, TopicPattern
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -58,8 +69,8 @@ def test_none_fails_naming_the_partition() -> None:
         (Cursor("TRIM_HORIZON"), Earliest()),
         (Cursor("LATEST"), Latest()),
         (Cursor("AT_TIME", time=datetime(2013, 1, 1, tzinfo=UTC)), AtTime(datetime(2013, 1, 1, tzinfo=UTC))),
-        (Cursor("AT_OFFSET", offset=7), At(7)),
-        (Cursor("AFTER_OFFSET", offset=7), At(8)),
+        (Cursor("AT_OFFSET", offset=7), AtOrAfter(7)),
+        (Cursor("AFTER_OFFSET", offset=7), AtOrAfter(8)),
     ],
 )
 def test_a_cursor_beats_auto_offset_reset_on_first_contact(cursor: Cursor, start: Start) -> None:

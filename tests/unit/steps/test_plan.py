@@ -308,6 +308,19 @@ def test_a_cursor_outside_of_what_the_partition_holds_commits_nothing_so_that_it
     assert (world.published(), world.committed()) == ([(2, 5)], 5)
 
 
+@pytest.mark.parametrize("type_", ["AT_OFFSET", "AFTER_OFFSET"])
+def test_a_cursor_starts_at_or_after_its_offset_whatever_each_partition_holds(type_: Any) -> None:
+    """OCI Streaming's: one offset for all partitions, of which some have dropped it and some haven't come so far."""
+    world = World(partitions=3)
+    for partition, count in enumerate((20, 30, 4)):
+        world.produce(count, partition=partition)
+    world.topics.expire("orders", before=25, partition=1)
+    offset = 10 if type_ == "AT_OFFSET" else 9
+    batch = deliver(world.pipeline(cursor=Cursor(type_, offset=offset)))
+    assert batch is not None
+    assert [(r.start, r.end) for r in batch.ranges] == [(10, 20), (25, 30), (4, 4)]
+
+
 @pytest.mark.parametrize("definition", OUTSIDE, ids=["its own cursor", "the subscription's"])
 def test_with_on_data_loss_reset_it_starts_at_the_earliest_record(definition: dict[str, Any]) -> None:
     world = World()
