@@ -4,6 +4,7 @@ import logging
 
 from tidegate.batch import Batch, State
 from tidegate.errors import StaleError, place
+from tidegate.failures.dead_letters import DeadLetters
 from tidegate.ports import Clearance, Ledger
 from tidegate.subscription import Subscription
 
@@ -23,5 +24,7 @@ def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger, batc
         how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"
         raise StaleError(f"{where} isn't stopped: {how}; nothing was cleared")
     cleared = ledger.clear(batch.id, clearance)
+    if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
+        log.warning("%s; as somebody has answered so, it is passed: %s", too_many, cleared)
     log.warning("%s was cleared by %s (%s): it is %s", cleared, clearance.by, clearance.answer, cleared.state)
     return cleared

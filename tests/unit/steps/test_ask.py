@@ -9,6 +9,7 @@ from tidegate.batch import State
 from tidegate.errors import BatchFailedError, StaleError, StoppedError
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Answer
+from tidegate.subscription import DeadLetterQueue
 
 
 def failed(world: World, times: int, **definition: Any) -> Pipeline:
@@ -112,6 +113,26 @@ def test_once_it_is_answered_nothing_is_asked_and_no_later_answer_counts(answer:
     if then is not State.STOPPED:
         with pytest.raises(StaleError, match="nothing was cleared"):
             pipeline.clear("grace", "", "stop")
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [(4, True), ("50%", True), (5, False), (None, False)])
+def test_an_answer_that_passes_the_limit_of_dead_letters_says_so(
+    limit: int | str | None, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    world.produce(5)
+    queue = DeadLetterQueue("dead", limit)
+    pipeline = world.pipeline(failure_strategy="ask", max_retries=0, dead_letter_queue=queue)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.failures.append("no memory")
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    pipeline.question()
+    assert pipeline.clear("ada", "", "dead-letter").state is State.DEAD_LETTERING
+    assert (f"all 5 records would become dead letters, and dead-letter-queue.limit allows {limit}" in caplog.text) == (
+        is_told
+    )
 
 
 def test_a_redelivered_batch_asks_anew_after_as_many_failures() -> None:
