@@ -56,6 +56,10 @@ def _print_status(status: dict[str, Any]) -> None:
         rows = [row | {"opened_at": _time(row["opened_at"])} for row in status["batches"]]
         columns = ("batch_id", "state", "opened_at", "deliveries", "records", "rows", "rejected", "seconds")
         out.print(_table(rows, *columns))
+    for answered in status["clearances"]:
+        note = f": {answered['note']}" if answered["note"] else ""
+        who = f"{answered['by']} answered {answered['answer']}, {_time(answered['at'])}"
+        out.print(f"  batch {answered['batch_id']}: {who}{note}", markup=False)
 
 
 def _print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:

@@ -4,9 +4,12 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
+from tidegate import status_text
+from tidegate.console import out
 from tidegate.errors import GroupInUseError, StaleError
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
+from tidegate.run import run_batch
 from tidegate.status import status_of
 from tidegate.subscription import Cursor
 from tidegate.testing.effects import Effect, watched
@@ -248,3 +251,17 @@ def test_moves_are_looked_for_in_more_batches_than_are_shown() -> None:
     deliver(world.pipeline())
     status = status_of(world.pipeline(), 1)
     assert (len(status.history), len(status.moves)) == (1, 1)
+
+
+def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    world.processor.failures.append("no memory")
+    run_batch(pipeline, lambda _: None)
+    pipeline.clear("ada", "a bigger machine [2]", "redeliver")
+    with out.capture() as shown:
+        status_text.print_all([status_of(pipeline, 10).to_json()])
+    said = " ".join(shown.get().split())
+    assert "ada answered redeliver, 2" in said
+    assert ": a bigger machine [2]" in said
