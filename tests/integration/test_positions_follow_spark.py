@@ -91,6 +91,7 @@ def test_positions_are_those_of_the_systems_that_the_strategies_come_from(
         return committed(broker, f"{filled}-lake", *((filled, at) for at in range(3)))
 
     monkeypatch.setenv("STEPS", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_JOB_ENVIRONMENT", "STEPS")
     (tmp_path / "steps.json").write_text(json.dumps([acknowledged for acknowledged, _ in steps]))
     chosen = {"commit_strategy": strategy, "auto_commit_interval_ms": 0}
     pipeline = open_in_spark(filled, "acknowledging:step_by_step", **chosen)
