@@ -3,6 +3,7 @@
 Headers are pairs of name and value, in the record's order; a name may come again, and a null value isn't an empty one.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -30,6 +31,15 @@ class Failure:
         """The failure of a whole batch, with the error's `__cause__`; an error without a text gives its class."""
         kind, reason = _told(error)
         return cls(kind, reason, *(_told(error.__cause__) if error.__cause__ else ()))
+
+
+_LOCAL_PATH = re.compile(r"""(?:file://|(?<![\w/.:]))/(?:[^\s/:'",;)]+/)+([^\s/:'",;)]*)""")
+
+
+def headline(text: str) -> str:
+    """The first line of a reason, without this machine's folders: as much as goes along with each record."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return _LOCAL_PATH.sub(r"\1", first.strip())
 
 
 @dataclass(frozen=True, slots=True)

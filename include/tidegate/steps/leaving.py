@@ -12,7 +12,7 @@ from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
 from tidegate.ports import Clock, Lake, Landing
 from tidegate.positions import TopicPartition, starts
-from tidegate.records import Failure, Outgoing, Rejected
+from tidegate.records import Failure, Outgoing, Rejected, headline
 from tidegate.steps.acknowledge import Tally
 from tidegate.subscription import Subscription
 
@@ -50,7 +50,7 @@ class Leaving:
                 return ()
 
     def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
-        failure = Failure(_BATCH_FAILED, batch.reason or _BATCH_FAILED)
+        failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
         begun = stands.positions if isinstance(stands, GoOnFrom) else starts(batch.ranges)
         rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
         self.landing.verify(batch.files)

@@ -47,6 +47,19 @@ def test_rejected_records_are_dead_letters_once_the_batch_is_committed() -> None
     assert {(record.topic, last(record.headers, TOPIC)) for record in world.kafka.produced} == {(DEAD, b"orders")}
 
 
+def test_letters_of_a_batch_have_the_first_line_of_its_reason_without_paths_and_the_ledger_has_it_all() -> None:
+    world, pipeline = world_with(2)
+    why = "the job failed: no file /srv/jobs/rates.csv\nTraceback ...\n  File '/home/ada/transforms/orders.py'"
+    world.processor.failures.append(why)
+    batch = run_batch(pipeline, lambda _: None).batch
+    assert batch is not None
+    for _, reason in dead(world):
+        assert reason is not None
+        assert reason.endswith(b"the job failed: no file rates.csv")
+    assert len(dead(world)) == 2
+    assert (batch.reason or "").endswith(why)
+
+
 @pytest.mark.parametrize("strategy", ["dead-letter-queue", "ignore"])
 def test_a_group_that_an_old_committer_took_back_behind_a_batch_given_up_goes_forward_again(strategy: str) -> None:
     world, pipeline = world_with(3, failure_strategy=strategy)
