@@ -28,6 +28,7 @@ from tidegate.settings import Settings, umask
 from tidegate.subscription import Problem
 
 _UNKNOWN = 3  # of monitoring plugins
+_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -314,8 +315,10 @@ def _pipeline(subscription: Any, settings: Settings) -> Iterator[Any]:
 
 
 def _log_to_stderr(*, verbose: bool) -> None:
-    handler = RichHandler(console=err, show_path=False, markup=False)
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s")
+    """With times and colours on a terminal; elsewhere a line for each, however long: whoever reads it may wrap it."""
+    rich = err.is_terminal
+    handler = RichHandler(console=err, show_path=False, markup=False) if rich else logging.StreamHandler()
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s" if rich else _LINE)
     logging.getLogger("tidegate").setLevel(logging.INFO if verbose else logging.WARNING)
 
 

@@ -33,6 +33,23 @@ def check(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["check", *map(str, arguments)])
 
 
+def test_what_is_logged_to_a_pipe_is_a_line_however_long(tmp_path):
+    """A terminal of 80 columns is nobody's there: whoever collects lines has them whole."""
+    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 1000\n")
+    extra = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
+    environment = {
+        **os.environ,
+        "TIDEGATE_HOME": str(tmp_path),
+        "TIDEGATE_SUBSCRIPTIONS": str(tmp_path),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(extra),
+    }
+    program = [Path(sys.executable).with_name("tidegate"), "run", "orders", "--verbose"]
+    said = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=120).stderr
+    logged = [line for line in said.splitlines() if not line.startswith("%")]  # librdkafka's own
+    assert max(map(len, logged)) > 80, said
+    assert [line for line in logged if not line.startswith(("orders: ", "20"))] == [], said
+
+
 def test_what_is_fine_ends_with_0():
     done = check(FLIGHTS)
     assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
