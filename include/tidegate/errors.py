@@ -21,6 +21,10 @@ class StaleError(TidegateError):
     """Somebody else went on in the meantime: drop what you hold; the next run finds out where things stand."""
 
 
+class OvertakenError(StaleError):
+    """Another run of the subscription has taken what this one was about to: nothing is lost, nothing is left to do."""
+
+
 class GroupInUseError(TidegateError):
     """Live consumers are in the group: stop them, or give the subscription a group of its own."""
 

@@ -21,6 +21,26 @@ def test_nothing_to_read_says_why() -> None:
     assert (run.batch, run.error, run.to_json()["why"]) == (None, None, "there is nothing to read")
 
 
+def test_a_run_that_another_one_was_faster_than_has_nothing_to_do_and_says_so() -> None:
+    world = World()
+    world.produce(3)
+    faster = []
+
+    class Overtaken:
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "ledger.open" and not faster:
+                faster.append(run_batch(world.pipeline(), print))
+
+        def after(self, effect: Effect) -> None:
+            """Nothing."""
+
+    run = run_batch(watched(world.pipeline(), Overtaken()), print)
+    assert [one.state for one in faster] == ["committed"]
+    assert (run.batch, run.error, run.state) == (None, None, "nothing")
+    assert run.why.startswith("another run of this subscription has gone on meanwhile")
+    assert "nothing is lost" in run.why
+
+
 def test_an_error_stands_in_the_run_even_if_the_ledger_is_away_by_then() -> None:
     world = World()
     world.produce(3)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance
-from tidegate.errors import StaleError, TransitionError
+from tidegate.errors import OvertakenError, StaleError, TransitionError
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Answer, Clearance
 from tidegate.positions import Range, TopicPartition, ends, starts
@@ -43,11 +43,13 @@ def check_plan(batch: Batch, published: Published | None = None) -> None:
 def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State]) -> None:
     """A batch is opened only in the ledger that was seen, while none is open, and if it left no trace before.
 
-    `others` are the open batch and the one of the same id, if there are any. Raises StaleError.
+    `others` are the open batch and the one of the same id, if there are any. Raises StaleError, if another run has
+    gone on since the ledger was seen OvertakenError.
     """
     if seen != version:
-        raise StaleError(
-            f"{batch}: the ledger went from version {seen} to {version} meanwhile; the next run plans anew"
+        raise OvertakenError(
+            "another run of this subscription has gone on meanwhile, and takes the records that this one would have: "
+            f"nothing is lost and nothing is to be done, the next run plans anew ({batch} was planned and isn't opened)"
         )
     for batch_id, state in others.items():
         if state not in _LEFT_NO_TRACE:

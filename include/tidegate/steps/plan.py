@@ -9,7 +9,14 @@ from datetime import timedelta
 from tidegate.batch import SETTLED, Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, place
+from tidegate.errors import (
+    BrokerUnavailableError,
+    OvertakenError,
+    StaleError,
+    TidegateError,
+    WrongDefinitionError,
+    place,
+)
 from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
 from tidegate.positions import Range, TopicPartition
 from tidegate.steps.anchor import missing_names
@@ -190,9 +197,11 @@ class Planner:
     def _open(self, batch: Batch, standing: Standing, glance: Glance) -> Plan | Changed:
         try:
             batch = self.ledger.open(batch, glance.version)
-        except StaleError:
+        except StaleError as error:
             settled = self._settled_ahead(batch, standing)
             if not settled:
+                if isinstance(error, OvertakenError):
+                    return self._nothing(str(error))
                 raise
             self._stander.forward(batch.id, batch.receipt, settled)
             return Changed(f"the group was taken forward to the end of batch {batch.id}")

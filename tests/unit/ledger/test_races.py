@@ -107,7 +107,7 @@ def test_one_opens_a_batch_and_the_others_are_stale(runner: Runner, race: Race, 
         if turn % 2:  # else the subscription is new too
             closed(ledger, plan(RUNNERS, subscription=name))
         answers = race(runner, name)
-        assert answers.count("StaleError") == RUNNERS - 1
+        assert answers.count("OvertakenError") == RUNNERS - 1
         found = ledger.look(name).open
         assert found is not None
         assert found.id in answers
