@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
@@ -110,6 +111,8 @@ def check(
         )
         if connect:
             report = _connected(report)
+        if not paths:
+            report = _with_orphans(report, settings)
     if as_json:
         print_json([problem.to_json() for problem in report.problems])
     else:
@@ -118,6 +121,24 @@ def check(
         out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
     if report.errors:
         raise typer.Exit(1)
+
+
+def _with_orphans(report: Any, settings: Settings) -> Any:
+    """With a warning for each open batch of which there is no definition; a ledger that is away is another's affair."""
+    from tidegate.health import orphaned  # noqa: PLC0415 - see above
+    from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+
+    defined = [path.stem for path in settings.subscriptions.glob("*.yaml")]
+    try:
+        found = [orphaned(batch) for batch in orphaned_batches(settings.ledger, defined)]
+    except TidegateError as error:
+        err.print(f"the ledger wasn't asked for batches without a definition: {error}", markup=False)
+        return report
+    folder = str(settings.subscriptions)
+    problems = [
+        Problem(f"{each.reason}: {each.action}", "orphaned-batch", severity="warning", file=folder) for each in found
+    ]
+    return replace(report, problems=(*report.problems, *problems))
 
 
 def _connected(report: Any) -> Any:
@@ -156,7 +177,11 @@ def status(
     if name:
         load_named(name, settings.subscriptions)  # raises: who names one wants to know
     try:
-        documents = [_status(each, settings, limit) for each in ([name] if name else _names(settings.subscriptions))]
+        if name:
+            documents = [_status(name, settings, limit)]
+        else:
+            names = _names(settings.subscriptions)
+            documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
     except UnavailableError as error:
         if not for_monitor:
             raise
@@ -181,9 +206,9 @@ def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
 
 def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
     """The exit status for a person: whether every subscription could be looked at."""
-    if any("group" not in document for document in documents):
+    if any("group" not in document and "orphan" not in document for document in documents):
         return 2
-    return 1 if any(document["unavailable"] for document in documents) else 0
+    return 1 if any(document.get("unavailable") for document in documents) else 0
 
 
 def _names(folder: Path) -> list[str]:
@@ -216,6 +241,16 @@ def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
     except WrongDefinitionError as error:
         finding = Finding(Verdict.STALLED, f"no run begins: {error}", None, "correct what it names")
     return {"subscription": name, **finding_to_json(finding)}
+
+
+def _orphans(names: Sequence[str], settings: Settings) -> Iterator[dict[str, Any]]:
+    """A document for each open batch of which there is no definition any more."""
+    from tidegate.health import orphaned  # noqa: PLC0415 - see above
+    from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+    from tidegate.status import finding_to_json  # noqa: PLC0415 - see above
+
+    for batch in orphaned_batches(settings.ledger, names):
+        yield {"subscription": batch.subscription, **finding_to_json(orphaned(batch)), "orphan": batch.id}
 
 
 @app.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tidegate.batch import State
+from tidegate.batch import Batch, State
 from tidegate.moves import Move
 from tidegate.ports import Contact, LastRun, Outcome
 from tidegate.subscription import CommitStrategy, OnDataLoss
@@ -77,6 +77,16 @@ class Facts:
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     moves: tuple[Move, ...] = ()
+
+
+def orphaned(batch: Batch) -> Finding:
+    """What there is to say of an open batch whose subscription has no definition any more."""
+    reason = f"batch {batch.id} is {batch.state}, and there is no definition {batch.subscription} any more"
+    action = (
+        f"put the definition back, or give another one consumer.group.id: {batch.group}, whose next run goes on with "
+        "the batch; its records don't reach the lake before"
+    )
+    return Finding(Verdict.STALLED, reason, None, action)
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:

@@ -58,6 +58,14 @@ def test_an_open_batch_of_a_definition_that_is_renamed_reaches_the_lake(
     before = define("before", name, "on-receipt", FAILS)
     assert tidegate("run", "before")[0] == 1
     before.unlink()
+    define("another", f"{name}-another", output="lake/another")
+    status, documents = tidegate("status", "--check")
+    orphan = next(each for each in documents if each["subscription"] == "before")
+    assert (status, orphan["verdict"]) == (2, "STALLED")
+    assert "there is no definition before any more" in orphan["reason"]
+    assert f"consumer.group.id: {name}-lake" in orphan["action"]
+    warned = [each for each in tidegate("check")[1] if each["rule"] == "orphaned-batch"]
+    assert [each["message"] for each in warned] == [f"{orphan['reason']}: {orphan['action']}"]
     define("after", name, "on-receipt")
     ended = [tidegate("run", "after") for _ in range(3)]
     assert [(status, run["state"], run["records"]) for status, run in ended] == [

@@ -1,11 +1,15 @@
-"""Whose a group is, for whoever looks at definitions; the ledger's own libraries are imported only when it is asked."""
+"""What the ledger knows of groups and batches beyond the definitions; its libraries are imported when it is asked."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 
+from tidegate.batch import Batch
 from tidegate.errors import TidegateError
 
 log = logging.getLogger(__name__)
+
+_FILE = "sqlite:///"
 
 
 def group_holders(url: str) -> Callable[[str], frozenset[str]]:
@@ -21,3 +25,15 @@ def group_holders(url: str) -> Callable[[str], frozenset[str]]:
             return frozenset()
 
     return holders
+
+
+def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
+    """The open batches of subscriptions that are not among those that are defined.
+
+    A ledger that nobody has made yet has none, and isn't made. Raises UnavailableError, WrongDefinitionError.
+    """
+    from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
+
+    if url.startswith(_FILE) and not Path(url.removeprefix(_FILE).partition("?")[0]).exists():
+        return ()
+    return tuple(batch for batch in SqlLedger(url).open_batches() if batch.subscription not in defined)
