@@ -6,8 +6,13 @@ import sys
 import traceback
 from collections.abc import Callable, Collection
 from types import FrameType
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
+
+from job_failure import SparkUnreachableError, failure_of, origin
+
+_TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
@@ -23,7 +28,8 @@ def run_job(
 
     0 when it is done, 2 after an error of `wrong`, which trying again won't help, 1 after any other. SIGTERM takes
     back what the session still runs, and ends the process with 143. What it complains of is free of `secrets`, and of
-    what a Spark Connect URL holds behind its host: tokens, headers.
+    what a Spark Connect URL holds behind its host: tokens, headers. Its last line says why it failed, as `job_failure`
+    has it.
     """
     if len(arguments) != 1:
         print(f"usage: {program} URI", file=sys.stderr)  # noqa: T201 (a program's own output)
@@ -31,17 +37,18 @@ def run_job(
     signal.signal(signal.SIGTERM, _terminate)
     try:
         _run(job, arguments[0])
-    except wrong as error:
-        _complain(f"{type(error).__name__}: {error}", secrets())
-        return _WRONG
-    except Exception:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)
-        _complain(traceback.format_exc(), secrets())
-        return _FAILED
+    except Exception as error:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)
+        raised = origin(error)
+        is_wrong = isinstance(raised, wrong)
+        told = f"{type(raised).__name__}: {raised}" if is_wrong else "".join(traceback.format_exception(raised))
+        _complain(told, secrets())
+        _complain(failure_of(error).line(), secrets())
+        return _WRONG if is_wrong else _FAILED
     return 0
 
 
 def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:
-    spark = SparkSession.builder.getOrCreate()
+    spark = reached()
     try:
         job(spark, uri)
     except SystemExit:
@@ -50,6 +57,25 @@ def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:
         raise
     finally:
         spark.stop()
+
+
+def reached() -> SparkSession:
+    """The session, once Spark has answered. Raises SparkUnreachableError.
+
+    Over Spark Connect a server that is away is waited for for half a minute, then and later: PySpark's own ten minutes
+    say nothing meanwhile.
+    """
+    try:
+        spark = SparkSession.builder.getOrCreate()
+        if "SPARK_REMOTE" in os.environ:
+            from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 (a classic Spark may lack gRPC)
+
+            client: Any = cast("Any", spark).client
+            client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
+            _ = spark.version
+    except Exception as error:
+        raise SparkUnreachableError(f"Spark can't be reached: {error}") from error
+    return spark
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from batch_io import Manifest, ManifestError, Result, open_batch, read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
+from job_failure import raised_by
 from job_process import run_job
 from transforms.context import BatchContext
 from transforms.outcome import TransformError
@@ -92,13 +93,16 @@ def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: flo
     records = read_records(spark, manifest)
     batch = open_batch(manifest)
     outcome: Any = records
+    function = None
     if manifest.transform is not None:
         function, module = load_transform(manifest.transform)
         # Importing the transform's own module fails on a worker, which has no session, if it decorates UDFs.
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # PySpark has no types for it
         spark.addArtifacts(str(_packed(module, folder)), pyfile=True)
-        outcome = apply_transform(function, records, batch, manifest.transform)
-    result = write_outcome(spark, manifest, outcome, batch)
+        with raised_by(function, is_called=True):
+            outcome = apply_transform(function, records, batch, manifest.transform)
+    with raised_by(function, is_called=False):
+        result = write_outcome(spark, manifest, outcome, batch)
     print(  # noqa: T201 (a program's own output)
         f"batch {manifest.batch_id}, delivery {manifest.delivery.number}: read {result.read} records; "
         f"wrote {len(result.files)} files, {len(result.rejected_files)} of rejected records; "

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import takewhile
 
 from tidegate.errors import StaleError, TransitionError, place
 from tidegate.positions import Range, TopicPartition
@@ -53,6 +54,8 @@ _GIVEN_UP: Mapping[State, State] = {
 SETTLED = frozenset({State.COMMITTED, State.UNCOMMITTED, *_GIVEN_UP.values()})
 """How a batch can end that was delivered to its end."""
 
+_UNDELIVERED = frozenset({State.LANDED, State.PROCESSING, State.FAILED, State.STOPPED, State.ASKING})
+
 # Kafka's word ends a batch from any open state: its offsets were committed, or somebody moved the group.
 _ENDS = frozenset({State.COMMITTED, State.UNCOMMITTED, State.ABANDONED})
 # So does the lake's, which may know of a batch that the ledger lost: what is published is a fact.
@@ -60,7 +63,7 @@ _FACTS = _ENDS | {State.PUBLISHED}
 
 _FOLLOWS: Mapping[State, frozenset[State]] = {
     State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
-    State.LANDED: _FACTS | {State.PROCESSING},
+    State.LANDED: _FACTS | {State.PROCESSING, State.FAILED},
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
     State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.ASKING, *_GIVEN_UP},
     State.STOPPED: _FACTS | {State.FAILED, *_GIVEN_UP},
@@ -107,6 +110,47 @@ class Reached:
 
     range: Range
     records: int
+
+
+class Cause(StrEnum):
+    """What failed a delivery: the transform and its records, anything else, or what doesn't count.
+
+    That is a delivery that was interrupted, and one for which Spark couldn't be reached.
+    """
+
+    RECORDS = "records"
+    SYSTEM = "system"
+    INTERRUPTED = "interrupted"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The deliveries of a batch since somebody last had it redelivered, by what failed each, oldest first.
+
+    None stands for one that is under way, was processed or ended without a word.
+    """
+
+    causes: tuple[Cause | None, ...] = ()
+
+    @property
+    def counted(self) -> int:
+        """How many of them count towards the limit."""
+        return len(self._counted)
+
+    @property
+    def fails_records(self) -> bool:
+        """Whether it was its records that failed the last one that counts."""
+        return self._counted[-1:] == (Cause.RECORDS,)
+
+    @property
+    def interrupted(self) -> int:
+        """How many of the last ones were interrupted, in a row."""
+        return sum(1 for _ in takewhile(lambda cause: cause is Cause.INTERRUPTED, reversed(self.causes)))
+
+    @property
+    def _counted(self) -> tuple[Cause | None, ...]:
+        return tuple(cause for cause in self.causes if cause not in (Cause.INTERRUPTED, Cause.UNREACHABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +215,11 @@ class Batch:
     def moved(self) -> bool:
         """Whether any position moves when the batch is committed."""
         return any(not r.is_empty for r in self.ranges)
+
+    @property
+    def is_to_be_delivered(self) -> bool:
+        """Whether it has records, and no delivery of them was processed."""
+        return self.state in _UNDELIVERED and self.landed_records > 0
 
     @property
     def awaits_commit(self) -> bool:

@@ -1,19 +1,23 @@
 """`tidegate`: run a batch, check definitions, see where subscriptions stand.
 
-Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong. That
-of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED, STOPPED or UNREACHABLE, 3 unknown.
+Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong, 130
+or 143 a run was interrupted. That of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED,
+STOPPED or UNREACHABLE, 3 unknown.
 """
 
 import getpass
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -75,11 +79,14 @@ def run(
                 elif not as_json:
                     err.print(f"{name}: {step}", markup=False)
 
-            done = run_batch(pipeline, said)
+            with _interruptible() as caught:
+                done = run_batch(pipeline, said)
     if as_json:
         print_json(done.to_json())
     else:
         _print_run(done.to_json())
+    if caught:
+        raise typer.Exit(128 + caught[0])
     if done.error is not None:
         raise typer.Exit(2 if isinstance(done.error, WrongDefinitionError) else 1)
 
@@ -338,6 +345,25 @@ def accept_cluster(
     if abandoned is not None:
         ranges = ", ".join(str(r) for r in abandoned.ranges if not r.is_empty)
         out.print(f"  batch {abandoned.id} of the other cluster is abandoned: {ranges}", markup=False)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """SIGTERM ends what runs as Ctrl-C does; the signals that came."""
+    caught: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()  # no other may have handlers
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -17,6 +17,10 @@ class BrokerUnavailableError(UnavailableError):
     """No broker answered in time: for a plan that is an empty poll."""
 
 
+class SparkUnavailableError(UnavailableError):
+    """Spark can't be reached: no delivery counts for it; try again later."""
+
+
 class StaleError(TidegateError):
     """Somebody else went on in the meantime: drop what you hold; the next run finds out where things stand."""
 
@@ -39,6 +43,14 @@ class CorruptFileError(TidegateError):
 
 class BatchFailedError(TidegateError):
     """A delivery of the batch failed and nothing was committed: mend the job, then deliver again."""
+
+
+class RecordsFailedError(BatchFailedError):
+    """The transform or its records failed the delivery: at the limit the failure strategy decides about them."""
+
+
+class InterruptedDeliveryError(BatchFailedError):
+    """The delivery was interrupted, its Spark job stopped; it doesn't count: run again."""
 
 
 class StoppedError(TidegateError):

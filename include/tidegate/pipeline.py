@@ -28,6 +28,7 @@ from tidegate.ports import (
     Clock,
     Connections,
     Definitions,
+    JobLogs,
     Lake,
     Lander,
     Landing,
@@ -43,6 +44,7 @@ from tidegate.security.java import java_client
 from tidegate.settings import Settings, absolute_uri
 from tidegate.spark.job import JobProcessor, job_file
 from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
+from tidegate.spark.logs import FileJobLogs, NamedJobLogs
 from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
@@ -101,6 +103,7 @@ class Pipeline:
     processor: Processor
     clock: Clock
     registry: SchemaRegistry = field(default_factory=Unregistered)
+    job_logs: JobLogs = field(default_factory=NamedJobLogs)
     lander: Lander | None = None
     definitions: Definitions = field(default_factory=NoOtherDefinitions)
 
@@ -152,6 +155,7 @@ class Pipeline:
             lake=self.lake,
             ledger=self.ledger,
             processor=self.processor,
+            job_logs=self.job_logs,
             clock=self.clock,
             registry=self.registry,
         )
@@ -223,11 +227,13 @@ def open_pipeline(
     connections: Connections,
     processor: Processor | None = None,
     run_job: RunJob | None = None,
+    *,
+    job_logs: JobLogs | None = None,
 ) -> Iterator[Pipeline]:
     """Join a subscription to the real systems; nothing is connected before it is used, and all is closed after.
 
     Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection; so
-    does the job that lands, without `run_job`.
+    does the job that lands, without `run_job`. What jobs print is kept in files, without `job_logs`.
     """
     client = {
         **kafka_client(connections.get(subscription.connection)),
@@ -252,6 +258,7 @@ def open_pipeline(
             run_log=SqlRunLog(settings.ledger),
             processor=processor or _processor(subscription.processing, settings, connections),
             clock=clock,
+            job_logs=job_logs or FileJobLogs(settings.logs),
             registry=_registry(connections, subscription.deserialization.registry),
             lander=_lander(subscription, settings, connections, source, run_job),
             definitions=DefinitionFolder(settings.subscriptions),

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.batch import Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
+from tidegate.errors import BatchFailedError, InterruptedDeliveryError, StaleError, TidegateError, UnavailableError
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Ledger
@@ -57,6 +57,8 @@ class Run:
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it.
 
+    So does an interrupt.
+
     The batch of a run that is refused is the open one, which stands in its way.
     """
     subscription = pipeline.subscription
@@ -65,6 +67,12 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
         _Runner(pipeline, run, said).run_steps()
     except TidegateError as error:
         run.error = error
+    except KeyboardInterrupt:
+        where = next(reversed(run.seconds), "plan")
+        run.error = InterruptedDeliveryError(
+            f"interrupted in {where}: a Spark job that ran was stopped, and its delivery doesn't count; nothing was "
+            "published since. The next run goes on from here"
+        )
     with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
         _look_back(run, pipeline.ledger)
     return run

@@ -1,10 +1,11 @@
 """The settings of an installation, read from the environment once: where definitions, ledger and landing are.
 
 `TIDEGATE_HOME` is the folder that relative paths start from, `TIDEGATE_SUBSCRIPTIONS` the folder of the
-definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI. `TIDEGATE_OPERATORS` are the names of
-the Airflow users who may clear, commit and answer, `TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it;
-both are separated by commas, as are the names and patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job
-sees beside those that every job sees. `TIDEGATE_UMASK` takes permissions from the files and folders that are made.
+definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI, `TIDEGATE_LOGS` the folder of the
+Spark jobs' logs. `TIDEGATE_OPERATORS` are the names of the Airflow users who may clear, commit and answer,
+`TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it; both are separated by commas, as are the names and
+patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job sees beside those that every job sees.
+`TIDEGATE_UMASK` takes permissions from the files and folders that are made.
 """
 
 import re
@@ -40,6 +41,7 @@ class Settings:
     subscriptions: Path
     ledger: str = field(repr=False)  # its password
     landing: str = field(repr=False)
+    logs: Path = PROJECT / "data" / "logs"
     operators: tuple[str, ...] = ()
     operator_roles: tuple[str, ...] = ()
     job_environment: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ class Settings:
             subscriptions=Path(normpath(home / _expanded(folder))),
             ledger=_ledger_url(home, environ.get("TIDEGATE_LEDGER") or "sqlite:///data/ledger.db"),
             landing=_landing_uri(home, environ.get("TIDEGATE_LANDING") or "data/landing"),
+            logs=Path(normpath(home / _expanded(environ.get("TIDEGATE_LOGS") or "data/logs"))),
             operators=listed(environ.get("TIDEGATE_OPERATORS")),
             operator_roles=listed(environ.get("TIDEGATE_OPERATOR_ROLES")),
             job_environment=listed(environ.get(JOB_ENVIRONMENT)),
@@ -70,6 +73,7 @@ class Settings:
             "TIDEGATE_SUBSCRIPTIONS": str(self.subscriptions),
             "TIDEGATE_LEDGER": redact(self.ledger),
             "TIDEGATE_LANDING": redact(self.landing),
+            "TIDEGATE_LOGS": str(self.logs),
             "TIDEGATE_OPERATORS": ", ".join(self.operators),
             "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
             JOB_ENVIRONMENT: ", ".join(self.job_environment),

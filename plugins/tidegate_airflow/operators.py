@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from tidegate.batch import Batch
     from tidegate.pipeline import Pipeline
+    from tidegate.ports import JobLogs
     from tidegate.settings import Settings
     from tidegate.subscription import Processing, Subscription
     from tidegate_airflow.processors import Stoppable
@@ -78,7 +79,12 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             processor = self._processor(subscription.processing, settings) if processing else None
             connection = subscription.processing.connection
             with open_pipeline(
-                subscription, settings, AirflowConnections(), processor, lambda *job: self._run_job(connection, *job)
+                subscription,
+                settings,
+                AirflowConnections(),
+                processor,
+                lambda *job: self._run_job(connection, *job),
+                job_logs=_log_of(context),
             ) as pipeline:
                 yield pipeline
         self.log.info("%s took %.2f s", self.task_id, time.monotonic() - began)
@@ -260,6 +266,16 @@ class SettleOperator(_SettlingOperator):
 
     def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
         return pipeline.settle(batch_id)
+
+
+def _log_of(context: "Context") -> "JobLogs":
+    """The log of this task's try, which has all that its Spark job prints."""
+    from tidegate.spark.logs import NamedJobLogs  # noqa: PLC0415 (nothing of this at parse time)
+
+    ti = context["ti"]
+    return NamedJobLogs(
+        f"Airflow's log of task {ti.task_id}, DAG {ti.dag_id}, run {ti.run_id}, try {ti.try_number}: `job: ...`"
+    )
 
 
 def _since(pipeline: "Pipeline") -> str:

@@ -23,20 +23,22 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.errors import BatchFailedError, WrongDefinitionError
+from tidegate.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
+from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment
 from tidegate.spark.job import NOTHING, local_job, refuse_distance
+from tidegate.spark.output import JobOutput
+from tidegate.spark.reach import check_binary, check_connect, check_master
 from tidegate_airflow.connections import AirflowConnections
 
 JOBS = PROJECT / "spark_jobs"
 APPLICATION = JOBS / "process_batch.py"
 
 _WATCHED = 1.0  # seconds between two looks at a job that runs
-_TAIL = 25  # lines of a failed job that its error repeats
-_STOPPED = "Airflow stopped this task, and the Spark job with it; clear the task to deliver the batch again"
+_STOPPED = "interrupted: Airflow stopped this task, and the Spark job with it; clear the task, or run the DAG again"
 
 
 class Stoppable(Processor, Protocol):
@@ -90,14 +92,22 @@ class SubmitProcessor:
         self._hook: SparkSubmitHook | None = None
         self._ended_by: Exception | None = None
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        binary = str(self._connection.extra.get("spark-binary") or "spark-submit")
+        _find(binary)
+        check_binary(binary, self._connection.id)
+        host, port = self._connection.host, self._connection.port
+        check_master(f"{host}:{port}" if port else str(host), self._connection.id)
+
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """See `tidegate.ports.Processor`; at the deadline spark-submit and its driver are killed."""
-        _find(str(self._connection.extra.get("spark-binary") or "spark-submit"))
         with nullcontext(None) if self._is_local else _archive(JOBS) as modules:
+            output = JobOutput(said)
             self._hook = _Hook(
-                said,
+                output.line,
                 conn_id=self._connection.id,
                 name="tidegate",
                 py_files=modules,
@@ -113,7 +123,7 @@ class SubmitProcessor:
                 # the hook's own env_vars go onto the command line for YARN and Kubernetes
                 self._hook.submit(self._job, env={**job_environment(os.environ), **self._environment})
             except AirflowException as error:
-                raise self._ended_by or _failure(error) from error
+                raise self._ended_by or output.failure(f"failed ({_summary(error)})") from error
             finally:
                 done.set()
                 watching.join(_WATCHED)
@@ -122,7 +132,7 @@ class SubmitProcessor:
 
     def stop(self) -> None:
         """Kill spark-submit, and the application where it runs on a cluster."""
-        self._end(BatchFailedError(_STOPPED))
+        self._end(InterruptedDeliveryError(_STOPPED))
 
     def _watch(self, timeout: float | None, watch: Callable[[], None], done: Event) -> None:
         """Look at the job once a second, and end it at its deadline, or with whatever looking at it raises.
@@ -165,6 +175,7 @@ class ConnectProcessor:
                 f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
             )
         self._id = connection.id
+        self._url = connect_url(connection)
         self._job = job
         self._environment = environment
 
@@ -177,15 +188,18 @@ class ConnectProcessor:
         environment = {**self._environment, "SPARK_REMOTE": remote}  # not in argv: it may hold a token
         run_child(command, environment, timeout, said, watch)
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        check_connect(self._url, self._id)
+
     def stop(self) -> None:
         """Leave `run` with an error; the child is stopped on the way out."""
-        raise BatchFailedError(_STOPPED)
+        raise InterruptedDeliveryError(_STOPPED)
 
 
-def _failure(error: AirflowException) -> BatchFailedError:
-    _, _, tail = str(error).partition("Last spark-submit output:\n")
-    lines = (tail or str(error)).splitlines()[-_TAIL:]
-    return BatchFailedError("the Spark job failed; its last lines:\n" + "\n".join(lines))
+def _summary(error: AirflowException) -> str:
+    """The hook's word, without the lines that it repeats."""
+    return str(error).partition("\n")[0]
 
 
 class _Hook(SparkSubmitHook):  # type: ignore[misc]  # Airflow's types aren't followed
@@ -235,5 +249,3 @@ def _find(binary: str) -> None:
     """Let spark-submit be found where pip put it, though nobody activated the environment that Airflow runs in."""
     if shutil.which(binary) is None:
         os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    if shutil.which(binary) is None:
-        raise WrongDefinitionError(f"{binary} isn't on PATH: install pyspark, or Spark, on this worker")

@@ -8,12 +8,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    CharType,
+    DataType,
     IntegerType,
+    IntegralType,
     LongType,
+    NullType,
     StringType,
     StructField,
     StructType,
     TimestampType,
+    VarcharType,
 )
 
 LANDING_SCHEMA = StructType(
@@ -91,8 +96,7 @@ def as_outcome(returned: object, transform: str) -> Outcome:
     if not isinstance(outcome.rows, DataFrame):
         raise TransformError(f"{transform} returned {_kind(outcome.rows)} as rows; give a DataFrame")
     if outcome.rejected is not None:
-        _check_rejected(outcome.rejected, transform)
-        received = _as_received(outcome.rejected)
+        received = _as_rejected(outcome.rejected, transform)
         outcome = outcome if received is outcome.rejected else replace(outcome, rejected=received)
     if not isinstance(outcome.filtered, DataFrame):
         _check_filtered(outcome.filtered, transform)
@@ -104,6 +108,7 @@ def as_acks(records: object, giver: str) -> DataFrame:
     """The columns of ACK_SCHEMA in acknowledged records; TransformError, naming the giver, where they lack any."""
     if not isinstance(records, DataFrame):
         raise TransformError(f"{giver} acknowledged {_kind(records)}; give a DataFrame of records")
+    records = _widened(records, ACK_SCHEMA)
     lacking = _lacking(records.schema, ACK_SCHEMA)
     if lacking:
         raise TransformError(
@@ -118,10 +123,12 @@ def has_place(rows: DataFrame) -> bool:
     return not _lacking(rows.schema, ACK_SCHEMA)
 
 
-def _check_rejected(rejected: object, transform: str) -> None:
+def _as_rejected(rejected: object, transform: str) -> DataFrame:
+    """The rejected records, each of REJECTED_SCHEMA's columns of its type. Raises TransformError where they aren't."""
     if not isinstance(rejected, DataFrame):
         raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")
-    found = _as_received(rejected).schema
+    received = _widened(_as_received(rejected), REJECTED_SCHEMA)
+    found = received.schema
     lacking = _lacking(found, REJECTED_SCHEMA)
     if lacking:
         raise TransformError(
@@ -129,6 +136,29 @@ def _check_rejected(rejected: object, transform: str) -> None:
             f"received (with raw_key and raw_value where they are decoded) and a reason, not "
             f"{', '.join(_columns(found))}"
         )
+    return received
+
+
+def _widened(frame: DataFrame, wanted: StructType) -> DataFrame:
+    """`frame` with whole numbers of the wanted width, texts as plain strings, and nulls of any type."""
+    types = {field.name: field.dataType for field in frame.schema}
+    casts = {
+        field.name: frame[field.name].cast(field.dataType)
+        for field in wanted
+        if field.name in types
+        and types[field.name].simpleString() != field.dataType.simpleString()
+        and _is_harmless(types[field.name], field.dataType)
+    }
+    return frame.withColumns(casts) if casts else frame
+
+
+def _is_harmless(found: DataType, wanted: DataType) -> bool:
+    """Whether what is found says the same as what is wanted, in another type; a number that doesn't fit fails later."""
+    return (
+        isinstance(found, NullType)
+        or (isinstance(found, IntegralType) and isinstance(wanted, IntegralType))
+        or (isinstance(found, StringType | CharType | VarcharType) and isinstance(wanted, StringType))
+    )
 
 
 def _columns(schema: StructType) -> list[str]:

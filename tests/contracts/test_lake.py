@@ -204,10 +204,10 @@ def reject(folder: Path, part: int, rejected: int) -> StagedFile:
     return write_rejected(folder, part, [rejected_row(offset) for offset in range(part, rejected, 2)])
 
 
-def write_rejected(folder: Path, part: int, rows: list[dict[str, Any]]) -> StagedFile:
+def write_rejected(folder: Path, part: int, rows: list[dict[str, Any]], schema: pa.Schema = REJECTED) -> StagedFile:
     path = folder / f"_rejected/part-{part}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, REJECTED), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
     return StagedFile(f"_rejected/{path.name}", path.stat().st_size)
 
 
@@ -267,6 +267,23 @@ def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: 
     result = result_of(manifest, "a1", rejected_files=(file,))
     found = parquet.lake.rejections(manifest.staging, result, 5)
     assert (found.number, [one.offset for one in found.first]) == (2, [1, 3])
+
+
+def test_rejected_records_of_other_types_that_say_the_same_are_read_all_the_same(parquet: ParquetBench) -> None:
+    """Columns that can't be null, as Spark writes those of literals; other widths of numbers; dictionaries."""
+    manifest = manifest_of(parquet.output)
+    folder = path_of(manifest.staging) / "a1"
+    whole = REJECTED.set(8, pa.field("reason", pa.string(), nullable=False)).set(
+        4, pa.field("offset", pa.int64(), nullable=False)
+    )
+    other = REJECTED.set(8, pa.field("reason", pa.dictionary(pa.int32(), pa.string()))).set(
+        3, pa.field("partition", pa.int64())
+    )
+    files = tuple(
+        write_rejected(folder, number, [rejected_row(number)], schema) for number, schema in enumerate([whole, other])
+    )
+    found = parquet.lake.rejections(manifest.staging, result_of(manifest, "a1", rejected_files=files), 5)
+    assert [(one.partition, one.offset, one.reason) for one in found.first] == [(0, 0, "bad 0"), (0, 1, "bad 1")]
 
 
 def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lake) -> None:

@@ -30,11 +30,11 @@ from ledger_batches import (
     result,
 )
 
-from tidegate.batch import Batch, Delivery, Landed, Reached, State
+from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.errors import StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Counts
-from tidegate.ports import Clearance, Glance, GroupHolder, Ledger, Loss
+from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss
 from tidegate.positions import Range, TopicPartition
 from tidegate.testing.ledger import MemoryLedger
 
@@ -137,7 +137,7 @@ def test_opening_again_keeps_the_count_of_deliveries_and_forgets_who_won(ledger:
     assert ledger.deliveries(first.id) == 1
     with pytest.raises(StaleError, match=first.delivery.token):
         ledger.processed(first.id, first.delivery, result(first.id, first.delivery), COUNTS)
-    assert ledger.start_delivery(first.id, NOON).number == 2
+    assert ledger.start_delivery(first.id).number == 2
 
 
 def test_a_committed_batch_is_not_opened_again(ledger: Ledger) -> None:
@@ -177,7 +177,7 @@ def test_every_change_of_a_batch_makes_a_new_version(ledger: Ledger) -> None:
     assert is_new()
     ledger.landed(batch.id, 1, report(batch, 1))
     assert is_new()
-    delivery = ledger.start_delivery(batch.id, NOON)
+    delivery = ledger.start_delivery(batch.id)
     assert is_new()
     ledger.failed(batch.id, delivery, "no memory")
     assert is_new()
@@ -285,10 +285,10 @@ def test_a_report_to_an_abandoned_batch_is_refused(ledger: Ledger) -> None:
 
 def test_deliveries_are_counted_and_begin_when_they_were_started(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
-    second = ledger.start_delivery(batch_id, NOON + timedelta(minutes=3))
+    second = ledger.start_delivery(batch_id)
     assert (first.number, second.number, ledger.deliveries(batch_id)) == (1, 2, 2)
     assert first.token != second.token
-    assert ledger.delivery_started(batch_id, second.token) == NOON + timedelta(minutes=3)
+    assert ledger.delivery_age(batch_id, second.token) == DeliveryAge(timedelta(), timedelta())
     assert ledger.batch(batch_id).delivery == second
     assert ledger.batch(batch_id).state is State.PROCESSING
 
@@ -296,13 +296,13 @@ def test_deliveries_are_counted_and_begin_when_they_were_started(ledger: Ledger)
 def test_a_batch_that_has_not_landed_is_not_delivered(ledger: Ledger) -> None:
     batch = opened(ledger)
     with pytest.raises(TransitionError):
-        ledger.start_delivery(batch.id, NOON)
+        ledger.start_delivery(batch.id)
     assert ledger.deliveries(batch.id) == 0
 
 
 def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
-    second = ledger.start_delivery(batch_id, NOON)
+    second = ledger.start_delivery(batch_id)
     won = ledger.processed(batch_id, first, result(batch_id, first, "early"), COUNTS)
     assert (won.state, won.delivery, won.attempt) == (State.PROCESSED, first, "early")
     assert (won.rows, won.rejected) == (7, 1)
@@ -316,7 +316,7 @@ def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
 def test_a_batch_shrinks_to_what_the_winner_reached(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
     whole = ledger.batch(batch_id)
-    second = ledger.start_delivery(batch_id, NOON)
+    second = ledger.start_delivery(batch_id)
     short = replace(whole.ranges[0], end=whole.ranges[0].end - 4)
     as_planned = Reached(whole.ranges[1], whole.records[T1])
     won = ledger.processed(batch_id, first, result(batch_id, first), COUNTS, [Reached(short, 3), as_planned])
@@ -330,7 +330,7 @@ def test_a_batch_shrinks_to_what_the_winner_reached(ledger: Ledger) -> None:
 
 def test_a_batch_that_has_shrunk_grows_no_more(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
-    second = ledger.start_delivery(batch_id, NOON)
+    second = ledger.start_delivery(batch_id)
     planned = ledger.batch(batch_id).ranges[0]
     reached = [Reached(replace(planned, end=planned.end - less), 10 - less) for less in (4, 2)]
     ledger.processed(batch_id, first, result(batch_id, first), COUNTS, reached[:1])
@@ -361,11 +361,11 @@ def test_a_delivery_that_was_given_up_may_still_be_processed(ledger: Ledger) -> 
 
 def test_a_failure_counts_only_while_no_other_delivery_is_further(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
-    second = ledger.start_delivery(batch_id, NOON)
+    second = ledger.start_delivery(batch_id)
     assert ledger.failed(batch_id, first, "old").state is State.PROCESSING
     lost = ledger.failed(batch_id, second, "no memory")
     assert (lost.state, lost.reason, lost.delivery) == (State.FAILED, "no memory", second)
-    third = ledger.start_delivery(batch_id, NOON)
+    third = ledger.start_delivery(batch_id)
     assert ledger.batch(batch_id).reason is None
     ledger.processed(batch_id, third, result(batch_id, third), COUNTS)
     assert ledger.failed(batch_id, second, "old").state is State.PROCESSED
@@ -373,12 +373,12 @@ def test_a_failure_counts_only_while_no_other_delivery_is_further(ledger: Ledger
 
 def test_when_the_staging_is_gone_the_winner_has_failed_and_the_batch_is_delivered_again(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
-    newest = ledger.start_delivery(batch_id, NOON)
+    newest = ledger.start_delivery(batch_id)
     ledger.processed(batch_id, first, result(batch_id, first), COUNTS)
     lost = ledger.move(batch_id, State.FAILED, "its staging is gone")
     assert (lost.state, lost.delivery, lost.reason) == (State.FAILED, newest, "its staging is gone")
     assert (lost.attempt, lost.rows, lost.rejected) == (None, None, None)
-    third = ledger.start_delivery(batch_id, NOON)
+    third = ledger.start_delivery(batch_id)
     again = ledger.processed(batch_id, third, result(batch_id, third, "a3"), COUNTS)
     assert (again.delivery, again.attempt, again.reason) == (third, "a3", None)
 
@@ -391,12 +391,12 @@ def test_a_delivery_of_another_ledger_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StaleError, match=stranger.token):
         ledger.failed(batch_id, stranger, "no memory")
     with pytest.raises(StaleError, match=stranger.token):
-        ledger.delivery_started(batch_id, stranger.token)
+        ledger.delivery_age(batch_id, stranger.token)
 
 
 def test_of_two_deliveries_that_race_to_the_end_one_wins(two: tuple[Ledger, Ledger]) -> None:
     batch_id, first = processing(two[0])
-    racers = (first, two[1].start_delivery(batch_id, NOON))
+    racers = (first, two[1].start_delivery(batch_id))
     start = threading.Barrier(2)
 
     def race(ledger: Ledger, delivery: Delivery) -> Batch:
@@ -456,7 +456,7 @@ def test_a_batch_that_is_closed_adopts_nothing(ledger: Ledger) -> None:
 CALLS: dict[str, Callable[[Ledger], object]] = {
     "batch": lambda ledger: ledger.batch("b404"),
     "landed": lambda ledger: ledger.landed("b404", 0, Landed((), {}, ())),
-    "start_delivery": lambda ledger: ledger.start_delivery("b404", NOON),
+    "start_delivery": lambda ledger: ledger.start_delivery("b404"),
     "processed": lambda ledger: ledger.processed("b404", Delivery(1, "x"), result("b404", Delivery(1, "x")), COUNTS),
     "failed": lambda ledger: ledger.failed("b404", Delivery(1, "x"), "no memory"),
     "move": lambda ledger: ledger.move("b404", State.ABANDONED),
@@ -486,19 +486,69 @@ def test_a_note_is_kept_whatever_is_pasted_into_it(ledger: Ledger) -> None:
 
 def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
-    ledger.start_delivery(batch_id, NOON)
+    ledger.start_delivery(batch_id)
     ledger.move(batch_id, State.FAILED, "no memory")
-    with pytest.raises(TransitionError, match="failed, and only a batch that stopped or asks"):
-        ledger.clear(batch_id, Clearance("ada", NOON, "mended"))
     ledger.move(batch_id, State.STOPPED, "no memory")
-    assert (ledger.tries(batch_id), ledger.clearances("flights", 9)) == (2, ())
+    assert (ledger.tries(batch_id).counted, ledger.clearances("flights", 9)) == (2, ())
     clearance = Clearance("ada", NOON, "mended")
     cleared = ledger.clear(batch_id, clearance)
     assert (cleared.state, cleared.reason) == (State.FAILED, "no memory")
-    assert (ledger.tries(batch_id), ledger.deliveries(batch_id)) == (0, 2)
+    assert (ledger.tries(batch_id).counted, ledger.deliveries(batch_id)) == (0, 2)
     assert ledger.clearances("flights", 9) == ((batch_id, clearance),)
-    ledger.start_delivery(batch_id, NOON)
-    assert (ledger.tries(batch_id), ledger.deliveries(batch_id)) == (1, 3)
+    ledger.start_delivery(batch_id)
+    assert (ledger.tries(batch_id).counted, ledger.deliveries(batch_id)) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", POSTGRES])
+def test_the_age_of_a_delivery_and_of_its_last_sign_of_life(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    time = [NOON]
+    made = MemoryLedger(now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request, tmp_path), now=lambda: time[0])
+    batch_id, delivery = processing(ledger)
+    version = ledger.look("flights").version
+    time[0] += timedelta(seconds=40)
+    assert ledger.delivery_age(batch_id, delivery.token) == DeliveryAge(timedelta(seconds=40), timedelta(seconds=40))
+    ledger.note_alive(batch_id, delivery.token)
+    time[0] += timedelta(seconds=2)
+    assert ledger.delivery_age(batch_id, delivery.token) == DeliveryAge(timedelta(seconds=42), timedelta(seconds=2))
+    assert ledger.look("flights").version == version
+
+
+@pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
+def test_the_databases_clock_is_the_ledgers(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    ledger = SqlLedger(sql_url(kind, request, tmp_path))
+    batch_id, delivery = processing(ledger)
+    age = ledger.delivery_age(batch_id, delivery.token)
+    assert timedelta() <= age.silent <= age.begun < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("state", [State.PLANNED, State.PROCESSED, State.PUBLISHED])
+def test_what_goes_on_by_itself_is_not_cleared(ledger: Ledger, state: State) -> None:
+    batch = opened(ledger) if state is State.PLANNED else processed(ledger)
+    if state is State.PUBLISHED:
+        ledger.adopt(batch.id, published(batch))
+    with pytest.raises(TransitionError, match=f"is {state}: it goes on by itself"):
+        ledger.clear(batch.id, Clearance("ada", NOON))
+
+
+def test_what_failed_a_delivery_is_remembered(ledger: Ledger) -> None:
+    batch_id, first = processing(ledger)
+    ledger.failed(batch_id, first, "no memory")
+    second = ledger.start_delivery(batch_id)
+    assert ledger.tries(batch_id) == Tries((Cause.SYSTEM, None))
+    ledger.failed(batch_id, second, "no rate for XYZ", Cause.RECORDS)
+    assert ledger.tries(batch_id).fails_records
+    ledger.move(batch_id, State.STOPPED, "halted")
+    ledger.clear(batch_id, Clearance("ada", NOON))
+    assert ledger.tries(batch_id) == Tries()
+    third = ledger.start_delivery(batch_id)
+    ledger.failed(batch_id, third, "lost", Cause.RECORDS)
+    ledger.processed(batch_id, third, result(batch_id, third), COUNTS)
+    ledger.failed(batch_id, third, "too late", Cause.SYSTEM)
+    assert ledger.tries(batch_id) == Tries((None,))
+    assert ledger.tries("b404") == Tries()
 
 
 def test_a_run_by_which_somebody_decides_is_entered_once(two: tuple[Ledger, Ledger]) -> None:
@@ -526,7 +576,7 @@ def test_the_history_has_the_newest_first(ledger: Ledger) -> None:
     for number in range(4):
         closed(ledger, plan(number), State.EMPTY if number == 1 else State.COMMITTED)
     batch = landed(ledger, plan(1))
-    ledger.start_delivery(batch.id, NOON)
+    ledger.start_delivery(batch.id)
     history = ledger.history("flights", 3)
     assert [outcome.batch.id for outcome in history] == [plan(n).id for n in (1, 3, 2)]
     assert [outcome.closed_at for outcome in history] == [None, NOON, NOON]
@@ -823,7 +873,7 @@ class Both(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def start_delivery(self, number: int) -> None:
-        answers = self.compare(lambda ledger, _: ledger.start_delivery(self.id(number), NOON))
+        answers = self.compare(lambda ledger, _: ledger.start_delivery(self.id(number)))
         if isinstance(answers[0], Delivery):
             self.tokens.append((answers[0].token, answers[1].token))
 

@@ -104,7 +104,7 @@ def room(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Room]
         made.world.processor.failures.extend(["no `memory` in **line** 3"] * failures)
 
         @contextmanager
-        def open_pipeline(*_: Any) -> Iterator[Any]:
+        def open_pipeline(*_: Any, **__: Any) -> Iterator[Any]:
             yield made.pipeline
 
         def wait(task: HITLOperator, context: Any) -> Any:

@@ -50,7 +50,7 @@ def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
 
     @contextmanager
-    def open_pipeline(subscription: Any, *_: Any) -> Iterator[Any]:
+    def open_pipeline(subscription: Any, *_: Any, **__: Any) -> Iterator[Any]:
         assert subscription.name == "orders"
         yield made.pipeline(commit_strategy="manual", max_retries=0)
 

@@ -103,7 +103,7 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
 
     def go(script: Script, conf: dict[str, Any] | None = None, **values: object) -> Run:
         @contextmanager
-        def open_pipeline(subscription: Subscription, *_: Any) -> Iterator[ScriptedPipeline]:
+        def open_pipeline(subscription: Subscription, *_: Any, **__: Any) -> Iterator[ScriptedPipeline]:
             script.subscriptions.append(subscription)
             script.umasks.append(umask())
             yield ScriptedPipeline(script)

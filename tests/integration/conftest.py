@@ -1,6 +1,7 @@
 """Subscriptions on the real broker, with a real landing, lake and ledger; a shipped double copies in place of Spark."""
 
 import json
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,6 +13,8 @@ from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from definitions import subscription
+from desk import Desk
+from documents import ROOT
 from typer.testing import CliRunner
 
 from tidegate.cli import app
@@ -23,7 +26,10 @@ from tidegate.subscription import Processing, TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
+from tidegate_local.java import find_java
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_local.spark_jars import spark_jars
+from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
 
@@ -170,3 +176,23 @@ def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkey
         return done.exit_code, json.loads(done.stdout)
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def spark_of_all_formats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
+    """A Spark Connect server with Kafka's source and with Avro."""
+    java, cache = find_java(), Path(__file__).parents[2] / ".cache"
+    jars = tuple(dict.fromkeys((*spark_kafka_jars(java, cache), *spark_jars(java, cache))))
+    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark-formats"), jars=jars) as started:
+        yield started
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, broker: Broker, admin: AdminClient, topic: Callable[..., str], spark_of_all_formats: SparkConnect
+) -> Desk:
+    """A folder of the test's own, with the project's Spark jobs."""
+    made = Desk(tmp_path, broker, admin, topic)
+    shutil.copytree(ROOT / "spark_jobs", tmp_path / "spark_jobs")
+    made.connect("spark_default", **spark_of_all_formats.connection)
+    return made

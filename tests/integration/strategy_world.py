@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from crashing import Child, Point, Task, opened
 
 from tidegate.batch import Batch
-from tidegate.errors import BatchFailedError
+from tidegate.errors import BatchFailedError, RecordsFailedError
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Processor
 from tidegate.records import Headers, last
@@ -74,7 +74,7 @@ class FailingProcessor(CopyingProcessor):
 
     def run(self, manifest_uri: str, *_: Any) -> None:
         """Fail."""
-        raise BatchFailedError(f"the job failed: {manifest_uri}")
+        raise RecordsFailedError(f"the job failed: {manifest_uri}")
 
 
 class Impatient(Pipeline):

@@ -136,7 +136,7 @@ WRITES: dict[str, Write] = {
     ),
     "start_delivery": (
         landed,
-        lambda ledger, batch, _: ledger.start_delivery(batch.id, NOON),
+        lambda ledger, batch, _: ledger.start_delivery(batch.id),
         lambda ledger: ledger.deliveries(plan().id),
     ),
     "processed": (_in_delivery, _succeed, lambda ledger: ledger.batch(plan().id).attempt),
@@ -292,7 +292,7 @@ def test_writes_wait_for_each_other_whatever_the_server_prefers(postgres: Postgr
 
     def start() -> None:
         try:
-            numbers.append(SqlLedger(postgres_ledger).start_delivery(batch.id, NOON).number)
+            numbers.append(SqlLedger(postgres_ledger).start_delivery(batch.id).number)
         except TidegateError as error:
             errors.append(error)
 

@@ -1,8 +1,9 @@
 """transforms.outcome: what a transform may return, and what it is told otherwise."""
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from transforms.outcome import LANDING_SCHEMA, LARGEST_STATE, Outcome, TransformError, as_outcome
+from transforms.outcome import LANDING_SCHEMA, LARGEST_STATE, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
 
 pytestmark = pytest.mark.spark
 
@@ -79,3 +80,16 @@ def test_anything_else_is_an_error_that_names_the_transform(records, returned, t
     with pytest.raises(TransformError, match=told) as error:
         as_outcome(returned(records), "m:f")
     assert str(error.value).startswith("m:f")
+
+
+def test_rejected_records_of_other_types_that_say_the_same_are_taken_as_they_are_landed(records):
+    other = records.selectExpr(
+        "* EXCEPT (partition, headers)", "CAST(partition AS bigint) AS partition", "NULL AS headers"
+    )
+    rejected = other.withColumn("reason", F.lit("no").cast("varchar(9)"))
+
+    outcome = as_outcome(Outcome(rows=records, rejected=rejected), "m:f")
+
+    assert outcome.rejected is not None
+    found = {field.name: field.dataType.simpleString() for field in outcome.rejected.schema}
+    assert found == {field.name: field.dataType.simpleString() for field in REJECTED_SCHEMA}

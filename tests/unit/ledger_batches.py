@@ -66,7 +66,7 @@ def landed(ledger: Ledger, batch: Batch | None = None) -> Batch:
 
 def processing(ledger: Ledger) -> tuple[str, Delivery]:
     batch_id = landed(ledger).id
-    return batch_id, ledger.start_delivery(batch_id, NOON)
+    return batch_id, ledger.start_delivery(batch_id)
 
 
 def processed(ledger: Ledger) -> Batch:

@@ -34,6 +34,7 @@ STEPS = {
     (State.PLANNED, State.LANDED),
     (State.PLANNED, State.EMPTY),
     (State.LANDED, State.PROCESSING),
+    (State.LANDED, State.FAILED),
     (State.PROCESSING, State.PROCESSING),
     (State.PROCESSING, State.PROCESSED),
     (State.PROCESSING, State.FAILED),

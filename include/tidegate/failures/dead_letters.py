@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Self
 
 from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError
+from tidegate.errors import RecordsFailedError
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 from tidegate.records import Failure, Headers, Outgoing, Rejected, last, utf8
@@ -110,9 +110,9 @@ class DeadLetterLimit:
         return max(self.share * landed, Fraction(_LEAST)) if self.share else self.share
 
     def check(self, batch: Batch, dead: int) -> None:
-        """Raises BatchFailedError if the batch would have more dead letters than this. Ask before any is written."""
+        """Raises RecordsFailedError if the batch would have more dead letters than this. Ask before any is written."""
         if self.is_passed(dead, batch.landed_records):
-            raise BatchFailedError(
+            raise RecordsFailedError(
                 f"{batch}: {dead} of its {batch.landed_records} records would become dead letters, and {_LIMIT} "
                 f"allows {self.told}: none was written, and nothing is committed. Mend the producer or the transform, "
                 "or raise the limit, then deliver it again"
@@ -134,7 +134,7 @@ class DeadLetters:
         return cls(queue.of(subscription.name), limit)
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
-        """Raises BatchFailedError past the limit; records that couldn't be decoded count too."""
+        """Raises RecordsFailedError past the limit; records that couldn't be decoded count too."""
         if self.limit is not None:
             self.limit.check(batch, rejections.number + rejections.undecodable)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError
+from tidegate.errors import RecordsFailedError
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 from tidegate.records import Outgoing, Rejected
@@ -22,10 +22,10 @@ class Fail:
     """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
-        """Raises BatchFailedError for a delivery that rejected records: as a message that is nacked, it failed."""
+        """Raises RecordsFailedError for a delivery that rejected records: as a message that is nacked, it failed."""
         if rejections.number:
             said = "; ".join(map(str, rejections.first))
-            raise BatchFailedError(
+            raise RecordsFailedError(
                 f"{batch}: the job rejected {rejections.number} of {batch.landed_records} records ({said}); mend the "
                 "job, or set failure-strategy: ignore to leave such records in _rejected beside the output"
             )

@@ -22,11 +22,11 @@ class FailureStrategy(Protocol):
     """What becomes of records and batches that can't be processed."""
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
-        """Raises BatchFailedError if a delivery has failed by rejecting these records."""
+        """Raises RecordsFailedError if a delivery has failed by rejecting these records."""
         ...
 
     def at_limit(self, batch: Batch) -> Verdict:
-        """What becomes of a batch whose last delivery failed."""
+        """What becomes of a batch whose records failed its last delivery."""
         ...
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
@@ -62,6 +62,12 @@ class Database:
         where trying again can't help.
         """
         return _transaction(self._writing, self.name, writes=True)
+
+    def now(self, connection: Connection) -> datetime:
+        """The time by the database's clock, which all who use it share; SQLite's is that of its machine."""
+        if connection.dialect.name == "sqlite":
+            return datetime.now(UTC)
+        return connection.execute(text("SELECT clock_timestamp()")).scalar_one()  # type: ignore[no-any-return]
 
     def read(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database throughout. Raises as `write` does."""

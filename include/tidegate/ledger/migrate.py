@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 from tidegate.errors import WrongDefinitionError
 from tidegate.ledger.database import Database
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 

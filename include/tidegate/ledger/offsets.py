@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tidegate.errors import CommitUnknownError, StaleError, UnavailableError, place
 from tidegate.ledger.database import Database
-from tidegate.ledger.tables import batches, checkpoints, states
+from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
 from tidegate.ports import Committed, Fence, OffsetStore, Outbox
 from tidegate.positions import TopicPartition
 from tidegate.records import Outgoing
@@ -57,8 +57,8 @@ class SqlOffsets:
         """See `tidegate.ports.OffsetStore`."""
         with self._database.read() as connection:
             found = connection.execute(select(checkpoints).where(*self._mine(checkpoints))).all()
-            elsewhere: datetime | None = connection.scalar(self._committed_elsewhere)
-        newest = max((row.committed_at for row in found), default=None)
+            elsewhere: int | None = connection.scalar(self._committed_elsewhere)
+        newest = max((row.version for row in found), default=None)
         if self._before is not None and (newest is None or (elsewhere is not None and elsewhere > newest)):
             return self._begin(self._before.committed(partitions))
         known = {TopicPartition(r.topic, r.partition): Committed(r.offset, r.metadata, r.leader_epoch) for r in found}
@@ -101,8 +101,9 @@ class SqlOffsets:
             with self._database.write() as connection:
                 query = select(states.c.epoch).where(*self._mine(states))
                 self._compare(connection.scalar(query.with_for_update()), epoch)
+                version: int = connection.scalar(self._version) or 0
                 for tp, position in sorted(positions.items()):
-                    self._put(connection, tp, position)
+                    self._put(connection, tp, position, version)
                 if state is not None:
                     kept = {"state": state, "since": self._now()}
                     connection.execute(update(states).where(*self._mine(states)).values(kept))
@@ -122,17 +123,23 @@ class SqlOffsets:
 
     @property
     def _committed_elsewhere(self) -> Select[Any]:
-        """When a batch of another commit strategy was last committed."""
+        """The subscription's version that opened the newest committed batch of another commit strategy."""
         mine = (*self._mine(batches), batches.c.offsets_committed, batches.c.commit_strategy != "checkpoint")
-        return select(func.max(batches.c.closed_at)).where(*mine)
+        return select(func.max(batches.c.number)).where(*mine)
 
-    def _put(self, connection: Connection, at: TopicPartition, position: Committed) -> None:
+    @property
+    def _version(self) -> Select[Any]:
+        """How many writes changed one of the subscription's batches so far: no clock's time."""
+        return select(subscriptions.c.version).where(subscriptions.c.name == self._subscription)
+
+    def _put(self, connection: Connection, at: TopicPartition, position: Committed, version: int) -> None:
         """Write one position; whoever holds the fence's row is alone."""
         of_partition = (checkpoints.c.topic == at.topic, checkpoints.c.partition == at.partition)
         values = {
             "offset": position.offset,
             "metadata": position.metadata,
             "leader_epoch": position.leader_epoch,
+            "version": version,
             "committed_at": self._now(),
         }
         moved = update(checkpoints).where(*self._mine(checkpoints), *of_partition).values(values)

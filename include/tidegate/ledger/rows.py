@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select, update
 
-from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.batch import Batch, Cause, Delivery, Landed, LandedFile, State
 from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
 from tidegate.ports import Outcome
@@ -105,11 +105,23 @@ def save_delivery(connection: Connection, batch_id: str, delivery: Delivery, now
     connection.execute(insert(deliveries).values(row | {"opening": opening}))
 
 
-def save_end(connection: Connection, delivery: Delivery, outcome: str, reason: str | None, now: datetime) -> None:
+def save_success(connection: Connection, delivery: Delivery, now: datetime, *, is_late: bool) -> None:
+    """Write that a delivery was processed, and whether another one was before it."""
+    _save_end(connection, delivery, {"outcome": "late" if is_late else "processed", "finished_at": now})
+
+
+def save_failure(connection: Connection, delivery: Delivery, now: datetime, reason: str, cause: Cause) -> None:
+    """Write why a delivery failed."""
+    values = {"outcome": "failed", "finished_at": now, "reason": reason, "cause": cause.value}
+    _save_end(connection, delivery, values)
+
+
+def _save_end(connection: Connection, delivery: Delivery, values: Mapping[str, Any]) -> None:
     """Write how a delivery ended; one that failed may still be processed, and not the other way round."""
     may_change = deliveries.c.outcome.is_(None) | (deliveries.c.outcome == "failed")
     ended = update(deliveries).where(deliveries.c.token == delivery.token, may_change)
-    connection.execute(ended.values(outcome=outcome, reason=_storable(reason), finished_at=now))
+    nothing = {"reason": None, "cause": None}
+    connection.execute(ended.values({**nothing, **values, "reason": _storable(values.get("reason"))}))
 
 
 def delivery(connection: Connection, batch: Batch, token: str) -> Delivery:

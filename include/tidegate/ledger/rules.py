@@ -11,6 +11,7 @@ from tidegate.positions import Range, TopicPartition, ends, starts
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
 _WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED, State.UNCOMMITTED)
+_DECIDED = (State.STOPPED, State.ASKING, State.FAILED)
 _LEFT_NO_TRACE = (State.EMPTY, State.ABANDONED)
 _ANSWERED: Mapping[Answer, State] = {
     "redeliver": State.FAILED,
@@ -192,11 +193,15 @@ def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
 
 
 def clear(batch: Batch, answer: Answer) -> Batch:
-    """The batch once somebody has decided about it; only one that stopped or asks is theirs to decide about."""
-    if batch.state not in (State.STOPPED, State.ASKING):
-        raise TransitionError(f"{batch} is {batch.state}, and only a batch that stopped or asks can be cleared")
+    """The batch once somebody has decided about it, which is theirs wherever its output isn't settled.
+
+    A delivery that is under way then counts as failed; it may still win where the batch is to be delivered again.
+    """
+    if not batch.is_to_be_delivered:
+        raise TransitionError(f"{batch} is {batch.state}: it goes on by itself, and nothing of it can be cleared")
     state = _ANSWERED[answer]
-    return batch if batch.state is state else move(batch, state, batch.reason)
+    failed = batch if batch.state in _DECIDED else move(batch, State.FAILED, batch.reason or f"{batch.state}, cleared")
+    return failed if failed.state is state else move(failed, state, failed.reason)
 
 
 def receive(batch: Batch) -> Batch:

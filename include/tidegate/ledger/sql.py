@@ -3,13 +3,13 @@
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.batch import Batch, Delivery, Landed, Reached, State
+from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.ledger import rows, rules, takeover
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -29,13 +29,9 @@ from tidegate.ledger.tables import (
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Clearance, Glance, GroupHolder, Loss, Outcome
+from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
 from tidegate.positions import TopicPartition
 from tidegate.subscription import CommitStrategy
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SqlLedger:
@@ -45,9 +41,9 @@ class SqlLedger:
     Raises WrongDefinitionError where the database can't be used by this version of Tidegate.
     """
 
-    def __init__(self, url: str, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, url: str, now: Callable[[], datetime] | None = None) -> None:
         self._database = Database(url)
-        self._now = now
+        self._clock = now
         migrate(self._database)
 
     def look(self, subscription: str) -> Glance:
@@ -71,7 +67,7 @@ class SqlLedger:
         """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
         with self._database.write() as connection:
             for topic in sorted(topics):
-                row = {"subscription": subscription, "topic": topic, "noted_at": self._now()}
+                row = {"subscription": subscription, "topic": topic, "noted_at": self._now(connection)}
                 with suppress(IntegrityError), connection.begin_nested():
                     connection.execute(insert(missing).values(row))
 
@@ -164,7 +160,7 @@ class SqlLedger:
                     "partition": loss.partition,
                     "position": loss.position,
                 }
-                values = {"earliest": loss.earliest, "end_offset": loss.end, "noted_at": self._now()}
+                values = {"earliest": loss.earliest, "end_offset": loss.end, "noted_at": self._now(connection)}
                 with suppress(IntegrityError), connection.begin_nested():
                     connection.execute(insert(lost).values(key | values))
 
@@ -185,7 +181,7 @@ class SqlLedger:
             if number is None:
                 connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
             _count_write(connection, batch.subscription)
-            rows.enter(connection, batch, (number or 0) + 1, self._now())
+            rows.enter(connection, batch, (number or 0) + 1, self._now(connection))
             if published is not None:
                 self._adopt(connection, batch, published)
             return _outcome(connection, batch.id).batch
@@ -206,9 +202,9 @@ class SqlLedger:
             if not landed.ranges:
                 return batch
             whole = rules.land(batch, {**reports, member: landed})
-            rows.save_report(connection, batch, member, landed, self._now())
+            rows.save_report(connection, batch, member, landed, self._now(connection))
             if whole.state is not batch.state:
-                rows.save_landed(connection, batch_id, self._now())
+                rows.save_landed(connection, batch_id, self._now(connection))
             return self._changed(connection, whole)
 
     def reported(self, batch_id: str, member: int) -> bool:
@@ -217,13 +213,13 @@ class SqlLedger:
         with self._database.read() as connection:
             return connection.execute(query).first() is not None
 
-    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+    def start_delivery(self, batch_id: str) -> Delivery:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             held = _held(connection, batch_id)
             started = rules.start(held.batch)
             delivery = Delivery(held.deliveries + 1, uuid.uuid4().hex)
-            rows.save_delivery(connection, batch_id, delivery, now)
+            rows.save_delivery(connection, batch_id, delivery, self._now(connection))
             self._changed(connection, started)
             return delivery
 
@@ -240,19 +236,19 @@ class SqlLedger:
             batch = _held(connection, batch_id).batch
             known = rows.delivery(connection, batch, delivery.token)
             won = rules.win(batch, known, result, counts, reached)
-            rows.save_end(connection, known, "late" if won == batch else "processed", None, self._now())
+            rows.save_success(connection, known, self._now(connection), is_late=won == batch)
             if won == batch:
                 return batch
             if won.ranges != batch.ranges:
                 rows.save_reached(connection, won)
             return self._changed(connection, won)
 
-    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+    def failed(self, batch_id: str, delivery: Delivery, reason: str, cause: Cause = Cause.SYSTEM) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._database.write() as connection:
             batch = _held(connection, batch_id).batch
             known = rows.delivery(connection, batch, delivery.token)
-            rows.save_end(connection, known, "failed", reason, self._now())
+            rows.save_failure(connection, known, self._now(connection), reason, cause)
             lost = rules.fail(batch, known, reason)
             return batch if lost == batch else self._changed(connection, lost)
 
@@ -274,13 +270,15 @@ class SqlLedger:
         with self._database.read() as connection:
             return connection.scalar(_deliveries(batch_id)) or 0
 
-    def tries(self, batch_id: str) -> int:
-        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+    def tries(self, batch_id: str) -> Tries:
+        """See `tidegate.ports.Ledger`; none for a batch that the ledger doesn't know."""
         redelivered = (clearances.c.batch_id == batch_id, clearances.c.answer == "redeliver")
         cleared = select(func.max(clearances.c.deliveries)).where(*redelivered)
         with self._database.read() as connection:
-            started: int = connection.scalar(_deliveries(batch_id)) or 0
-            return started - (connection.scalar(cleared) or 0)
+            before: int = connection.scalar(cleared) or 0
+            since = (deliveries.c.batch_id == batch_id, deliveries.c.number > before)
+            found = connection.scalars(select(deliveries.c.cause).where(*since).order_by(deliveries.c.number)).all()
+        return Tries(tuple(None if cause is None else Cause(cause) for cause in found))
 
     def received(self, batch_id: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -321,22 +319,29 @@ class SqlLedger:
 
     def begin_operation(self, run: str, by: str) -> None:
         """See `tidegate.ports.Ledger`."""
-        row = {"run": run, "operated_by": by, "begun_at": self._now()}
         with self._database.write() as connection:
+            row = {"run": run, "operated_by": by, "begun_at": self._now(connection)}
             try:
                 with connection.begin_nested():
                     connection.execute(insert(operations).values(row))
             except IntegrityError:
                 raise rules.used_operation(run) from None
 
-    def delivery_started(self, batch_id: str, token: str) -> datetime:
+    def note_alive(self, batch_id: str, token: str) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
+        of_delivery = (deliveries.c.batch_id == batch_id, deliveries.c.token == token)
+        with self._database.write() as connection:
+            connection.execute(update(deliveries).where(*of_delivery).values(alive_at=self._now(connection)))
+
+    def delivery_age(self, batch_id: str, token: str) -> DeliveryAge:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
-        query = select(deliveries.c.started_at).where(deliveries.c.batch_id == batch_id, deliveries.c.token == token)
+        of_delivery = (deliveries.c.batch_id == batch_id, deliveries.c.token == token)
         with self._database.read() as connection:
-            started_at: datetime | None = connection.scalar(query)
-        if started_at is None:
+            found = connection.execute(select(deliveries).where(*of_delivery)).one_or_none()
+            now = self._now(connection)
+        if found is None:
             raise rules.unknown_delivery(batch_id, token)
-        return started_at
+        return DeliveryAge(now - found.started_at, now - (found.alive_at or found.started_at))
 
     def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
         """See `tidegate.ports.Ledger`."""
@@ -382,14 +387,18 @@ class SqlLedger:
             {TopicPartition(row.topic, row.partition): (row.offset, row.version) for row in without},
         )
 
+    def _now(self, connection: Connection) -> datetime:
+        """The database's time, unless a test has its own."""
+        return self._database.now(connection) if self._clock is None else self._clock()
+
     def _adopt(self, connection: Connection, batch: Batch, published: Published) -> Batch:
         adopted = rules.adopt(batch, published)
-        rows.save_adopted(connection, adopted, self._now())
+        rows.save_adopted(connection, adopted, self._now(connection))
         return self._changed(connection, adopted)
 
     def _changed(self, connection: Connection, batch: Batch) -> Batch:
         """Write how far the batch has come, and count that; the batch as it stands then."""
-        rows.save(connection, batch, self._now())
+        rows.save(connection, batch, self._now(connection))
         _count_write(connection, batch.subscription)
         return _outcome(connection, batch.id).batch
 

@@ -113,6 +113,7 @@ checkpoints = Table(
     Column("offset", BigInteger, nullable=False),
     Column("metadata", Text, nullable=False),  # the receipt
     Column("leader_epoch", Integer),
+    Column("version", BigInteger, nullable=False),  # the subscription's, when it was committed
     Column("committed_at", Instant, nullable=False),
 )
 
@@ -264,9 +265,11 @@ deliveries = Table(
     Column("number", Integer, nullable=False),
     Column("opening", Integer, nullable=False),
     Column("started_at", Instant, nullable=False),
+    Column("alive_at", Instant),  # its last sign of life; these instants are all the database's
     Column("finished_at", Instant),
     Column("outcome", String(20)),  # processed, failed, late (processed after another had won)
     Column("reason", Text),
+    Column("cause", String(20)),  # what failed it, as tidegate.batch.Cause
     UniqueConstraint("batch_id", "number", name="tidegate_deliveries_number"),
 )
 

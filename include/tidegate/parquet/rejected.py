@@ -22,6 +22,8 @@ REJECTED = "_rejected"
 _RECORD = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 _REASON = "reason"
 _REJECTION = ["topic", "partition", "offset", _REASON]
+_TYPES = (pa.string(), pa.int32(), pa.int64(), pa.string())
+_REJECTIONS = pa.schema(list(zip(_REJECTION, _TYPES, strict=True)))
 _IN_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _ROWS = 256  # read at a time: one may have a megabyte
 _NO_TIMESTAMP = -1  # Kafka's own, as a timestamp and as its type
@@ -49,14 +51,15 @@ def rejected_by_the_job(system: fs.FileSystem, paths: Iterable[str], most: int) 
 
     Keys and values aren't read.
     """
-    number, undecodable, first = 0, 0, _no_rejections()
+    number, undecodable, first = 0, 0, _REJECTIONS.empty_table()
     for path in paths:
         with pq.ParquetFile(path, filesystem=system) as file:
             for some in file.iter_batches(columns=[*_REJECTION, "headers"]):
                 by_the_job = some.filter(_could_be_decoded(some["headers"])).select(_REJECTION)
                 number += by_the_job.num_rows
                 undecodable += some.num_rows - by_the_job.num_rows
-                first = pa.concat_tables([first, pa.table(by_the_job)]).sort_by(_IN_ORDER).slice(0, most)
+                told = pa.table(by_the_job).cast(_REJECTIONS)  # what can't be null, or is narrower, is as good
+                first = pa.concat_tables([first, told]).sort_by(_IN_ORDER).slice(0, most)
     return Rejections(number, tuple(Rejection(**row) for row in first.to_pylist()), undecodable)
 
 
@@ -105,11 +108,6 @@ def _timestamp(row: dict[str, Any]) -> int | None:
     """The timestamp in milliseconds; None where the record never had one."""
     milliseconds: int | None = row["timestamp"]
     return None if _NO_TIMESTAMP in (row["timestampType"], milliseconds) else milliseconds
-
-
-def _no_rejections() -> pa.Table:
-    types = (pa.string(), pa.int32(), pa.int64(), pa.string())
-    return pa.schema(list(zip(_REJECTION, types, strict=True))).empty_table()
 
 
 def _could_be_decoded(headers: pa.ListArray) -> pa.BooleanArray:

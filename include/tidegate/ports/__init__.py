@@ -5,9 +5,9 @@ from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingOrders, LandingWriter, Side
-from tidegate.ports.ledger import Answer, Clearance, Glance, GroupHolder, Ledger, Loss, Outcome
+from tidegate.ports.ledger import Answer, Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss, Outcome
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
-from tidegate.ports.processor import Processor
+from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
 from tidegate.ports.source import Reader, RecordSource
@@ -22,9 +22,12 @@ __all__ = [
     "Contact",
     "DefinedGroup",
     "Definitions",
+    "DeliveryAge",
     "Fence",
     "Glance",
     "GroupHolder",
+    "JobLog",
+    "JobLogs",
     "Lake",
     "Lander",
     "Landing",

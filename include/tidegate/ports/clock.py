@@ -1,5 +1,7 @@
 """Time."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
@@ -17,4 +19,8 @@ class Clock(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
+        ...
+
+    def every(self, seconds: float, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call again and again while the context lasts, whatever this thread does meanwhile."""
         ...

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from tidegate.batch import Batch, Delivery, Landed, Reached, State
+from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.manifest import Counts, Published, Result
 from tidegate.positions import TopicPartition
 from tidegate.subscription import CommitStrategy
@@ -72,6 +72,14 @@ class Outcome:
     opened_at: datetime
     closed_at: datetime | None
     since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAge:
+    """How long ago a delivery began, and gave its last sign of life."""
+
+    begun: timedelta
+    silent: timedelta
 
 
 class Ledger(Protocol):
@@ -164,7 +172,7 @@ class Ledger(Protocol):
         """Whether this member's landing was reported."""
         ...
 
-    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+    def start_delivery(self, batch_id: str) -> Delivery:
         """Count a delivery, and make the batch processing."""
         ...
 
@@ -182,8 +190,8 @@ class Ledger(Protocol):
         """
         ...
 
-    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
-        """Enter a delivery's failure; the batch becomes failed unless another delivery is further."""
+    def failed(self, batch_id: str, delivery: Delivery, reason: str, cause: Cause = Cause.SYSTEM) -> Batch:
+        """Enter a delivery's failure and its cause; the batch becomes failed unless another delivery is further."""
         ...
 
     def adopt(self, batch_id: str, published: Published) -> Batch:
@@ -198,8 +206,8 @@ class Ledger(Protocol):
         """How often a delivery of the batch was started."""
         ...
 
-    def tries(self, batch_id: str) -> int:
-        """How many of its deliveries count towards the limit: those since somebody last had it redelivered."""
+    def tries(self, batch_id: str) -> Tries:
+        """What became of its deliveries since somebody last had it redelivered."""
         ...
 
     def received(self, batch_id: str) -> Batch:
@@ -207,7 +215,7 @@ class Ledger(Protocol):
         ...
 
     def clear(self, batch_id: str, clearance: Clearance) -> Batch:
-        """Have done with a batch that stopped or asks as somebody has answered, and remember who that was.
+        """Have done with a batch that can't go on as somebody has answered, and remember who that was.
 
         A batch that is redelivered has all its tries again.
         """
@@ -224,8 +232,12 @@ class Ledger(Protocol):
         """
         ...
 
-    def delivery_started(self, batch_id: str, token: str) -> datetime:
-        """When this delivery began, in UTC."""
+    def note_alive(self, batch_id: str, token: str) -> None:
+        """Enter that this delivery gives a sign of life now, by the ledger's clock."""
+        ...
+
+    def delivery_age(self, batch_id: str, token: str) -> DeliveryAge:
+        """How long ago this delivery began, and gave its last sign of life, all by the ledger's clock."""
         ...
 
     def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:

@@ -1,11 +1,21 @@
-"""Who runs the Spark job."""
+"""Who runs the Spark job, and where its output is."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
+
+from tidegate.manifest import Manifest
 
 
 class Processor(Protocol):
     """Runs the Spark job of a delivery to its end."""
+
+    def check(self) -> None:
+        """Find out, at once, whether a job can begin here.
+
+        Raises SparkUnavailableError if Spark can't be reached, WrongDefinitionError if no job could ever begin.
+        """
+        ...
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -13,7 +23,26 @@ class Processor(Protocol):
         """Run the job on this manifest; each line that it prints goes to `said`.
 
         While it runs `watch` is called about once a second, from whichever thread; what it raises stops the job, and
-        is raised. Raises BatchFailedError when the job fails, OverrunError when it isn't done after `timeout` seconds
-        and was stopped; None lets it take its time.
+        is raised. Raises BatchFailedError when the job fails, SparkUnavailableError if Spark went away before it began,
+        OverrunError when it isn't done after `timeout` seconds and was stopped; None lets it take its time.
         """
+        ...
+
+
+class JobLog(Protocol):
+    """The whole output of one delivery's job."""
+
+    where: str
+    """Where a person finds it; empty if nowhere."""
+
+    def line(self, line: str) -> None:
+        """Take a line of it."""
+        ...
+
+
+class JobLogs(Protocol):
+    """Where the output of jobs is kept."""
+
+    def open(self, manifest: Manifest) -> AbstractContextManager[JobLog]:
+        """The log of a delivery that begins."""
         ...

@@ -7,14 +7,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.errors import OverrunError
 from tidegate.spark.environment import job_environment
+from tidegate.spark.output import JobOutput
 
-_TAIL = 25  # lines of a failed job that its error repeats
 _WATCHED = 1.0  # seconds between two looks at a job that runs
 _GRACE = 20.0  # seconds between asking a job to stop and killing it
 
@@ -29,11 +28,11 @@ def run_child(
     """Run a command to its end, in a process group of its own.
 
     `environment` is added to what a job sees of ours; what is None there is taken away. Every line goes to `said`, and
-    `watch` is called once a second. Raises BatchFailedError with its last lines if it fails, OverrunError after
+    `watch` is called once a second. Raises BatchFailedError, as `JobOutput` has it, if it fails, OverrunError after
     `timeout` seconds, and what `watch` raises. Whatever ends the wait (an interrupt, too), the whole group is stopped:
     asked first, so that the job can take its Spark work back, and killed 20 seconds later.
     """
-    tail: deque[str] = deque(maxlen=_TAIL)
+    output = JobOutput(said)
     with subprocess.Popen(
         command,
         env={
@@ -46,7 +45,7 @@ def run_child(
         errors="replace",
         start_new_session=True,
     ) as child:
-        reading = threading.Thread(target=_pass_on, args=(child.stdout, said, tail), daemon=True)
+        reading = threading.Thread(target=_pass_on, args=(child.stdout, output), daemon=True)
         deadline = time.monotonic() + (math.inf if timeout is None else timeout)
         try:
             reading.start()
@@ -59,7 +58,7 @@ def run_child(
             if reading.is_alive():
                 reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
     if status != 0:
-        raise BatchFailedError(f"the Spark job ended with status {status}; its last lines:\n" + "\n".join(tail))
+        raise output.failure(f"ended with status {status}")
 
 
 def overrun(seconds: float) -> OverrunError:
@@ -78,18 +77,19 @@ def _ended(child: subprocess.Popen[str], deadline: float) -> int | None:
         return None
 
 
-def _pass_on(lines: IO[str] | None, said: Callable[[str], None], tail: deque[str]) -> None:
+def _pass_on(lines: IO[str] | None, output: JobOutput) -> None:
     for line in lines or ():
-        tail.append(line.rstrip())
-        said(line.rstrip())
+        output.line(line.rstrip())
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
     if child.poll() is not None:
         return
     os.killpg(child.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(_GRACE)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_GRACE)
+    finally:  # whoever is interrupted once more while it waits leaves no job behind
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

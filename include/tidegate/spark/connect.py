@@ -9,6 +9,7 @@ from urllib.parse import quote
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
+from tidegate.spark.reach import check_connect
 
 
 def connect_url(connection: Connection) -> str:
@@ -30,14 +31,20 @@ def connect_url(connection: Connection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConnectProcessor:
-    """Runs the job in a child process against a server; the URL travels in its environment, never on its command.
+    """Runs the job in a child process against a connection's server.
 
+    The URL travels in its environment, never on its command.
     `environment` holds more variables of the job's, which may be secrets.
     """
 
     url: str = field(repr=False)
     job: Path
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connection: str = "spark_default"
+
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        check_connect(self.url, self.connection)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]

@@ -43,9 +43,9 @@ def processor_of(connection: Connection, job: str, environment: Mapping[str, str
         refuse_distance(connection)
     match connection.type:
         case "spark":
-            return SubmitProcessor(submit_command(connection, job), environment)
+            return SubmitProcessor(submit_command(connection, job), environment, connection.id)
         case "spark_connect":
-            return ConnectProcessor(connect_url(connection), local_job(job), environment)
+            return ConnectProcessor(connect_url(connection), local_job(job), environment, connection.id)
         case other:
             raise WrongDefinitionError(
                 f"connection {connection.id} has type {other}: a batch is processed over a spark or a "
@@ -73,6 +73,10 @@ class JobProcessor:
     connection: str
     job: str = str(JOB)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        processor_of(self.connections.get(self.connection), self.job, self.environment).check()
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]

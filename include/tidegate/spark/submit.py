@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
+from tidegate.spark.reach import check_binary, check_master
 
 
 def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
@@ -46,10 +47,16 @@ _ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": None, "SPARK_C
 
 @dataclass(frozen=True, slots=True)
 class SubmitProcessor:
-    """Runs the job by a spark-submit command, with these variables in its environment; they may be secrets."""
+    """Runs the job by a connection's spark-submit command, with these variables in its environment: maybe secrets."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connection: str = "spark_default"
+
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        check_binary(self.command[0], self.connection)
+        check_master(self.command[self.command.index("--master") + 1], self.connection)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]

@@ -4,9 +4,9 @@ import logging
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, State
-from tidegate.failures.chosen import failure_strategy
 from tidegate.ports import Ledger
 from tidegate.positions import Range
+from tidegate.steps.limit import verdict
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ def question(subscription: Subscription, ledger: Ledger) -> Question | None:
     batch = ledger.look(subscription.name).open
     if batch is None:
         return None
-    if _is_at_limit(batch, subscription, ledger):
-        verdict = failure_strategy(subscription).at_limit(batch)
-        batch = ledger.move(batch.id, verdict.state, verdict.reason)
+    decided = verdict(batch, subscription, ledger)
+    if decided is not None and decided.state is State.ASKING:
+        batch = ledger.move(batch.id, decided.state, decided.reason)
         log.warning("%s asks how to go on: %s", batch, batch.reason)
     if batch.state is not State.ASKING:
         return None
@@ -51,12 +51,4 @@ def question(subscription: Subscription, ledger: Ledger) -> Question | None:
         deliveries=ledger.deliveries(batch.id),
         records=batch.landed_records,
         reason=batch.reason or "",
-    )
-
-
-def _is_at_limit(batch: Batch, subscription: Subscription, ledger: Ledger) -> bool:
-    return (
-        subscription.failure_strategy == "ask"
-        and batch.state is State.FAILED
-        and ledger.tries(batch.id) > subscription.max_retries
     )

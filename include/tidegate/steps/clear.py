@@ -14,17 +14,25 @@ log = logging.getLogger(__name__)
 def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger, batch_id: str | None = None) -> Batch:
     """The batch, with which is done as the clearance says.
 
-    Raises StaleError if nothing is stopped, or another batch than `batch_id`, where that is given.
+    That is the open one, as long as its output isn't settled: also one that failed and has retries left, and one whose
+    delivery is or seems under way, which counts as failed then. Raises StaleError if there is none such, or it isn't
+    `batch_id`, where that is given.
     """
     batch = ledger.look(subscription.name).open
     if batch is not None and batch_id not in (None, batch.id):
         raise StaleError(f"{batch} is open, and not {batch_id}, which was to be cleared; nothing was cleared")
-    if batch is None or batch.state not in (State.STOPPED, State.ASKING):
+    if batch is None or not batch.is_to_be_delivered or _is_cleared(batch, ledger):
         where = place(subscription=subscription.name, group=subscription.consumer.group_id)
-        how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"
-        raise StaleError(f"{where} isn't stopped: {how}; nothing was cleared")
+        how = f"its open batch {batch.id} is {batch.state}" if batch else "no batch is open"
+        on = "; the next run goes on with it" if batch else ""
+        raise StaleError(f"{where} isn't stopped: {how}; nothing was cleared{on}")
     cleared = ledger.clear(batch.id, clearance)
     if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
         log.warning("%s; as somebody has answered so, it is passed: %s", too_many, cleared)
     log.warning("%s was cleared by %s (%s): it is %s", cleared, clearance.by, clearance.answer, cleared.state)
     return cleared
+
+
+def _is_cleared(batch: Batch, ledger: Ledger) -> bool:
+    """Whether somebody has had it redelivered, and it wasn't since."""
+    return batch.state is State.FAILED and not ledger.tries(batch.id).causes

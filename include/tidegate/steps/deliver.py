@@ -1,21 +1,33 @@
 """Deliver: hand a manifest to the Spark job, and audit what it left."""
 
 import logging
-from collections.abc import Callable
-from contextlib import nullcontext
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 
-from tidegate.batch import Batch, Delivery
+from tidegate.batch import Batch, Cause, Delivery
 from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.errors import BatchFailedError, TidegateError
+from tidegate.errors import (
+    BatchFailedError,
+    InterruptedDeliveryError,
+    RecordsFailedError,
+    SparkUnavailableError,
+    TidegateError,
+)
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Manifest, audit
-from tidegate.ports import Clock, Lake, Landing, Ledger, Processor
+from tidegate.ports import Clock, JobLog, JobLogs, Lake, Landing, Ledger, Processor
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
+SILENT = timedelta(seconds=30)
+"""A delivery without a sign of life for so long is over."""
+_ALIVE_EVERY = 5.0  # seconds
 _FIRST_REJECTED = 3
 
 
@@ -30,6 +42,55 @@ def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) ->
     )
 
 
+@contextmanager
+def recorded(batch: Batch, delivery: Delivery, ledger: Ledger) -> Iterator[None]:
+    """Enter whatever is raised within as the delivery's failure; what isn't ours is raised as BatchFailedError."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        _enter(batch, delivery, ledger, InterruptedDeliveryError(f"{batch}: its delivery was interrupted"))
+        raise
+    except Exception as error:
+        failed = error if isinstance(error, TidegateError) else _fault(batch, error)
+        _enter(batch, delivery, ledger, failed)
+        if failed is error:
+            raise
+        log.exception("%s", failed)
+        raise failed from error
+
+
+def _enter(batch: Batch, delivery: Delivery, ledger: Ledger, failed: TidegateError) -> None:
+    try:
+        ledger.failed(batch.id, delivery, str(failed), _cause_of(failed))
+    except TidegateError as unnoted:
+        log.error("%s: its failure isn't in the ledger: %s", batch, unnoted)  # noqa: TRY400 (the failure is raised)
+
+
+def _whole_log(job_log: JobLog) -> str:
+    return f"\n  its whole log: {job_log.where}" if job_log.where else ""
+
+
+def _cause_of(error: TidegateError) -> Cause:
+    match error:
+        case RecordsFailedError():
+            return Cause.RECORDS
+        case InterruptedDeliveryError():
+            return Cause.INTERRUPTED
+        case SparkUnavailableError():
+            return Cause.UNREACHABLE
+        case _:
+            return Cause.SYSTEM
+
+
+def _fault(batch: Batch, error: Exception) -> BatchFailedError:
+    """What is said of an exception that nobody expected."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return BatchFailedError(
+        f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno}): a fault of Tidegate or of "
+        f"this machine, and not of the records of {batch}; nothing of them is published"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Deliverer:
     """Delivers batches of one subscription."""
@@ -39,20 +100,24 @@ class Deliverer:
     lake: Lake
     ledger: Ledger
     processor: Processor
+    job_logs: JobLogs
     clock: Clock
 
     def deliver(self, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
         """The processed batch, as far as it was acknowledged where the commit strategy goes by that.
 
         Raises BatchFailedError when the job fails, its result doesn't account for every record or the failure strategy
-        lets it reject none. The ledger has the failed delivery then.
+        lets it reject none.
         """
-        try:
-            with nullcontext() if acknowledging is None else acknowledging.watching(manifest):
-                return self._deliver(manifest, acknowledging)
-        except TidegateError as error:
-            self.ledger.failed(manifest.batch.id, manifest.delivery, str(error))
-            raise
+        with (
+            self.clock.every(_ALIVE_EVERY, lambda: self._note_alive(manifest)),
+            nullcontext() if acknowledging is None else acknowledging.watching(manifest),
+        ):
+            return self._deliver(manifest, acknowledging)
+
+    def _note_alive(self, manifest: Manifest) -> None:
+        with suppress(TidegateError):  # a ledger that is away for a while kills no delivery
+            self.ledger.note_alive(manifest.batch.id, manifest.delivery.token)
 
     def _deliver(self, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
         self._run(manifest, lambda: None if acknowledging is None else acknowledging.watched(manifest))
@@ -89,5 +154,14 @@ class Deliverer:
         keeps_deadline = COMMIT_STRATEGIES[manifest.batch.commit_strategy].keeps_deadline
         timeout = self.subscription.consumer.max_poll_interval_ms / 1000 if keeps_deadline else None
         began = self.clock.monotonic()
-        self.processor.run(uri, timeout, lambda line: log.info("job: %s", line), watch)
+        with self.job_logs.open(manifest) as job_log:
+
+            def on_line(line: str) -> None:
+                log.info("job: %s", line)
+                job_log.line(line)
+
+            try:
+                self.processor.run(uri, timeout, on_line, watch)
+            except (BatchFailedError, SparkUnavailableError) as error:
+                raise type(error)(f"{error}{_whole_log(job_log)}") from error
         log.info("%s: the Spark job took %.2f s, its start included", manifest.batch, self.clock.monotonic() - began)

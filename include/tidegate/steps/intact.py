@@ -61,7 +61,7 @@ class IntactLanding:
             "it is processed: put the files back as they were. Where that can't be, skip the batch once it has stopped "
             f"(`tidegate clear {batch.subscription} --answer skip`) and reset the group to read {ranges} again"
         )
-        self.ledger.failed(batch.id, self.ledger.start_delivery(batch.id, self.clock.now()), reason)
+        self.ledger.failed(batch.id, self.ledger.start_delivery(batch.id), reason)
         return CorruptFileError(reason)
 
     def _gone(self, batch: Batch) -> str:

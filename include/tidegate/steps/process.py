@@ -3,17 +3,28 @@
 import logging
 from dataclasses import replace
 
-from tidegate.batch import SETTLED, Batch, State
+from tidegate.batch import SETTLED, Batch, Delivery, State
 from tidegate.commits.acknowledging import by_acknowledgement
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError
-from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, Processor, RecordSource, SchemaRegistry
+from tidegate.ports import (
+    Clock,
+    JobLogs,
+    Lake,
+    Landing,
+    Ledger,
+    OffsetStore,
+    Processor,
+    RecordSource,
+    SchemaRegistry,
+)
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.decoding import decoding_of
-from tidegate.steps.deliver import Deliverer, manifest_of
+from tidegate.steps.deliver import SILENT, Deliverer, manifest_of, recorded
 from tidegate.steps.intact import IntactLanding
+from tidegate.steps.limit import MOST_INTERRUPTED
 from tidegate.steps.ownership import own_batch
 from tidegate.subscription import Subscription
 
@@ -32,6 +43,7 @@ def process(
     lake: Lake,
     ledger: Ledger,
     processor: Processor,
+    job_logs: JobLogs,
     clock: Clock,
     registry: SchemaRegistry,
 ) -> Batch | None:
@@ -40,10 +52,11 @@ def process(
     What was committed of it before, because the job had acknowledged it, isn't delivered again.
 
     Raises BatchFailedError when the job fails, its result doesn't account for every landed record or the failure
-    strategy lets it reject none, OverrunError after `consumer.max.poll.interval.ms`; the ledger has the failed
-    delivery then. Raises CorruptFileError where landed files have changed; without a delivery, UnavailableError
-    when schemas of its records can't be had or, where that matters, the group's positions; StaleError if somebody else
-    moved the group.
+    strategy lets it reject none (RecordsFailedError where its records are to blame), OverrunError after
+    `consumer.max.poll.interval.ms`, CorruptFileError where landed files have changed; the ledger has the failed
+    delivery then, whatever was raised. Raises UnavailableError, without a delivery, when Spark can't be reached, or
+    schemas of its records or, where that matters, the group's positions can't be had; StaleError if somebody else moved
+    the group.
     """
     batch = own_batch(subscription, batch_id, ledger)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
@@ -60,23 +73,21 @@ def process(
         acknowledging = Acknowledging(
             batch, strategy, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
-    _check_limit(batch, subscription, ledger, clock, acknowledging)
+    _check_limit(batch, subscription, ledger, acknowledging)
     IntactLanding(source, offsets, landing, lake, ledger, clock).verify(batch)
-    # asked before the delivery begins, so that a registry that is away costs none
+    # asked before the delivery begins, so that a registry or a Spark that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
+    processor.check()
     state = offsets.state() if batch.commit_strategy == "checkpoint" else None
     handed = acknowledging.begin() if acknowledging else batch
     began = clock.monotonic()
-    delivery = ledger.start_delivery(batch_id, clock.now())
-    started = ledger.batch(batch_id)
-    if started.delivery != delivery:
-        raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
-    if (started.ranges, started.files) != (batch.ranges, batch.files):
-        reason = f"{batch}: it landed meanwhile, and this delivery was of what there was before; it is delivered again"
-        ledger.failed(batch_id, delivery, reason)
-        raise StaleError(reason)
-    manifest = replace(manifest_of(handed, delivery, subscription), decoding=decoding, state=state)
-    batch = Deliverer(subscription, landing, lake, ledger, processor, clock).deliver(manifest, acknowledging)
+    delivery = ledger.start_delivery(batch_id)
+    with recorded(batch, delivery, ledger):
+        _refuse_others(batch, delivery, ledger.batch(batch_id))
+        manifest = replace(manifest_of(handed, delivery, subscription), decoding=decoding, state=state)
+        batch = Deliverer(subscription, landing, lake, ledger, processor, job_logs, clock).deliver(
+            manifest, acknowledging
+        )
     log.info(
         "%s: delivery %d wrote %s rows and rejected %s of %d records, %.1f s",
         batch,
@@ -89,29 +100,34 @@ def process(
     return batch
 
 
-def _check_limit(
-    batch: Batch, subscription: Subscription, ledger: Ledger, clock: Clock, acknowledging: Acknowledging | None
-) -> None:
+def _refuse_others(batch: Batch, delivery: Delivery, started: Batch) -> None:
+    """Raise StaleError unless the batch is this delivery's, and what was looked at."""
+    if started.delivery != delivery:
+        raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
+    if (started.ranges, started.files) != (batch.ranges, batch.files):
+        raise StaleError(
+            f"{batch}: it landed meanwhile, and this delivery was of what there was before; it is delivered again"
+        )
+
+
+def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, acknowledging: Acknowledging | None) -> None:
     """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
 
     What such a one acknowledged is committed first, as before any other delivery.
 
-    Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery may still be under way.
+    Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery gives signs of life.
     """
     tries = ledger.tries(batch.id)
-    if tries <= subscription.max_retries:
+    if tries.counted <= subscription.max_retries and tries.interrupted < MOST_INTERRUPTED:
         return
-    reason = f"{batch}: {tries} deliveries were started, which is max-retries ({subscription.max_retries}) and one"
+    reason = f"{batch}: {len(tries.causes)} deliveries were started, and max-retries is {subscription.max_retries}"
     if batch.state is State.PROCESSING and batch.delivery is not None:
-        taken = seconds_taken(batch, batch.delivery.token, ledger, clock)
-        if taken * 1000 <= subscription.consumer.max_poll_interval_ms:
-            raise BatchFailedError(f"{reason}, and the last one may still be under way; the next run finds out")
+        silent = ledger.delivery_age(batch.id, batch.delivery.token).silent
+        if silent <= SILENT:
+            ago = f"{silent.total_seconds():.0f} s ago"
+            raise BatchFailedError(f"{reason}, and the last one is under way, with a sign of life {ago}")
         if acknowledging:
             acknowledging.catch_up()
-        ledger.failed(batch.id, batch.delivery, f"{reason}; the last one ended without a word")
+        word = f"ended without a word, {silent.total_seconds():.0f} s ago: its process or its machine died"
+        ledger.failed(batch.id, batch.delivery, f"{reason}; the last one {word}")
     raise BatchFailedError(f"{reason}; commit settles the batch by failure-strategy: {subscription.failure_strategy}")
-
-
-def seconds_taken(batch: Batch, token: str, ledger: Ledger, clock: Clock) -> float:
-    """How long ago a delivery of the batch began."""
-    return (clock.now() - ledger.delivery_started(batch.id, token)).total_seconds()

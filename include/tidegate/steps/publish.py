@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from tidegate.batch import Batch, State
+from tidegate.batch import Batch, Cause, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.errors import (
     BatchFailedError,
@@ -15,10 +15,9 @@ from tidegate.errors import (
     StoppedError,
     TidegateError,
 )
-from tidegate.failures.chosen import failure_strategy
 from tidegate.ports import Clock, Lake, Ledger
 from tidegate.steps.deliver import manifest_of
-from tidegate.steps.process import seconds_taken
+from tidegate.steps.limit import verdict
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -38,7 +37,7 @@ class Publisher:
 
         Raises BatchFailedError, StoppedError or StaleError, saying why, for any other.
         """
-        batch = self._keep_limit(batch)
+        batch = self._decided(batch)
         match batch.state:
             case State.EMPTY | State.PROCESSED | State.PUBLISHED:
                 return batch
@@ -49,10 +48,7 @@ class Publisher:
             case State.LANDED if not batch.landed_records:
                 return batch
             case State.FAILED:
-                tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
-                if not tries:
-                    raise BatchFailedError(f"{batch} was cleared, the next run delivers it again: {batch.reason}")
-                raise BatchFailedError(f"{batch} failed in delivery {tries} of {most}: {batch.reason}")
+                raise self._failed(batch)
             case State.STOPPED | State.ASKING:
                 raise stopped(batch)
             case State.ABANDONED:
@@ -85,12 +81,19 @@ class Publisher:
             return batch
         return self._publish(batch)
 
-    def _keep_limit(self, batch: Batch) -> Batch:
-        """The batch; one whose last delivery failed goes on as the failure strategy says."""
-        if batch.state is not State.FAILED or self.ledger.tries(batch.id) <= self.subscription.max_retries:
-            return batch
-        verdict = failure_strategy(self.subscription).at_limit(batch)
-        return self.ledger.move(batch.id, verdict.state, verdict.reason)
+    def _failed(self, batch: Batch) -> BatchFailedError:
+        tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
+        if not tries.causes:
+            return BatchFailedError(f"{batch} was cleared, the next run delivers it again: {batch.reason}")
+        if tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
+            how = f"{tries.causes[-1]}, which doesn't count"
+            return BatchFailedError(f"{batch}: its delivery was {how}, the next run delivers it again: {batch.reason}")
+        return BatchFailedError(f"{batch} failed in delivery {tries.counted} of {most}: {batch.reason}")
+
+    def _decided(self, batch: Batch) -> Batch:
+        """The batch; one that failed as often as it may goes on as is decided then."""
+        decided = verdict(batch, self.subscription, self.ledger)
+        return batch if decided is None else self.ledger.move(batch.id, decided.state, decided.reason)
 
     def _publish(self, batch: Batch) -> Batch:
         if batch.delivery is None or batch.attempt is None:
@@ -127,7 +130,7 @@ class Publisher:
 
     def _keep_deadline(self, batch: Batch, token: str) -> None:
         limit = self.subscription.consumer.max_poll_interval_ms
-        taken = seconds_taken(batch, token, self.ledger, self.clock)
+        taken = self.ledger.delivery_age(batch.id, token).begun.total_seconds()
         if taken * 1000 > limit:
             reason = (
                 f"{batch}: {taken:.0f} s passed from the delivery's start to its publish, more than "

@@ -1,5 +1,7 @@
 """A clock that a test moves."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 _MORNING = datetime(2026, 1, 1, 8, tzinfo=UTC)
@@ -11,6 +13,7 @@ class MemoryClock:
     def __init__(self, start: datetime = _MORNING) -> None:
         self._start = start
         self._passed = 0.0
+        self._repeated: list[tuple[float, float, Callable[[], None]]] = []  # due, every so many seconds
 
     def now(self) -> datetime:
         """See `tidegate.ports.Clock`."""
@@ -22,4 +25,19 @@ class MemoryClock:
 
     def wait(self, seconds: float) -> None:
         """See `tidegate.ports.Clock`."""
-        self._passed += seconds
+        end = self._passed + seconds
+        while due := [one for one in self._repeated if one[0] <= end]:
+            one = min(due, key=lambda each: each[0])
+            self._repeated[self._repeated.index(one)] = (one[0] + one[1], *one[1:])
+            self._passed = one[0]
+            one[2]()
+        self._passed = end
+
+    @contextmanager
+    def every(self, seconds: float, call: Callable[[], None]) -> Iterator[None]:
+        """See `tidegate.ports.Clock`; called as time passes."""
+        self._repeated.append((self._passed + seconds, seconds, call))
+        try:
+            yield
+        finally:
+            self._repeated = [one for one in self._repeated if one[2] is not call]

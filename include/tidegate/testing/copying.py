@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import BatchFailedError
+from tidegate.errors import RecordsFailedError
 
 
 class CopyingProcessor:
@@ -23,6 +23,9 @@ class CopyingProcessor:
         self.delivered: list[dict[str, Any]] = []
         self.fold: Callable[[dict[str, Any]], Any] = _no_state
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`; this process is there."""
+
     def run(
         self,
         manifest_uri: str,
@@ -36,7 +39,7 @@ class CopyingProcessor:
         said(f"copying {len(manifest['files'])} files")
         watch()
         if self.failures:
-            raise BatchFailedError(f"batch {manifest['batch_id']}: the job failed: {self.failures.pop(0)}")
+            raise RecordsFailedError(f"batch {manifest['batch_id']}: the job failed: {self.failures.pop(0)}")
         attempt = uuid.uuid4().hex
         folder = _path(manifest["staging"]) / attempt
         folder.mkdir(parents=True)

@@ -7,16 +7,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.batch import Batch, Delivery, Landed, Reached, State
+from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.ledger import rules
 from tidegate.manifest import Counts, Published, Result
-from tidegate.ports import Clearance, Glance, GroupHolder, Loss, Outcome
+from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
 from tidegate.positions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A batch, the version that opened it and what belongs to it; `earlier` are deliveries of earlier openings."""
+    """A batch, the version that opened it and what belongs to it; `earlier` are deliveries of earlier openings.
+
+    `causes` has what failed deliveries, by token; None for those that were processed.
+    """
 
     batch: Batch
     number: int
@@ -27,6 +30,13 @@ class _Entry:
     started: tuple[tuple[Delivery, datetime], ...] = ()
     earlier: tuple[tuple[Delivery, datetime], ...] = ()
     cleared: tuple[tuple[int, Clearance], ...] = ()
+    causes: Mapping[str, Cause | None] = field(default_factory=dict)
+
+    def ended(self, delivery: Delivery, cause: Cause | None) -> "_Entry":
+        """With the end of a delivery; one that failed may still be processed, and not the other way round."""
+        if self.causes.get(delivery.token, cause) is None:
+            return replace(self, causes={**self.causes, delivery.token: None})
+        return replace(self, causes={**self.causes, delivery.token: cause})
 
 
 def _utc_now() -> datetime:
@@ -45,6 +55,7 @@ class MemoryLedger:
         self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
         self._positions: dict[tuple[str, str], dict[TopicPartition, tuple[int, int, datetime]]] = defaultdict(dict)
         self._groups: dict[tuple[str, str], tuple[str | None, int]] = {}  # the cluster, and since which version
+        self._alive: dict[tuple[str, str], datetime] = {}
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._operations: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -157,10 +168,11 @@ class MemoryLedger:
             rules.check_room(batch, version, self._version(batch.subscription), others)
             before = self._entries.pop(batch.id, None)
             earlier = before.earlier + before.started if before else ()
-            cleared = before.cleared if before else ()
+            cleared, causes = (before.cleared, before.causes) if before else ((), {})
             self._writes[batch.subscription] += 1
             number, now = self._writes[batch.subscription], self._now()
-            self._entries[batch.id] = _Entry(batch, number, now, now, earlier=earlier, cleared=cleared)
+            opened = _Entry(batch, number, now, now, earlier=earlier, cleared=cleared, causes=causes)
+            self._entries[batch.id] = opened
             return batch if published is None else self.adopt(batch.id, published)
 
     def batch(self, batch_id: str) -> Batch:
@@ -184,13 +196,13 @@ class MemoryLedger:
         entry = self._entries.get(batch_id)
         return entry is not None and member in entry.reports
 
-    def start_delivery(self, batch_id: str, now: datetime) -> Delivery:
+    def start_delivery(self, batch_id: str) -> Delivery:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
             delivery = Delivery(self.deliveries(batch_id) + 1, uuid.uuid4().hex)
             started = rules.start(entry.batch)
-            self._changed(replace(entry, started=(*entry.started, (delivery, now))), started)
+            self._changed(replace(entry, started=(*entry.started, (delivery, self._now()))), started)
             return delivery
 
     def processed(
@@ -205,13 +217,15 @@ class MemoryLedger:
         with self._lock:
             entry = self._entry(batch_id)
             won = rules.win(entry.batch, _known(entry, delivery), result, counts, reached)
+            entry = self._entries[batch_id] = entry.ended(delivery, None)
             return entry.batch if won == entry.batch else self._changed(entry, won)
 
-    def failed(self, batch_id: str, delivery: Delivery, reason: str) -> Batch:
+    def failed(self, batch_id: str, delivery: Delivery, reason: str, cause: Cause = Cause.SYSTEM) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._lock:
             entry = self._entry(batch_id)
             lost = rules.fail(entry.batch, _known(entry, delivery), reason)
+            entry = self._entries[batch_id] = entry.ended(delivery, cause)
             return entry.batch if lost == entry.batch else self._changed(entry, lost)
 
     def adopt(self, batch_id: str, published: Published) -> Batch:
@@ -233,13 +247,14 @@ class MemoryLedger:
         entry = self._entries.get(batch_id)
         return len(entry.earlier + entry.started) if entry else 0
 
-    def tries(self, batch_id: str) -> int:
-        """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
+    def tries(self, batch_id: str) -> Tries:
+        """See `tidegate.ports.Ledger`; none for a batch that the ledger doesn't know."""
         entry = self._entries.get(batch_id)
         if entry is None:
-            return 0
+            return Tries()
         redelivered = [number for number, clearance in entry.cleared if clearance.answer == "redeliver"]
-        return self.deliveries(batch_id) - max(redelivered, default=0)
+        tokens = [delivery.token for delivery, _ in entry.earlier + entry.started]
+        return Tries(tuple(map(entry.causes.get, tokens[max(redelivered, default=0) :])))
 
     def received(self, batch_id: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -266,12 +281,17 @@ class MemoryLedger:
                 raise rules.used_operation(run)
             self._operations[run] = by
 
-    def delivery_started(self, batch_id: str, token: str) -> datetime:
+    def note_alive(self, batch_id: str, token: str) -> None:
+        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+        self._alive[batch_id, token] = self._now()
+
+    def delivery_age(self, batch_id: str, token: str) -> DeliveryAge:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         entry = self._entries.get(batch_id)
         for delivery, started_at in entry.earlier + entry.started if entry else ():
             if delivery.token == token:
-                return started_at
+                now = self._now()
+                return DeliveryAge(now - started_at, now - self._alive.get((batch_id, token), started_at))
         raise rules.unknown_delivery(batch_id, token)
 
     def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.errors import OverrunError, RecordsFailedError, SparkUnavailableError
 from tidegate.failures.dead_letters import REJECTED, rejection
 from tidegate.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.ports import Clock
@@ -45,6 +45,8 @@ class Acks:
 class MemoryProcessor:
     """The port `Processor`: each run stages an attempt that accounts for every record, unless a test says otherwise.
 
+    `away` says why Spark can't be reached, if it can't.
+
     `failures` are the reasons of the next runs, which fail; `rejected`, `filtered` and `lost` rows are taken from
     those written, `lost` ones without saying so, and the rejected records are the first of those that it was handed, or
     those at the offsets that it `rejects`; `withheld` rows aren't written, and it says so; `seconds` is how long a run
@@ -55,6 +57,7 @@ class MemoryProcessor:
 
     def __init__(self, landing: Landed, lake: MemoryLake, clock: Clock | None = None) -> None:
         self.failures: list[str] = []
+        self.away = ""
         self.rejected = 0
         self.rejects: Collection[int] = ()
         self.withheld: int | None = None
@@ -69,6 +72,11 @@ class MemoryProcessor:
         self._clock = clock or MemoryClock()
         self._late: list[Manifest] = []
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        if self.away:
+            raise SparkUnavailableError(self.away)
+
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
@@ -80,7 +88,7 @@ class MemoryProcessor:
         acked = self._acknowledge(manifest, attempt, watch)
         self._clock.wait(self.seconds if timeout is None else min(self.seconds, timeout))
         if self.failures:
-            raise BatchFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
+            raise RecordsFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
         if timeout is not None and self.seconds > timeout:
             self._late.append(manifest)
             raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")

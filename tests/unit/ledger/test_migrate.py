@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -
     assert (first.batch.id, first.batch.state, first.batch.landed_records) == ("b1", State.COMMITTED, 8)
     assert (first.batch.rows, first.batch.rejected, first.closed_at) == (7, 1, NOON)
     assert ledger.last_ends("flights", "g") == {TopicPartition("t", 0): 8}
-    assert ledger.delivery_started("b2", "t3") == NOON
+    assert ledger.delivery_age("b2", "t3").begun == timedelta()
     done = ledger.processed("b2", Delivery(2, "t3"), result("b2", Delivery(2, "t3")), COUNTS)
     assert (done.state, done.ranges) == (State.PROCESSED, OPEN.ranges)
     assert ledger.move("b2", State.COMMITTED).state is State.COMMITTED

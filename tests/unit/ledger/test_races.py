@@ -144,7 +144,7 @@ def test_the_last_of_many_members_makes_the_batch_landed(race: Race, ledger: Sql
 
 def _start_three(ledger: SqlLedger, number: int, batch_id: str) -> str:
     del number
-    return " ".join(str(ledger.start_delivery(batch_id, NOON).number) for _ in range(3))
+    return " ".join(str(ledger.start_delivery(batch_id).number) for _ in range(3))
 
 
 def test_deliveries_are_counted_without_gaps(race: Race, ledger: SqlLedger) -> None:
@@ -164,7 +164,7 @@ def _succeed(ledger: SqlLedger, number: int, passed: str) -> str:
 def test_the_first_processed_delivery_wins(race: Race, ledger: SqlLedger) -> None:
     for turn in range(ROUNDS):
         batch = landed(ledger, plan(subscription=f"flights{turn}"))
-        tokens = [ledger.start_delivery(batch.id, NOON).token for _ in range(RUNNERS)]
+        tokens = [ledger.start_delivery(batch.id).token for _ in range(RUNNERS)]
         answers = race(_succeed, " ".join([batch.id, *tokens]))
         winner = ledger.batch(batch.id).delivery
         assert winner is not None

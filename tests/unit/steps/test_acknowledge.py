@@ -431,7 +431,7 @@ def test_a_look_takes_no_fence_from_a_run_that_has_gone_on() -> None:
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
     told: list[str] = []
-    another = Disturbed("landing.awaited", lambda: world.ledger.start_delivery(batch.id, world.clock.now()))
+    another = Disturbed("landing.awaited", lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="another run has gone on"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
     assert "fence.open" not in told
@@ -639,7 +639,7 @@ def test_a_delivery_that_another_one_followed_commits_nothing_more() -> None:
     world.processor.acks = acks([0], [1])
 
     def another() -> None:
-        world.ledger.start_delivery(batch.id, world.clock.now())
+        world.ledger.start_delivery(batch.id)
 
     with pytest.raises(StaleError, match="no more delivery 1's"):
         watched(world.pipeline(**THROTTLED), Disturbed("fence.open", another)).process(batch.id)
@@ -651,7 +651,7 @@ def test_a_delivery_that_another_one_followed_takes_no_fence_from_it() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0])
     told: list[str] = []
-    another = Disturbed("lake.ack_files", lambda: world.ledger.start_delivery(batch.id, world.clock.now()))
+    another = Disturbed("lake.ack_files", lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="no more delivery 1's"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
     assert "fence.open" not in told

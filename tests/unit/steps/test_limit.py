@@ -1,14 +1,27 @@
 """A batch that fails is delivered `max-retries` times more, and then goes the way of the failure strategy."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from world import World, deliver, planned
 
 from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StaleError, StoppedError, TidegateError
+from tidegate.errors import (
+    BatchFailedError,
+    OverrunError,
+    RecordsFailedError,
+    SparkUnavailableError,
+    StaleError,
+    StoppedError,
+    TidegateError,
+)
 from tidegate.pipeline import Pipeline
+from tidegate.ports import Answer
 from tidegate.positions import TopicPartition
+from tidegate.testing.clock import MemoryClock
 
 P0 = TopicPartition("orders", 0)
 
@@ -84,12 +97,54 @@ def test_a_cleared_batch_has_all_its_retries_again() -> None:
     assert deliver(pipeline) is not None
 
 
-def test_only_what_is_stopped_can_be_cleared() -> None:
+@pytest.mark.parametrize(
+    ("answer", "then"), [("redeliver", State.FAILED), ("skip", State.IGNORING), ("stop", State.STOPPED)]
+)
+@pytest.mark.parametrize("was", [State.LANDED, State.PROCESSING, State.FAILED])
+def test_whatever_isnt_delivered_can_be_cleared(was: State, answer: Answer, then: State) -> None:
     world = World()
-    pipeline = failing(world, 1)
-    with pytest.raises(StaleError, match="is failed; nothing was cleared"):
+    pipeline = failing(world, 1 if was is State.FAILED else 0)
+    batch = planned(pipeline)
+    assert batch is not None
+    if was is State.PROCESSING:
+        world.ledger.start_delivery(batch.id)
+    assert world.ledger.batch(batch.id).state is was
+    assert pipeline.clear("ada", "", answer).state is then
+    assert world.ledger.tries(batch.id).counted == (0 if answer == "redeliver" or was is State.LANDED else 1)
+    if answer == "stop":
         pipeline.clear("ada", "")
     deliver(pipeline)
+    assert world.committed() == 5
+    assert world.published() == ([] if answer == "skip" else [(0, 5)])
+
+
+def test_a_delivery_under_way_that_was_cleared_may_still_win() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    run = world.processor.run
+
+    def cleared_meanwhile(*given: Any) -> None:
+        pipeline.clear("ada", "is it dead?")
+        run(*given)
+
+    world.processor.run = cleared_meanwhile  # type: ignore[method-assign]
+    pipeline.process(batch.id)
+    pipeline.commit(batch.id)
+    assert world.published() == [(0, 5)]
+
+
+def test_what_goes_on_by_itself_is_not_cleared() -> None:
+    world = World()
+    pipeline = failing(world, 0)
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    with pytest.raises(StaleError, match="is processed; nothing was cleared; the next run goes on with it"):
+        pipeline.clear("ada", "")
+    pipeline.commit(batch.id)
     with pytest.raises(StaleError, match="no batch is open"):
         pipeline.clear("ada", "")
 
@@ -135,11 +190,15 @@ def test_giving_up_is_finished_by_the_next_run(carried_out: bool) -> None:
 def test_a_late_driver_of_a_batch_that_was_given_up_publishes_nothing() -> None:
     world = World()
     world.produce(5)
-    pipeline = world.pipeline(max_retries=0, failure_strategy="ignore")
+    pipeline = world.pipeline(max_retries=1, failure_strategy="ignore")
     batch = planned(pipeline)
     assert batch is not None
     world.processor.seconds = 1000
-    with pytest.raises(BatchFailedError):
+    with pytest.raises(OverrunError):
+        pipeline.process(batch.id)
+    world.processor.seconds = 0
+    world.processor.failures.append("no rate for XYZ")
+    with pytest.raises(RecordsFailedError):
         pipeline.process(batch.id)
     pipeline.commit(batch.id)
     world.processor.finish_late()
@@ -154,12 +213,12 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     batch = planned(pipeline)
     assert batch is not None
     for _ in range(2):
-        world.ledger.start_delivery(batch.id, world.clock.now())
-    with pytest.raises(BatchFailedError, match="may still be under way"):
+        world.ledger.start_delivery(batch.id)
+    with pytest.raises(BatchFailedError, match="is under way, with a sign of life 0 s ago"):
         pipeline.process(batch.id)
     with pytest.raises(BatchFailedError, match="processing"):
         pipeline.commit(batch.id)
-    world.clock.wait(301)
+    world.clock.wait(31)
     with pytest.raises(BatchFailedError, match=r"2 deliveries were started.*failure-strategy: fail"):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError, match="ended without a word"):
@@ -186,3 +245,106 @@ def test_ignore_leaves_rejected_records_beside_the_output() -> None:
     batch = deliver(world.pipeline(failure_strategy="ignore"))
     assert batch is not None
     assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 1, 4, 5)
+
+
+def test_a_delivery_under_way_gives_signs_of_life_by_the_ledgers_clock() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.seconds = 200
+    run, seen = world.processor.run, []
+
+    def looked_at(*given: Any) -> None:
+        run(*given)
+        delivery = world.ledger.batch(batch.id).delivery
+        assert delivery is not None
+        age = world.ledger.delivery_age(batch.id, delivery.token)
+        seen.append((age.begun.total_seconds(), age.silent.total_seconds()))
+        with pytest.raises(BatchFailedError, match="is under way"):
+            world.pipeline(max_retries=0).process(batch.id)
+
+    world.processor.run = looked_at  # type: ignore[method-assign]
+    pipeline.process(batch.id)
+    assert seen == [(200, 0)]
+
+
+def test_a_clock_that_is_wrong_fails_no_delivery() -> None:
+    """The task that processes and the one that commits may run on machines whose clocks are minutes apart."""
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    late = replace(pipeline, clock=MemoryClock(world.clock.now() + timedelta(hours=1)))
+    assert late.commit(batch.id).state is State.COMMITTED
+
+
+def interrupted(world: World, pipeline: Pipeline, times: int) -> None:
+    for _ in range(times):
+        batch = planned(pipeline)
+        assert batch is not None
+        run = world.processor.run
+        world.processor.run = fails(KeyboardInterrupt())  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.process(batch.id)
+        world.processor.run = run  # type: ignore[method-assign]
+
+
+def fails(error: BaseException) -> Callable[..., None]:
+    def run(*_: Any) -> None:
+        raise error
+
+    return run
+
+
+def test_interrupted_deliveries_dont_count() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    interrupted(world, pipeline, 4)
+    batch_id = open_id(world)
+    assert world.ledger.batch(batch_id).state is State.FAILED
+    with pytest.raises(BatchFailedError, match="interrupted, which doesn't count, the next run delivers it again"):
+        pipeline.commit(batch_id)
+    assert deliver(pipeline) is not None
+    assert world.published() == [(0, 5)]
+
+
+def test_five_interrupted_in_a_row_stop_the_subscription_until_it_is_cleared() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(failure_strategy="ignore")
+    interrupted(world, pipeline, 5)
+    batch_id = open_id(world)
+    with pytest.raises(BatchFailedError, match="5 deliveries were started"):
+        pipeline.process(batch_id)
+    with pytest.raises(StoppedError, match="its last 5 deliveries were interrupted, one after the other"):
+        pipeline.commit(batch_id)
+    pipeline.clear("ada", "nobody interrupts it any more")
+    assert deliver(pipeline) is not None
+    assert world.published() == [(0, 5)]
+
+
+def test_what_cannot_be_reached_costs_no_delivery() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.processor.away = "Spark Connect of connection spark_default can't be reached"
+    for _ in range(3):
+        with pytest.raises(SparkUnavailableError):
+            pipeline.process(batch.id)
+    assert (world.ledger.deliveries(batch.id), world.ledger.batch(batch.id).state) == (0, State.LANDED)
+    world.processor.away = ""
+    run = world.processor.run
+    world.processor.run = fails(SparkUnavailableError("gone since"))  # type: ignore[method-assign]
+    for _ in range(3):
+        with pytest.raises(SparkUnavailableError):
+            pipeline.process(batch.id)
+    assert world.ledger.tries(batch.id).counted == 0
+    world.processor.run = run  # type: ignore[method-assign]
+    assert deliver(pipeline) is not None

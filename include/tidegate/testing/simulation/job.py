@@ -26,6 +26,9 @@ class AcknowledgingJob:
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`; it can always begin."""
+
     def run(
         self,
         manifest_uri: str,

@@ -33,6 +33,7 @@ _LOCAL = frozenset(
     {
         *("reader.open", "reader.next", "reader.progress", "reader.close"),
         *("writer.open", "writer.write", "writer.files", "fence.close"),
+        "processor.check",
         *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
     }
 )
@@ -41,7 +42,7 @@ UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare"}
 
 READS = _LOCAL | frozenset(
     {
-        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_started"),
+        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_age"),
         *(
             "ledger.history",
             "ledger.states",

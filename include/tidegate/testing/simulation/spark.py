@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.errors import BatchFailedError, OverrunError, RecordsFailedError
 from tidegate.failures.dead_letters import REJECTED
 from tidegate.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.records import Failure, Rejected
@@ -54,6 +54,9 @@ class SimulatedSpark:
         self.acknowledged_of: dict[str, Records] = {}
         self._landing = landing
         self._lake = lake
+
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`; it can always begin."""
 
     def run(
         self,
@@ -121,7 +124,7 @@ class SimulatedSpark:
             self.late.append(manifest)
             raise OverrunError(f"{manifest.batch}: the job took too long and was stopped")
         if self.order is Order.FAIL:
-            raise BatchFailedError(f"{manifest.batch}: the job failed: simulated")
+            raise RecordsFailedError(f"{manifest.batch}: the job failed: simulated")
 
     def _acknowledged(self, job: Job, record: Rejected) -> Job:
         name, number = job.manifest.batch.receipt.incarnation, len(job.files)

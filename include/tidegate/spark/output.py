@@ -1,0 +1,46 @@
+"""What a Spark job prints: its lines, and in the last one of them why it failed."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from tidegate.errors import BatchFailedError, RecordsFailedError, SparkUnavailableError
+
+_MARK = "tidegate-failure: "  # as spark_jobs/job_failure.py writes it
+_TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
+_CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
+    "records": RecordsFailedError,
+    "unreachable": SparkUnavailableError,
+}
+
+
+class JobOutput:
+    """Passes on each line of a job; `failure` is its error, by what the job said of it, else by its last lines."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._tail: deque[str] = deque(maxlen=_TAIL)
+        self._said: BatchFailedError | SparkUnavailableError | None = None
+
+    def line(self, line: str) -> None:
+        """Take one line."""
+        _, mark, document = line.partition(_MARK)
+        self._said = (_failure(document) if mark else None) or self._said
+        if not mark:
+            self._tail.append(line)
+            self._on_line(line)
+
+    def failure(self, how: str) -> BatchFailedError | SparkUnavailableError:
+        """The error of a job that ended so."""
+        last = "\n".join(self._tail)
+        return self._said or BatchFailedError(f"the Spark job {how}; its last lines:\n{last}")
+
+
+def _failure(document: str) -> BatchFailedError | SparkUnavailableError | None:
+    """What the job said; None for what isn't it."""
+    try:
+        said = json.loads(document)
+        error, where, cause = said["error"], said["where"], _CAUSES.get(said["cause"], BatchFailedError)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return cause(f"the Spark job failed: {error}" + (f"\n  at {where}" if where else ""))

@@ -1,0 +1,34 @@
+"""Limit: what becomes of a batch that failed as often as it may."""
+
+from tidegate.batch import Batch, State
+from tidegate.failures.chosen import failure_strategy
+from tidegate.failures.fail import where
+from tidegate.failures.verdict import Verdict
+from tidegate.ports import Ledger
+from tidegate.subscription import Subscription
+
+MOST_INTERRUPTED = 5
+"""How many deliveries may be interrupted in a row; none of them counts as a try."""
+
+
+def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict | None:
+    """What becomes of a failed batch; None while it is delivered again, and for any other.
+
+    The failure strategy decides, but only about records: a batch that anything else failed isn't given up.
+    """
+    if batch.state is not State.FAILED:
+        return None
+    tries = ledger.tries(batch.id)
+    if tries.interrupted >= MOST_INTERRUPTED:
+        why = f"its last {tries.interrupted} deliveries were interrupted, one after the other"
+        return Verdict(State.STOPPED, f"processing halted at {where(batch)}, because {why}: {batch.reason}")
+    if tries.counted <= subscription.max_retries:
+        return None
+    chosen = failure_strategy(subscription).at_limit(batch)
+    if tries.fails_records or not chosen.state.is_given_up:
+        return chosen
+    return Verdict(
+        State.STOPPED,
+        f"processing halted because the retry limit was reached at {where(batch)}, and not by its records, so that "
+        f"failure-strategy: {subscription.failure_strategy} doesn't give them up: {batch.reason}",
+    )

@@ -1,0 +1,208 @@
+"""Why a job failed: the last line that it prints, for whoever started it.
+
+`tidegate-failure: {"cause": ..., "error": ..., "where": ...}`. The cause is `records` for an exception of the transform
+or of the data, `unreachable` if there was no Spark to begin with, and `system` for any other: no space, no memory,
+Spark lost, files gone, a fault of the job's own.
+"""
+
+import builtins
+import inspect
+import json
+import linecache
+import re
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import (
+    AnalysisException,
+    PySparkAttributeError,
+    PySparkException,
+    PySparkTypeError,
+    PySparkValueError,
+    PythonException,
+    QueryContextType,
+)
+
+from deserializers.step import DeserializationError
+
+MARK = "tidegate-failure: "
+
+_RECORDS, _SYSTEM, _UNREACHABLE = "records", "system", "unreachable"
+
+# The classes of the SQL standard, with which Spark's errors say whose fault they are: cardinality, data, constraints,
+# external routines (a UDF), names and syntax, features that aren't there; P0 is raise_error.
+_OF_THE_DATA = ("21", "22", "23", "38", "39", "42", "0A", "P0")
+_NOT_THERE = ("42K03", "42P01")  # a path, a table: whoever took it away
+_SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
+
+_LACKS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Too many open files",
+    "Cannot allocate memory",
+    "OutOfMemoryError",
+    "ExecutorLostFailure",
+    "Python worker exited unexpectedly",
+)
+_FAULTS = (OSError, MemoryError)
+_OF_THE_PLAN = (AnalysisException, PySparkTypeError, PySparkValueError, PySparkAttributeError)
+
+_WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+_RAISE_ERROR = "raise_error("
+
+_JOBS = Path(__file__).resolve().parent
+_OWN = ("deserializers", "transforms/outcome.py", "transforms/context.py")
+
+
+class SparkUnreachableError(Exception):
+    """Spark couldn't be reached, and nothing was begun."""
+
+
+class TransformRaisedError(Exception):
+    """The cause was raised by the transform: when it was called, or when Spark computed what it had returned."""
+
+    def __init__(self, transform: Callable[..., Any], *, is_called: bool) -> None:
+        super().__init__()
+        self.transform = transform
+        self.is_called = is_called
+
+
+@contextmanager
+def raised_by(transform: Callable[..., Any] | None, *, is_called: bool) -> Iterator[None]:
+    """Raise what is raised as a TransformRaisedError of this transform; without one as it is."""
+    try:
+        yield
+    except Exception as error:
+        if transform is None:
+            raise
+        raise TransformRaisedError(transform, is_called=is_called) from error
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """Whose fault it is that a job failed, the first line of its exception, and where in the user's code that is."""
+
+    cause: str
+    error: str
+    where: str | None = None
+
+    def line(self) -> str:
+        """The line that the job prints."""
+        return MARK + json.dumps(asdict(self))
+
+
+def origin(error: BaseException) -> BaseException:
+    """What was raised at first."""
+    return error.__cause__ or error if isinstance(error, TransformRaisedError) else error
+
+
+def failure_of(error: BaseException) -> JobFailure:
+    """What to tell of an exception that ended the job."""
+    raised = origin(error)
+    of_transform = error if isinstance(error, TransformRaisedError) else None
+    is_of_records = _is_of_records(raised, is_called=of_transform is not None and of_transform.is_called)
+    where = _where(raised) or _place_of_transform(raised, of_transform.transform if of_transform else None)
+    if isinstance(raised, SparkUnreachableError):
+        return JobFailure(_UNREACHABLE, _first_line(raised))
+    return JobFailure(_RECORDS if is_of_records else _SYSTEM, _first_line(raised), where)
+
+
+def _is_of_records(error: BaseException, *, is_called: bool) -> bool:
+    text = str(error)
+    if isinstance(error, _FAULTS) or any(lack in text for lack in _LACKS):
+        return False
+    if isinstance(error, PythonException):
+        return not issubclass(_worker_exception(text), _FAULTS)
+    if _is_sparks(error):
+        state = next(iter(_SQLSTATE.findall(text)), "")
+        return state.startswith(_OF_THE_DATA) and state not in _NOT_THERE if state else isinstance(error, _OF_THE_PLAN)
+    return is_called or isinstance(error, DeserializationError)
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return isinstance(error, PySparkException) or type(error).__module__.partition(".")[0] in ("py4j", "grpc")
+
+
+def _worker_exception(text: str) -> type[BaseException]:
+    """The class of what a Python worker raised, as far as its name tells."""
+    found = getattr(builtins, _last_line(text).partition(":")[0].strip(), Exception)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else Exception
+
+
+def _first_line(error: BaseException) -> str:
+    """The exception's name and the first line of its text; of one in a Python worker, or in Java, its own."""
+    text = str(error).strip()
+    if isinstance(error, PythonException):
+        return _last_line(text)
+    if _is_sparks(error) and not isinstance(error, PySparkException):
+        text = text.partition("\n: ")[2] or text  # behind "An error occurred while calling ..."
+    line = text.partition("\n")[0].strip()
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    """The line of a traceback that names the exception: the first one behind its frames."""
+    _, _, behind = text.rpartition("Traceback (most recent call last):")
+    lines = [line for line in behind.splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith(" ")), lines[-1] if lines else text).strip()
+
+
+def _where(error: BaseException) -> str | None:
+    """The innermost place in the user's code: of the traceback, of Spark's query context or of a worker's traceback."""
+    places = [*_frames(error), *_call_sites(error), *_worker_frames(str(error))]
+    return next((_place(file, line, function) for file, line, function in places if _is_users(file)), None)
+
+
+def _frames(error: BaseException) -> Iterator[tuple[str, int, str]]:
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        yield frame.filename, frame.lineno or 0, frame.name
+
+
+def _call_sites(error: BaseException) -> Iterator[tuple[str, int, str]]:
+    if not isinstance(error, PySparkException):
+        return
+    for context in error.getQueryContext() or ():
+        if context.contextType() == QueryContextType.DataFrame:
+            file, _, line = context.callSite().rpartition(":")
+            if line.isdecimal():
+                yield file, int(line), ""
+
+
+def _worker_frames(text: str) -> Iterator[tuple[str, int, str]]:
+    for found in reversed(list(_WORKER_FRAME.finditer(text))):
+        yield found["file"], int(found["line"]), found["function"]
+
+
+def _place_of_transform(error: BaseException, transform: Callable[..., Any] | None) -> str | None:
+    """The one line of the transform's module that raises errors, if that is what was raised; else the function."""
+    code = getattr(inspect.unwrap(transform), "__code__", None) if transform else None
+    if code is None:
+        return None
+    if isinstance(error, PySparkException) and error.getCondition() == "USER_RAISED_EXCEPTION":
+        lines = [number for number, line in enumerate(linecache.getlines(code.co_filename), 1) if _RAISE_ERROR in line]
+        if len(lines) == 1:
+            return _place(code.co_filename, lines[0], "")
+    return _place(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _place(file: str, line: int, function: str) -> str:
+    code = linecache.getline(file, line).strip()
+    return f"{file}:{line}" + (f", in {function}" if function else "") + (f": {code}" if code else "")
+
+
+def _is_users(file: str) -> bool:
+    path = Path(file)
+    return path.is_absolute() and not any(path.is_relative_to(folder) for folder in _not_users())
+
+
+@cache
+def _not_users() -> tuple[Path, ...]:
+    """Python's own folders, and the job's own modules."""
+    python = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return (*map(Path, python), *_JOBS.glob("*_*.py"), *(_JOBS / name for name in _OWN))

@@ -1,0 +1,76 @@
+"""Transforms that fail, each in its own way; what a line of them is for stands at its end."""
+
+import os
+import signal
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
+
+from transforms.outcome import Outcome, TransformError
+
+
+def mistyped(records: DataFrame) -> DataFrame:
+    return records.select(F.col("valeu").cast("string"))  # mistyped
+
+
+def raising(records: DataFrame) -> DataFrame:
+    return records.select(F.when(F.col("offset") >= 0, F.raise_error(F.lit("order 17 has no country"))))  # raising
+
+
+def casting(records: DataFrame) -> DataFrame:
+    return records.select(
+        F.col("value").cast("string").cast("int")  # casting
+    )
+
+
+@F.udf("string")
+def rate(_: bytes) -> str:
+    raise ValueError("no rate for XYZ")  # udf
+
+
+def udf(records: DataFrame) -> DataFrame:
+    return records.select(rate("value"))
+
+
+def plain(_: DataFrame) -> DataFrame:
+    return {}["nope"]  # plain
+
+
+def refusing(_: DataFrame) -> DataFrame:
+    raise TransformError("order 17 is from tomorrow: wait")  # refusing
+
+
+def full(_: DataFrame) -> DataFrame:
+    with Path("/dev/full").open("w") as disk:
+        disk.write("x" * 100_000)  # full
+    raise AssertionError
+
+
+@F.udf("string")
+def spill(_: bytes) -> str:
+    with Path("/dev/full").open("w") as disk:
+        disk.write("x" * 100_000)  # full_worker
+    return ""
+
+
+def full_worker(records: DataFrame) -> DataFrame:
+    return records.select(spill("value"))
+
+
+@F.udf("string")
+def die(_: bytes) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def killed(records: DataFrame) -> DataFrame:  # killed
+    return records.select(die("value"))
+
+
+def missing(records: DataFrame) -> DataFrame:
+    return records.sparkSession.read.parquet("/nowhere/at/all")
+
+
+def wrong(records: DataFrame) -> Outcome:  # wrong
+    return Outcome(rows=[records])

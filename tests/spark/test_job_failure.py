@@ -1,0 +1,79 @@
+"""A job that fails says whose fault it is, in the words of the exception, and where in the transform that is."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from landed import Batch, Record
+from running import JOBS
+from test_process_batch import submit, submitting
+
+pytestmark = pytest.mark.spark
+
+TRANSFORMS = JOBS / "failing_transforms.py"
+FULL = "OSError: [Errno 28] No space left on device"
+
+FAILURES = [
+    ("mistyped", "records", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function"),
+    ("raising", "records", "SparkRuntimeException: [USER_RAISED_EXCEPTION] order 17 has no country"),
+    ("casting", "records", "NumberFormatException: [CAST_INVALID_INPUT] The value 'a17' of the type"),
+    ("udf", "records", "ValueError: no rate for XYZ"),
+    ("plain", "records", "KeyError: 'nope'"),
+    ("refusing", "records", "TransformError: order 17 is from tomorrow: wait"),
+    ("full", "system", FULL),
+    ("full_worker", "system", FULL),
+    ("killed", "system", "Python worker exited unexpectedly"),
+    ("missing", "system", "[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all"),
+    ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
+    ("nowhere", "system", "has no function nowhere"),
+]
+
+
+def batch(folder: Path, transform: str) -> Batch:
+    return Batch(folder, [Record(b"a17")], transform=f"failing_transforms:{transform}", partition_by=())
+
+
+def check(done: "subprocess.CompletedProcess[str]", transform: str, cause: str, error: str) -> None:
+    assert done.returncode in (1, 2), done.stderr
+    *_, last = done.stderr.splitlines()
+    said = json.loads(last.removeprefix("tidegate-failure: "))
+    assert said["cause"] == cause
+    assert error in said["error"]
+    code = next((line for line in TRANSFORMS.read_text().splitlines() if line.endswith(f"# {transform}")), None)
+    if code is not None:
+        number = TRANSFORMS.read_text().splitlines().index(code) + 1
+        assert said["where"].startswith(f"{TRANSFORMS}:{number}")
+        assert said["where"].endswith(f": {code.strip()}")
+
+
+@pytest.mark.parametrize(("transform", "cause", "error"), FAILURES)
+def test_over_spark_connect(job, tmp_path, transform, cause, error):
+    check(job.run(batch(tmp_path, transform).manifest), transform, cause, error)
+
+
+@pytest.mark.parametrize(("transform", "cause", "error"), [FAILURES[1], FAILURES[8]])
+def test_by_spark_submit(java, tmp_path, transform, cause, error):
+    asked = submit(batch(tmp_path, transform))
+
+    done = subprocess.run(asked, env=submitting(java), capture_output=True, text=True, timeout=240, check=False)
+
+    _, mark, last = done.stderr.rpartition("tidegate-failure: ")  # behind which Spark may go on to log
+    check(
+        subprocess.CompletedProcess(asked, done.returncode, "", (mark + last).splitlines()[0]), transform, cause, error
+    )
+
+
+def test_landing_files_that_are_gone_are_no_fault_of_the_records(job, tmp_path):
+    landed = batch(tmp_path, "casting")
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
+
+    check(job.run(landed.manifest), "", "system", "")
+
+
+def test_records_that_cannot_be_decoded_are_the_records_fault(job, tmp_path):
+    deserialization = {"key": {"name": "bytes"}, "value": {"name": "integer"}, "fails": True}
+    landed = Batch(tmp_path, [Record(b"a17")], transform=None, partition_by=(), deserialization=deserialization)
+
+    check(job.run(landed.manifest), "", "records", "DeserializationError: ")

@@ -1,0 +1,47 @@
+"""What a job says of its failure becomes an error of the class that it names."""
+
+import json
+
+import pytest
+
+from tidegate.errors import BatchFailedError, RecordsFailedError
+from tidegate.spark.output import JobOutput
+
+SAID = {"cause": "records", "error": "ValueError: no rate for XYZ", "where": "/jobs/orders.py:14, in rate: raise"}
+
+
+def failure(*lines: str) -> BatchFailedError:
+    output = JobOutput(lambda _: None)
+    for line in lines:
+        output.line(line)
+    return output.failure("ended with status 1")
+
+
+def told(**said: str | None) -> str:
+    return "tidegate-failure: " + json.dumps(SAID | said)
+
+
+def test_the_jobs_own_word_is_the_error_and_no_line_of_its_log() -> None:
+    lines: list[str] = []
+    output = JobOutput(lines.append)
+    for line in ("Traceback", told()):
+        output.line(line)
+    error = output.failure("ended with status 1")
+    assert lines == ["Traceback"]
+    assert str(error) == ("the Spark job failed: ValueError: no rate for XYZ\n  at /jobs/orders.py:14, in rate: raise")
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"), [("records", RecordsFailedError), ("system", BatchFailedError), ("news", BatchFailedError)]
+)
+def test_the_cause_is_the_class(cause: str, kind: type[Exception]) -> None:
+    assert type(failure(told(cause=cause, where=None))) is kind
+
+
+@pytest.mark.parametrize(
+    "line", ["tidegate-failure: {", "tidegate-failure: 7", 'tidegate-failure: {"cause": "records"}']
+)
+def test_a_job_that_says_nothing_usable_is_told_by_its_last_lines_and_blames_no_records(line: str) -> None:
+    error = failure(*(f"line {number}" for number in range(30)), line)
+    assert type(error) is BatchFailedError
+    assert str(error).startswith("the Spark job ended with status 1; its last lines:\nline 5\n")
