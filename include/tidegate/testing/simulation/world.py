@@ -247,7 +247,10 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Somebody gives the definition another name; whoever runs goes on under the one that it began with."""
+    """Somebody gives the definition another name; whoever runs goes on under the one that it began with.
+
+    Whoever renames it creates the topics for failed records whose names follow from that.
+    """
 
     name: str
 
@@ -255,6 +258,9 @@ class Rename:
         """What happened, for the history."""
         world.subscription = replace(world.subscription, name=self.name)
         world.names |= {self.name}
+        for topic in world.subscription.produced_topics:
+            if topic not in world.topics.ids:
+                world.topics.create(topic)
         return f"the definition is renamed: {self.name}"
 
 
