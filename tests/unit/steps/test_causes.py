@@ -27,6 +27,8 @@ def fails(error: Exception) -> Callable[..., None]:
 def last_delivery(world: World, error: Exception, **definition: Any) -> tuple[Any, str]:
     """A batch whose one delivery raised this; its pipeline and its id."""
     world.produce(5)
+    for topic in ("dead-letter-topic-orders", "orders_retry_10000", "orders_retry_20000", "orders_retry_50000"):
+        world.topics.create(topic, 1)
     pipeline = world.pipeline(max_retries=0, **definition)
     batch = planned(pipeline)
     assert batch is not None
