@@ -4,7 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
@@ -14,7 +14,7 @@ from tidegate.positions import TopicPartition
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTransaction
 
-_PLAIN = (str, int, float, bytes, bool, type(None), datetime)
+_PLAIN = (str, int, float, bytes, bool, type(None), datetime, timedelta)
 _MAPPINGS = frozenset({dict, defaultdict, MappingProxyType})
 _SEQUENCES = frozenset({tuple, list, TopicPartition})
 _KNOWN = 200_000
