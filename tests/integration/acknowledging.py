@@ -37,6 +37,9 @@ class AcknowledgingProcessor:
         self._steps = steps
         self._after = after
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`; this process is there."""
+
     def run(
         self,
         manifest_uri: str,

@@ -8,7 +8,7 @@ from acknowledging import AcknowledgingProcessor, run_until_killed
 from broker_world import Scene, carry_out, committed, in_lake
 
 from tidegate.batch import State
-from tidegate.errors import StaleError
+from tidegate.errors import BatchFailedError, StaleError
 from tidegate.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -109,9 +109,11 @@ def test_what_nobody_saw_before_the_run_was_killed_is_committed_and_not_handed_o
         assert is_settled(made, plain)
 
 
-@pytest.mark.parametrize("ended_by", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("ended_by", "told"), [(RuntimeError, BatchFailedError), (KeyboardInterrupt, KeyboardInterrupt)]
+)
 def test_what_a_job_acknowledged_just_before_it_ended_badly_is_committed(
-    scene: "MakeScene", ended_by: type[BaseException]
+    scene: "MakeScene", ended_by: type[BaseException], told: type[BaseException]
 ) -> None:
     made = filled(scene, "throttled")
 
@@ -121,7 +123,7 @@ def test_what_a_job_acknowledged_just_before_it_ended_badly_is_committed(
 
     with made.pipeline() as plain:
         pipeline = with_job(plain, AcknowledgingProcessor(*STEPS[:3], after=end))
-        with pytest.raises(ended_by):
+        with pytest.raises(told):
             carry_out(pipeline, pipeline.plan())
         assert stands(made) == [5, 1]
         following = with_job(plain, job := AcknowledgingProcessor())

@@ -32,6 +32,10 @@ class Observed:
     stands: Callable[[], list[int]]
     stood: list[list[int]] = field(default_factory=list)
 
+    def check(self) -> None:
+        """See `tidegate.ports.Processor`."""
+        self.job.check()
+
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
