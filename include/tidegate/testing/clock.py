@@ -34,6 +34,15 @@ class MemoryClock:
         self._passed = end
 
     @contextmanager
+    def returning(self) -> Iterator[None]:
+        """Whatever passes within, it is as late as before afterwards."""
+        then = self._passed
+        try:
+            yield
+        finally:
+            self._passed = then
+
+    @contextmanager
     def every(self, seconds: float, call: Callable[[], None]) -> Iterator[None]:
         """See `tidegate.ports.Clock`; called as time passes."""
         self._repeated.append((self._passed + seconds, seconds, call))

@@ -81,7 +81,7 @@ def test_what_a_commit_may_leave_behind(kept: Promise, facts: Facts, too_early: 
         (promise("on-receipt"), Facts(ALL, published=LAKE, excused=these(2)), NONE),
         (promise("after-processing"), Facts(ALL, published=LAKE, excused=these(2)), these(2)),
         (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, dead=dead(2)), NONE),
-        (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, given_up=GONE), these(2)),
+        (promise("after-processing", "dead-letter-queue"), Facts(ALL, published=LAKE, given_up=GONE), NONE),
         (promise("ignore"), Facts(ALL), NONE),
         (promise("throttled"), Facts(ALL, published=LAKE, acknowledged=DONE, overtaken=BEFORE), NONE),
         (promise("throttled"), Facts(ALL, acknowledged=DONE, overtaken=BEFORE), these(0, 1)),

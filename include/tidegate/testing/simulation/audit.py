@@ -59,6 +59,7 @@ class Audit:
         self.skipped: Records = NONE
         self.excused: Records = NONE
         self.stopped: frozenset[str] = frozenset()
+        self.decided: frozenset[str] = frozenset()
         self.moves: dict[TopicPartition, Move] = {}
         self.replayed: frozenset[TopicPartition] = frozenset()
         self.compared: frozenset[int] = frozenset()
@@ -244,7 +245,10 @@ class Audit:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
             waits = batch.state in _WAITS_FOR_A_PERSON
             gives_up = batch.state.is_given_up
-            if gives_up and batch.id not in self.stopped and batch.state not in self.promise.ends.gives_up:
+            if gives_up and call == "clear":
+                self.decided |= {batch.id}
+            by_a_person = batch.id in self.stopped | self.decided
+            if gives_up and not by_a_person and batch.state not in self.promise.ends.gives_up:
                 raise ViolationError(f"batch {batch.id} is {batch.state}, and nobody said so")
             if batch.state in (State.IGNORING, State.IGNORED):
                 self._give_up(world, batch)

@@ -159,8 +159,12 @@ class Promise:
         return cls(order, ENDS[subscription.failure_strategy], once=fencing and order.in_the_commit)
 
     def settled(self, facts: Facts, incarnation: str | None = None) -> Records:
-        """The records that have come to an end."""
-        return self.ends.settled(facts, incarnation) | self.order.also(facts, incarnation)
+        """The records that have come to an end.
+
+        Whatever the strategy, a batch that its records didn't fail stops, and ends as a person says.
+        """
+        by_itself = self.ends.settled(facts, incarnation) | self.order.also(facts, incarnation)
+        return by_itself | answered(facts, incarnation)
 
     def passed_too_early(self, facts: Facts) -> Records:
         """What a commit has passed and may not have."""
