@@ -58,7 +58,7 @@ def test_by_spark_submit(java, tmp_path, transform, cause, error):
 
     done = subprocess.run(asked, env=submitting(java), capture_output=True, text=True, timeout=240, check=False)
 
-    _, mark, last = done.stderr.rpartition("tidegate-failure: ")  # behind which Spark may go on to log
+    _, mark, last = done.stdout.rpartition("tidegate-failure: ")  # where spark-submit puts all that a driver prints
     check(
         subprocess.CompletedProcess(asked, done.returncode, "", (mark + last).splitlines()[0]), transform, cause, error
     )
