@@ -54,9 +54,10 @@ class SubmitProcessor:
     connection: str = "spark_default"
 
     def check(self) -> None:
-        """See `tidegate.ports.Processor`."""
+        """See `tidegate.ports.Processor`; a command that names no master is one that needs none."""
         check_binary(self.command[0], self.connection)
-        check_master(self.command[self.command.index("--master") + 1], self.connection)
+        if "--master" in self.command:
+            check_master(self.command[self.command.index("--master") + 1], self.connection)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
