@@ -23,6 +23,7 @@ from structlog.testing import capture_logs
 from world import World
 
 from tidegate.batch import Batch, State
+from tidegate.errors import UnavailableError
 from tidegate.settings import PROJECT
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
@@ -253,7 +254,8 @@ def test_a_run_of_a_subscription_that_asks_already_asks_again_and_settles(room: 
 
 def test_what_can_be_tried_again_is_not_asked_about(room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch) -> None:
     one = room(failures=0)
-    monkeypatch.setattr(one.world.processor, "run", lambda *_: (_ for _ in ()).throw(RuntimeError("the worker died")))
+    away = UnavailableError("Spark can't be reached")
+    monkeypatch.setattr(one.world.processor, "check", lambda: (_ for _ in ()).throw(away))
     state, tasks = one.run()
     assert (state, tasks["process"], tasks["ask"], tasks["commit"]) == ("failed", "failed", "skipped", "failed")
 

@@ -29,7 +29,7 @@ def test_two_retries_are_three_deliveries_and_then_it_stands_still_until_cleared
     produce(name, 7)
     pipeline = open_subscription(name, max_retries=2)
     *retried, last = keep_failing(pipeline, processor, 3)
-    assert [error.startswith("BatchFailedError") and "no memory" in error for error in retried] == [True, True]
+    assert [error.startswith("RecordsFailedError") and "no memory" in error for error in retried] == [True, True]
     assert last.startswith("StoppedError")
     parts = (f"subscription {name}", f"group {name}-lake", f"{name}-0 [0, 7)", "no memory", f"tidegate clear {name}")
     assert [part for part in parts if part not in last] == []

@@ -18,7 +18,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from tidegate.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.errors import OvertakenError, TidegateError, UnavailableError, WrongDefinitionError
 
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30
@@ -58,7 +58,7 @@ class Database:
         """A transaction that reads and writes; it ends with the context.
 
         Whoever waits for a row sees what the one before wrote. Raises UnavailableError, saying so where the
-        transaction's end is unknown; StaleError where somebody else has written the same row; WrongDefinitionError
+        transaction's end is unknown; OvertakenError where somebody else has written the same row; WrongDefinitionError
         where trying again can't help.
         """
         return _transaction(self._writing, self.name, writes=True)
@@ -98,7 +98,7 @@ def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateErro
     """What went wrong, grouped by what the caller should do; the driver's words hold no password."""
     said = " ".join(str(error.orig).split())
     if isinstance(error, IntegrityError):
-        return StaleError(
+        return OvertakenError(
             f"the ledger {name}: somebody else wrote the same at the same time ({said}); nothing was written, the next "
             "run finds out where things stand"
         )

@@ -53,6 +53,11 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
             f"nothing is lost and nothing is to be done, the next run plans anew ({batch} was planned and isn't opened)"
         )
     for batch_id, state in others.items():
+        if state.is_open:
+            raise OvertakenError(
+                f"another run of this subscription has opened batch {batch_id} meanwhile: nothing is lost, nothing is "
+                f"left to be done ({batch} was planned and isn't opened)"
+            )
         if state not in _LEFT_NO_TRACE:
             raise StaleError(f"{batch} can't be opened: batch {batch_id} is {state}; the next run reconciles it")
 
