@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from tidegate.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment
+from tidegate.spark.reach import CONNECT_PORT, refusal
 from tidegate.spark.submit import submit_command
 
-_CONNECT_PORT = 15002
 _SESSION_SECONDS = 90.0  # its imports take most of that on a machine that is busy
 _SESSION = (
     "import os; from pyspark.sql import SparkSession; "
@@ -43,7 +42,7 @@ def spark_lacks(connection: Connection, timeout: float, environ: Mapping[str, st
 
 def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:
     url = connect_url(connection)
-    host, port = (connection.host or "").removeprefix("sc://"), connection.port or _CONNECT_PORT
+    host, port = (connection.host or "").removeprefix("sc://"), connection.port or CONNECT_PORT
     refused = _refused(host, port, timeout)
     if refused:
         return f"Spark Connect at {host}:{port} can't be reached ({refused}): start it, or correct host and port"
@@ -89,8 +88,5 @@ def _submit_lacks(connection: Connection, timeout: float, environ: Mapping[str, 
 
 def _refused(host: str, port: int, timeout: float) -> str | None:
     """Why nobody listens there; None if somebody does."""
-    try:
-        with socket.create_connection((host, port), timeout):
-            return None
-    except OSError as error:
-        return error.strerror or str(error)
+    error = refusal(host, port, timeout)
+    return None if error is None else error.strerror or str(error)

@@ -7,7 +7,7 @@ import socket
 from tidegate.errors import SparkUnavailableError, WrongDefinitionError
 
 _SECONDS = 5.0
-_CONNECT_PORT = 15002  # where Spark Connect listens, unless it is told otherwise
+CONNECT_PORT = 15002  # where Spark Connect listens, unless it is told otherwise
 _CONNECT = re.compile(r"sc://(?P<host>\[[^]]+\]|[^:/;]+)(?::(?P<port>\d+))?")
 _MASTER = re.compile(r"(?:k8s://)?(?P<scheme>spark|https?)://(?P<addresses>[^/]+)")
 _PORTS = {"spark": 7077, "http": 80, "https": 443}
@@ -17,7 +17,7 @@ def check_connect(url: str, connection_id: str) -> None:
     """Raise SparkUnavailableError if nobody answers at a Spark Connect URL."""
     found = _CONNECT.match(url)
     if found is not None:
-        _check([(found["host"].strip("[]"), int(found["port"] or _CONNECT_PORT))], "Spark Connect", connection_id)
+        _check([(found["host"].strip("[]"), int(found["port"] or CONNECT_PORT))], "Spark Connect", connection_id)
 
 
 def check_master(master: str, connection_id: str) -> None:
@@ -38,16 +38,23 @@ def check_binary(binary: str, connection_id: str) -> None:
         )
 
 
+def refusal(host: str, port: int, timeout: float) -> OSError | None:
+    """Why nobody listens there, found out within `timeout` seconds; None if somebody does."""
+    try:
+        socket.create_connection((host, port), timeout).close()
+    except OSError as error:
+        return error
+    return None
+
+
 def _check(places: list[tuple[str, int]], what: str, connection_id: str) -> None:
     """One of several addresses is enough."""
     said = []
     for place in places:
-        try:
-            socket.create_connection(place, _SECONDS).close()
-        except OSError as error:
-            said.append(f"{place[0]}:{place[1]}: {error}")
-        else:
+        refused = refusal(*place, _SECONDS)
+        if refused is None:
             return
+        said.append(f"{place[0]}:{place[1]}: {refused}")
     raise SparkUnavailableError(
         f"{what} of connection {connection_id} can't be reached ({'; '.join(said)}): no delivery was begun; start it, "
         "or set the connection's host and port, then run again"
