@@ -1,8 +1,8 @@
 """A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
 
 `python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--count]
-MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps chaos is
-gone.
+[--fail] MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps
+chaos is gone.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from tidegate.testing.copying import CopyingProcessor
 
 _LOOK_SECONDS = 0.1
 _CLIENT_FAILED = 1
+_RECORDS_FAILED = 'tidegate-failure: {"cause": "records", "error": "chaos wants it so", "where": ""}\n'
 
 
 def main() -> int:
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--again", type=int, default=0, metavar="N", help="of retried ones, those that N divides")
     parser.add_argument("--count", action="store_true", help="count the records in the transform's state")
     parser.add_argument("manifest")
+    parser.add_argument("--fail", action="store_true", help="say that the records failed the job")
     chosen = parser.parse_args()
     if chosen.late and os.fork():
         return _CLIENT_FAILED
@@ -34,6 +36,9 @@ def main() -> int:
         _let_go()
         _wait(chosen.late, chosen.keeper)
     _wait(chosen.work / 2, chosen.keeper)
+    if chosen.fail:
+        sys.stdout.write(_RECORDS_FAILED)
+        return _CLIENT_FAILED
     job = _job(chosen.reject, chosen.again)
     if chosen.count:
         job.fold = _counted

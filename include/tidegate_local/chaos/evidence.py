@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tidegate.batch import LandedFile, State
+from tidegate.batch import Batch, LandedFile, State
 from tidegate.failures.dead_letters import PARTITION
 from tidegate.ledger.sql import SqlLedger
 from tidegate.records import last
@@ -52,7 +52,9 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         lake=in_lake(lake),
         dead=in_dead_letters(place),
         rejected=in_rejected(lake) if place.kind.failure == "ignore" else _none(),
-        given_up=in_landing(file for line in history if line.batch.state is State.IGNORED for file in line.batch.files),
+        given_up=in_landing(
+            file for line in history if _may_be_ignored(line.batch, place) for file in line.batch.files
+        ),
         rejects=place.kind.dies,
         buries_batches=place.kind.person == "answers",
         seen=seen(place),
@@ -87,6 +89,13 @@ def seen(place: Place) -> int | None:
     with opened(place) as pipeline:
         state = pipeline.offsets.state()
     return int(json.loads(state)["seen"]) if state else 0
+
+
+def _may_be_ignored(batch: Batch, place: Place) -> bool:
+    """Whether it was given up as it may be: its records failed it, or somebody wants none of it."""
+    if batch.state is not State.IGNORED:
+        return False
+    return place.kind.person == "answers" or SqlLedger(place.ledger).tries(batch.id).fails_records
 
 
 def _none() -> Records:

@@ -12,11 +12,18 @@ from typing import Literal
 from tidegate.ports import Answer
 
 Step = Literal["plan", "land", "process", "commit"]
-Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on"]
+Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on", "records fail"]
 Target = Literal["broker", "postgres", "spark"]
 
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
-_BLOWS: dict[Blow, int] = {"none": 45, "kill task": 30, "pause task": 7, "kill driver": 10, "driver lives on": 8}
+_BLOWS: dict[Blow, int] = {
+    "none": 42,
+    "kill task": 30,
+    "pause task": 7,
+    "kill driver": 10,
+    "driver lives on": 8,
+    "records fail": 3,
+}
 _ANSWERS: tuple[Answer, ...] = ("redeliver", "redeliver", "dead-letter", "skip")
 _APART = 0.3
 _LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
@@ -28,10 +35,10 @@ class Fate:
     """What becomes of one run. Times are in seconds.
 
     `apart`: each task in a process of its own, as Airflow has it, and the blow falls on `step`; else one process runs
-    all four steps. `after` is how long the process that is struck lives before, `pause` how long it is stopped.
-    `work` is how long the copying driver takes, half before and half after it has written; one that lives on while its
-    task fails is done `late` seconds after that. `spark`: the real job, over Spark Connect. `answer` is what a person
-    says of a batch that asks.
+    all four steps. `after` is how long the process that is struck lives before, `pause` how long it is stopped. With
+    `records fail` the job says that its records failed it. `work` is how long the copying driver takes, half before and
+    half after it has written; one that lives on while its task fails is done `late` seconds after that. `spark`: the
+    real job, over Spark Connect. `answer` is what a person says of a batch that asks.
     """
 
     apart: bool = False

@@ -39,7 +39,7 @@ delayed-retry-topic.timeout: 3600000
 dead-letter-queue.topic: {dead_letters}
 """
 
-Person = Literal["commits", "answers"]
+Person = Literal["commits", "answers", "clears"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Kind:
     """A subscription, how many runners it has, and its strategies.
 
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
-    that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, or answers
-    for those that failed as often as they may. `output` is the lake's folder.
+    that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
+    those that failed as often as they may, or has them redelivered. `output` is the lake's folder.
     """
 
     name: str = SUBSCRIPTION
@@ -78,6 +78,11 @@ class Kind:
         """The retry topics, if there are any; they have as many partitions as the topic."""
         delays = (500, 1000) if self.failure == "delayed-retry-topic" else ()
         return tuple(f"{self.name}_retry_{delay}" for delay in delays)
+
+    @property
+    def stops(self) -> bool:
+        """Whether a batch that failed as often as it may can stop it: somebody looks after it then."""
+        return self.person in ("answers", "clears")
 
     @property
     def dies(self) -> int:
@@ -114,7 +119,13 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Kind("numbers-checkpoint", "lake-checkpoint", 1, commit="checkpoint", counts=True),
     "ignore": Kind("numbers-ignore", "lake-ignore", 1, commit="ignore"),
     "ignore-failures": Kind(
-        "numbers-ignore-failures", "lake-ignore-failures", 1, failure="ignore", rejects=_SOME, max_retries=0
+        "numbers-ignore-failures",
+        "lake-ignore-failures",
+        1,
+        failure="ignore",
+        rejects=_SOME,
+        person="clears",
+        max_retries=0,
     ),
     "dead-letter-queue": Kind(
         "numbers-dead-letters", "lake-dead-letters", 1, failure="dead-letter-queue", rejects=_SOME

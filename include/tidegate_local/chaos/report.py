@@ -1,6 +1,7 @@
 """What a chaos run tells at its end, as text and as JSON."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from tidegate_local.chaos.audit import Verdict
 from tidegate_local.chaos.producing import Numbers
 from tidegate_local.chaos.tally import Tally
+
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Report:
     def problems(self) -> tuple[str, ...]:
         """What was wrong, one line each."""
         never = () if self.settled else ("plain runs came to a standstill",)
-        return (*never, *self.verdict.examples, *self.unexpected)
+        return (*never, *self.verdict.examples, *_some_of_each(self.unexpected))
 
     def to_json(self) -> dict[str, Any]:
         """The figures as `--json` prints them."""
@@ -77,6 +80,7 @@ class Report:
             "open_batches": self.verdict.open_batches,
             "orphans": self.verdict.orphans,
             "errors": dict(sorted(self.errors.items())),
+            "unexpected": len(self.unexpected),
             "problems": list(self.problems),
             "clean": self.is_clean,
             "folder": str(self.folder) if self.folder else None,
@@ -105,6 +109,19 @@ class Report:
             lines += ["", "Not clean:", *(f"  {problem}" for problem in self.problems)]
             lines += [f"All is kept in {self.folder}; the runners' logs are in {self.folder}/logs."]
         return lines
+
+
+def _some_of_each(unexpected: Sequence[str]) -> Iterator[str]:
+    """The first few of each class of error, and how many more there were."""
+    named: Counter[str] = Counter()
+    for each in unexpected:
+        error, _, _ = each.partition(":")
+        named[error] += 1
+        if named[error] <= _NAMED:
+            yield each
+    for error, number in named.items():
+        if number > _NAMED:
+            yield f"{error}: {number - _NAMED} more"
 
 
 def _counts(counted: Mapping[str, int]) -> str:

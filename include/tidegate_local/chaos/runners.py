@@ -143,11 +143,13 @@ class Runner:
 
     def _look_after(self, fate: Fate) -> None:
         part: Part = "commit by hand" if self.place.kind.person == "commits" else "answer"
-        self._carry_out(self._task(part, fate), fate)
+        answer = fate.answer if self.place.kind.person == "answers" else "redeliver"
+        self._carry_out(replace(self._task(part, fate), answer=answer), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
-        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fate.spark, fate.answer)
+        fails = fate.blow == "records fail"
+        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fails, fate.spark, fate.answer)
 
     def _step(self, step: Part, fate: Fate, batch_id: str = "") -> Said | None:
         return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
@@ -164,6 +166,8 @@ class Runner:
         child = self._start(task)
         self._let_happen(child, fate)
         said = self._heard(child)
+        if said is not None and said.error == "RecordsFailedError":
+            self._tally.killed("records")
         if task.late and said is not None and said.error == "BatchFailedError":
             self._tally.killed("driver's client")
         return said
@@ -183,8 +187,7 @@ class Runner:
         self._children.discard(child)
         said = child.said()
         if said is not None and said.error is not None:
-            stops = self.place.kind.person == "answers"
-            self._tally.failed(said.error, said.message, is_ours=said.is_ours, stops=stops)
+            self._tally.failed(said.error, said.message, is_ours=said.is_ours, stops=self.place.kind.stops)
         if said is not None and said.committed and said.batch_id is not None:
             self._tally.committed(said.batch_id)
         return said
@@ -220,7 +223,7 @@ class Runner:
 
 def _at(step: Part, fate: Fate) -> Fate:
     """What of a fate happens at this step; what befalls commit befalls publish too."""
-    struck = "process" if fate.blow == "kill driver" else fate.step
+    struck = "process" if fate.blow in ("kill driver", "records fail") else fate.step
     here = "commit" if step == "publish" else step
     return fate if struck == here or fate.blow == "driver lives on" else replace(CALM, apart=True)
 

@@ -61,7 +61,8 @@ class Place:
 class Task:
     """What a process runs.
 
-    `batch_id` and `member` are for a step that needs them, `work` and `late` for its driver, `answer` for a person.
+    `batch_id` and `member` are for a step that needs them, `work`, `late` and `fails` for its driver, `answer` for a
+    person.
     """
 
     place: Place
@@ -71,6 +72,7 @@ class Task:
     member: int = 0
     work: float = 0.0
     late: float = 0.0
+    fails: bool = False
     spark: bool = False
     answer: Answer = "redeliver"
 
@@ -150,7 +152,7 @@ def _look_after(task: Task, pipeline: Pipeline) -> Said:
         return Said()
     if task.part == "commit by hand" and batch.awaits_commit:
         return _said(pipeline.commit_open(), batch.id)
-    if task.part == "answer" and batch.state is State.ASKING:
+    if task.part == "answer" and batch.state in (State.ASKING, State.STOPPED):
         pipeline.clear("somebody", "chaos", task.answer)
     return Said(batch.id)
 
@@ -167,8 +169,9 @@ def _processor(task: Task) -> Processor:
     bare = () if kind.rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without
     rejecting = ("--reject", str(kind.rejects), "--again", str(kind.dies)) if kind.rejects else ()
     counting = ("--count",) if kind.counts else ()
+    failing = ("--fail",) if task.fails else ()
     driver = (sys.executable, *bare, "-m", _DRIVER, "--keeper", str(task.place.keeper))
-    return SubmitProcessor((*driver, *times, *rejecting, *counting))
+    return SubmitProcessor((*driver, *times, *rejecting, *counting, *failing))
 
 
 def _become_a_task(task: Task) -> None:

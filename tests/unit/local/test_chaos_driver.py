@@ -9,6 +9,9 @@ from time import monotonic
 import psutil
 import pytest
 
+from tidegate.errors import RecordsFailedError
+from tidegate.spark.submit import SubmitProcessor
+
 DRIVER = [sys.executable, "-S", "-m", "tidegate_local.chaos.driver"]
 INCLUDE = Path(__file__).parents[3] / "include"
 _PAUSE = Event()
@@ -53,6 +56,16 @@ def drivers(folder: Path) -> list[psutil.Process]:
 def test_it_copies_and_leaves_a_result(tmp_path: Path) -> None:
     assert drive(tmp_path) == 0
     assert copied(tmp_path) == [b"as it landed"]
+
+
+def test_one_whose_records_fail_says_so_and_copies_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    processor = SubmitProcessor((*DRIVER, "--keeper", str(os.getpid()), "--fail"), {"PYTHONPATH": str(INCLUDE)})
+
+    with pytest.raises(RecordsFailedError, match="chaos wants it so"):
+        processor.run(manifest(tmp_path), 60, said.append, lambda: None)
+
+    assert copied(tmp_path) == []
 
 
 def test_it_counts_on_in_the_state_that_it_is_handed(tmp_path: Path) -> None:

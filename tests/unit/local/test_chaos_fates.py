@@ -19,7 +19,7 @@ def test_another_seed_and_another_runner_have_others(seed: int, runner: int) -> 
 
 def test_everything_happens() -> None:
     drawn = list(islice(fates(1, 0), MANY))
-    blows = {"none", "kill task", "pause task", "kill driver", "driver lives on"}
+    blows = {"none", "kill task", "pause task", "kill driver", "driver lives on", "records fail"}
     assert {fate.blow for fate in drawn} == blows
     assert {(fate.apart, fate.step) for fate in drawn} == {(apart, step) for apart in (True, False) for step in STEPS}
 

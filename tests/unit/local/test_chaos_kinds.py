@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.definition import reading
-from tidegate_local.chaos.kinds import KINDS, PLAIN, mix
+from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -17,6 +17,11 @@ def test_each_is_a_definition_that_holds(name: str, tmp_path: Path) -> None:
     assert described.retry_topics == kind.retry_topics
     dead_letters = described.dead_letter_queue.written_by(described.name, described.failure_strategy)
     assert dead_letters == kind.dead_letters
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_somebody_has_a_batch_redelivered_where_one_can_stop(kind: Kind) -> None:
+    assert kind.stops is (kind.max_retries < MANY)
 
 
 def test_none_shares_a_group_or_a_lake_with_another() -> None:

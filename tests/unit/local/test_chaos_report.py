@@ -48,6 +48,7 @@ def test_what_was_counted_is_told() -> None:
         "open_batches": 0,
         "orphans": 0,
         "errors": {"StaleError": 1},
+        "unexpected": 0,
         "problems": [],
         "clean": True,
         "folder": None,
@@ -74,10 +75,26 @@ def test_whatever_is_wrong_is_told_with_where_to_look(change: dict[str, Any], pr
     ]
 
 
+def test_of_many_unexpected_errors_some_of_each_class_are_told() -> None:
+    wrong = replace(report(), unexpected=(*(f"StoppedError: {n}" for n in range(150)), "TypeError: None"))
+
+    assert wrong.to_json()["unexpected"] == 151
+    assert wrong.problems == (
+        "StoppedError: 0",
+        "StoppedError: 1",
+        "StoppedError: 2",
+        "TypeError: None",
+        "StoppedError: 147 more",
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "is_ours", "is_expected"),
     [
         ("StaleError", True, True),
+        ("OvertakenError", True, True),
+        ("RecordsFailedError", True, True),
+        ("StoppedError", True, False),
         ("UnavailableError", True, True),
         ("LostDataError", True, False),
         ("GroupInUseError", True, False),
