@@ -67,9 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--spark", type=int, default=0, metavar="N", help="each N-th run uses real Spark (default: none)"
     )
-    beside = (
-        "a subscription with this strategy; more than once for several (default: after-processing and two by the seed)"
-    )
+    beside = "a subscription of this kind; more than once for several (default: after-processing and three by the seed)"
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")

@@ -4,7 +4,7 @@ Everything is drawn from generators that the seed alone decides, one for each ru
 same seed gives the same sequences of choices. When they fall is the machine's to say: real time can't be replayed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -13,8 +13,9 @@ from tidegate.ports import Answer
 
 Step = Literal["plan", "land", "process", "commit"]
 Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on", "records fail"]
-Target = Literal["broker", "postgres", "spark"]
+Target = Literal["broker", "postgres", "spark", "topic", "partitions"]
 
+_OFTEN: dict[Target, int] = {"spark": 2, "topic": 3, "partitions": 2}
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
     "none": 42,
@@ -57,7 +58,10 @@ CALM = Fate()
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds."""
+    """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
+
+    So are topics deleted and created again.
+    """
 
     targets: tuple[Target, ...]
     calm: float
@@ -85,12 +89,11 @@ def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
         )
 
 
-def strikes(seed: int, *, spark: bool = False) -> Iterator[Strike]:
-    """The strikes against servers, without end."""
+def strikes(seed: int, beside: Collection[Target] = ()) -> Iterator[Strike]:
+    """The strikes against the broker, PostgreSQL and what there is beside them, without end."""
     draw = Random(f"{seed} servers")  # noqa: S311 (a seed is to be repeated)
     often: dict[tuple[Target, ...], int] = {("broker",): 4, ("postgres",): 5, ("postgres", "broker"): 1}
-    if spark:
-        often[("spark",)] = 2
+    often |= {(target,): times for target, times in _OFTEN.items() if target in beside}
     while True:
         targets = draw.choices(list(often), list(often.values()))[0]
         yield Strike(targets, calm=draw.uniform(4, 18), away=draw.choice((0, 0, 1, 5)) * draw.random())

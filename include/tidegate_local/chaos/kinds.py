@@ -10,16 +10,17 @@ SUBSCRIPTION = "numbers"
 MANY = 100_000
 _SOME = 97  # each number that this divides
 _BESIDE = 2
+_CHANGING = 1
 _DEFINITION = """\
 topics: [{topic}]
 members: 3
 consumer:
   group.id: {group}
   max.poll.records: {cap}
-  {waiting}
+  max.poll.interval.ms: 45000
   auto.offset.reset: earliest
   fetch.max.wait.ms: 50
-poll-timeout.ms: 3000
+poll-timeout.ms: {poll_timeout}
 commit-timeout.ms: 10000
 commit-strategy: {commit}
 failure-strategy: {failure}
@@ -27,17 +28,13 @@ max-retries: {retries}
 {more}processing:
   output: {output}
 """
-_SOON_GIVEN_UP = """\
-max.poll.interval.ms: 12000
-  session.timeout.ms: 6000
-  heartbeat.interval.ms: 2000
-  socket.connection.setup.timeout.ms: 2000
-  socket.connection.setup.timeout.max.ms: 4000"""
 _RETRIES = """\
 delayed-retry-topic.topics: [{topics}]
 delayed-retry-topic.timeout: 3600000
 dead-letter-queue.topic: {dead_letters}
 """
+
+_GOES_ON = "on-data-loss: reset\n"
 
 Person = Literal["commits", "answers", "clears"]
 
@@ -48,12 +45,14 @@ class Kind:
 
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
-    those that failed as often as they may, or has them redelivered. `output` is the lake's folder.
+    those that failed as often as they may, or has them redelivered. `output` is the lake's
+    folder, `topic` what it reads.
     """
 
     name: str = SUBSCRIPTION
     output: str = "lake"
     runners: int = 2
+    topic: str = SUBSCRIPTION
     commit: CommitStrategy = "after-processing"
     failure: FailureStrategy = "fail"
     rejects: int = 0
@@ -80,6 +79,11 @@ class Kind:
         return tuple(f"{self.name}_retry_{delay}" for delay in delays)
 
     @property
+    def is_fleeting(self) -> bool:
+        """Whether its topic is deleted and created again."""
+        return self.topic != SUBSCRIPTION
+
+    @property
     def stops(self) -> bool:
         """Whether a batch that failed as often as it may can stop it: somebody looks after it then."""
         return self.person in ("answers", "clears")
@@ -89,21 +93,18 @@ class Kind:
         """What divides the numbers that the job never takes; 0 for none."""
         return self.rejects_again or self.rejects
 
-    def definition(self, cap: int) -> str:
-        """The definition, with so many records at a time.
-
-        Where a delivery counts, one that died without a word holds the others up for `max.poll.interval.ms`.
-        """
+    def definition(self, cap: int, poll_timeout: int = 3000) -> str:
+        """The definition, with so many records at a time."""
         more = _RETRIES.format(topics=", ".join(self.retry_topics), dead_letters=self.dead_letters)
         return _DEFINITION.format(
-            topic=SUBSCRIPTION,
+            topic=self.topic,
             group=self.group,
             cap=cap,
-            waiting="max.poll.interval.ms: 45000" if self.max_retries == MANY else _SOON_GIVEN_UP,
+            poll_timeout=poll_timeout,
             commit=self.commit,
             failure=self.failure,
             retries=self.max_retries,
-            more=more if self.retry_topics else "",
+            more=(more if self.retry_topics else "") + (_GOES_ON if self.is_fleeting else ""),
             output=self.output,
         )
 
@@ -134,12 +135,17 @@ KINDS: dict[str, Kind] = {
         "numbers-retries", "lake-retries", 1, failure="delayed-retry-topic", rejects=_SOME, rejects_again=2 * _SOME
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
+    "recreated-topic": Kind("fleeting", "lake-fleeting", topic="fleeting"),
 }
 """By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
 
 
 def mix(seed: int) -> tuple[str, ...]:
-    """The default subscription and two others, which the seed decides, to run beside each other."""
-    others = [name for name, kind in KINDS.items() if kind is not PLAIN]
-    drawn = Random(f"{seed} kinds").sample(others, _BESIDE)  # noqa: S311 (a seed is to be repeated)
-    return ("after-processing", *drawn)
+    """The default subscription and others, which the seed decides, to run beside each other.
+
+    Two have other strategies, and of one what it reads changes under its feet.
+    """
+    draw = Random(f"{seed} kinds")  # noqa: S311 (a seed is to be repeated)
+    strategies = [name for name, kind in KINDS.items() if kind is not PLAIN and not kind.is_fleeting]
+    changing = [name for name, kind in KINDS.items() if kind.is_fleeting]
+    return ("after-processing", *draw.sample(strategies, _BESIDE), *draw.sample(changing, _CHANGING))

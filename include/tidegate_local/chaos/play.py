@@ -1,30 +1,30 @@
-"""The play: chaos for some minutes, then peace until nothing is left to do, then the audit."""
+"""The play: chaos for some minutes, then the quiet phase, until nothing is left to do, then the audit."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from itertools import repeat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tidegate_local.chaos.audit import Verdict, audit, number_and_partition, total
-from tidegate_local.chaos.evidence import gather, history_lines, is_settled
-from tidegate_local.chaos.fates import CALM, Fate, Strike, fates, strikes
+from tidegate_local.chaos.evidence import gather, history_lines
+from tidegate_local.chaos.fates import fates, strikes
+from tidegate_local.chaos.fleeting import Fleeting
 from tidegate_local.chaos.kinds import PLAIN, Kind
-from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
+from tidegate_local.chaos.quiet import come_to_rest
 from tidegate_local.chaos.report import Report
 from tidegate_local.chaos.rereads import audit_rereads, gather_rereads
-from tidegate_local.chaos.runners import Runner, end_drivers, start_fork_server, wait_for_drivers
+from tidegate_local.chaos.runners import Runner, beside, end_all, end_drivers, start_fork_server, wait_for_drivers
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import Place
 from tidegate_local.chaos.watching import Watch, watching
 from tidegate_local.chaos.world import TOPIC, World
 from tidegate_local.progress import Display
 
-_STANDSTILL_SECONDS = 90
+Flow = Producing | Fleeting
 _LATE_SECONDS = 30
 _JOIN_SECONDS = 400
 _TICK_SECONDS = 0.2
@@ -58,30 +58,29 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
             persons = [each for each in places if each.kind.person]
             runners += [Runner(number, each, tally) for number, each in enumerate(whose)]
             runners += [Runner(len(whose) + n, each, tally, is_person=True) for n, each in enumerate(persons)]
-            producing = Producing(place.bootstrap, TOPIC, rate=chosen.rate, seed=chosen.seed)
+            flows = _flows(places, chosen)
             began = time.monotonic()
-            watch = Watch(began, 60 * chosen.minutes, tally, producing.numbers)
-            with watching(watch, show), producing.going_on(), _running(runners, chosen):
-                _strike(world, chosen, watch, producing)
+            watch = Watch(began, 60 * chosen.minutes, tally, flows[TOPIC].numbers)
+            with watching(watch, show), _flowing(flows), _running(runners, chosen, tally):
+                _strike(world, chosen, watch, flows)
             minutes = (time.monotonic() - began) / 60
-            with show.step("Plain runs, until nothing is left"):
-                last = [Runner(len(runners) + number, each, tally) for number, each in enumerate(places)]
-                last += [Runner(each.number, each.place, tally, is_person=True) for each in runners if each.is_person]
-                settled = _settle(world, last, producing)
+            with show.step("Quiet: plain runs, until nothing is left"):
+                _quieten(world, flows)
+                rests = come_to_rest(places, len(runners), tally)
             report = Report.of(
                 seed=chosen.seed,
                 minutes=minutes,
                 tally=tally,
-                numbers=producing.numbers,
-                settled=settled,
-                verdict=total({each.kind.name: judge(each, producing.numbers) for each in places}),
+                numbers=[flow.numbers for flow in flows.values()],
+                rests=rests,
+                verdict=total({each.kind.name: judge(each, flows[each.kind.topic].numbers) for each in places}),
             )
             if report.is_clean:
                 return report
-            _keep(folder, producing.numbers, [line for each in places for line in history_lines(each)])
+            _keep(folder, flows[TOPIC].numbers, [line for each in places for line in history_lines(each)])
             return replace(report, folder=folder)
     finally:
-        _end(runners)
+        end_all(runners)
         end_drivers(folder)
 
 
@@ -93,36 +92,16 @@ def judge(place: Place, numbers: Numbers) -> Verdict:
 
 
 @contextmanager
-def _running(runners: list[Runner], chosen: Chosen) -> Iterator[None]:
+def _running(runners: list[Runner], chosen: Chosen, tally: Tally) -> Iterator[None]:
     """Each runner meets its fates until the context is left; then their last runs end."""
     over = threading.Event()
     drawn = [fates(chosen.seed, n, spark_every=_spark_every(each, chosen)) for n, each in enumerate(runners)]
-    with _beside(runners, drawn, [over.is_set] * len(runners), over) as jobs:
+    works = [partial(each.go_on, met, over.is_set) for each, met in zip(runners, drawn, strict=True)]
+    with beside(runners, works, over, tally) as jobs:
         yield
     over.set()
     for job in jobs:
         job.join(_JOIN_SECONDS)
-
-
-@contextmanager
-def _beside(
-    runners: Sequence[Runner],
-    drawn: Sequence[Iterator[Fate]],
-    ends: Sequence[Callable[[], bool]],
-    over: threading.Event,
-) -> Iterator[list[threading.Thread]]:
-    """Each runner in a thread of its own until it comes to its end; where the context fails, it is over for all."""
-    works = zip(runners, drawn, ends, strict=True)
-    jobs = [threading.Thread(target=each.go_on, args=(met, is_over), daemon=True) for each, met, is_over in works]
-    for job in jobs:
-        job.start()
-    try:
-        yield jobs
-    except BaseException:
-        over.set()
-        while any(job.is_alive() for job in jobs):
-            _end(runners)
-        raise
 
 
 def _spark_every(runner: Runner, chosen: Chosen) -> int:
@@ -130,69 +109,56 @@ def _spark_every(runner: Runner, chosen: Chosen) -> int:
     return 0 if runner.place.kind.rejects else chosen.spark_every
 
 
-def _end(runners: Sequence[Runner]) -> None:
-    for runner in runners:
-        runner.end()
-    time.sleep(_TICK_SECONDS)
+def _flows(places: Sequence[Place], chosen: Chosen) -> dict[str, Flow]:
+    """What is produced, by topic."""
+    fleeting = {each.kind.topic: each for each in places if each.kind.is_fleeting}
+    return {
+        TOPIC: Producing(places[0].bootstrap, TOPIC, rate=chosen.rate, seed=chosen.seed),
+        **{topic: Fleeting(place, rate=chosen.rate, seed=chosen.seed) for topic, place in fleeting.items()},
+    }
 
 
-def _strike(world: World, chosen: Chosen, watch: Watch, producing: Producing) -> None:
-    """Kill servers and start them again until the time is over; all of them run then."""
-    for strike in strikes(chosen.seed, spark=bool(chosen.spark_every)):
-        _let_pass(min(strike.calm, watch.left), producing)
+@contextmanager
+def _flowing(flows: Mapping[str, Flow]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for flow in flows.values():
+            stack.enter_context(flow.going_on())
+        yield
+
+
+def _strike(world: World, chosen: Chosen, watch: Watch, flows: Mapping[str, Flow]) -> None:
+    """One fault after the other until the time is over; none of them lasts then."""
+    faults = world.faults
+    for flow in flows.values():
+        faults |= flow.faults if isinstance(flow, Fleeting) else {}
+    for strike in strikes(chosen.seed, faults):
+        _let_pass(min(strike.calm, watch.left), flows)
         if watch.left <= 0:
             return
-        _fall(world, strike, watch.tally, producing)
+        for target in strike.targets:
+            faults[target].begin()
+            watch.tally.killed(target)
+        _let_pass(strike.away, flows)
+        for target in strike.targets:
+            faults[target].end()
 
 
-def _fall(world: World, strike: Strike, tally: Tally, producing: Producing) -> None:
-    for target in strike.targets:
-        world.kill(target)
-        tally.killed(target)
-    _let_pass(strike.away, producing)
-    for target in strike.targets:
-        world.restart(target)
-
-
-def _let_pass(seconds: float, producing: Producing) -> None:
+def _let_pass(seconds: float, flows: Mapping[str, Flow]) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        producing.check()
+        for flow in flows.values():
+            flow.check()
         time.sleep(min(left, _TICK_SECONDS))
 
 
-def _settle(world: World, runners: list[Runner], producing: Producing) -> bool:
-    """Plain runs of each once the last driver is done; whether they came to an end, none standing still for long."""
+def _quieten(world: World, flows: Mapping[str, Flow]) -> None:
+    """Nothing that was begun works on, and a few last records are there to be read with all that is left."""
     if not wait_for_drivers(world.place.folder, _LATE_SECONDS):
         end_drivers(world.place.folder)
     world.stop_spark()
     world.widen()
-    producing.last_words()
-    over = threading.Event()
-    ends = [_Standing(each.place, over) for each in runners]
-    with _beside(runners, [repeat(CALM) for _ in runners], ends, over) as jobs:
-        for job in jobs:
-            job.join()
-    return all(end.is_settled for end in ends)
-
-
-@dataclass
-class _Standing:
-    """Says that it is over once nothing is left of a subscription, or nothing moves any more for long."""
-
-    place: Place
-    over: threading.Event
-    is_settled: bool = False
-    began: datetime = field(default_factory=lambda: datetime.now(UTC))
-    before: object = None
-    until: float = 0.0
-
-    def __call__(self) -> bool:
-        self.is_settled = is_settled(self.place, self.began)
-        now = positions(self.place)
-        if now != self.before:
-            self.before, self.until = now, time.monotonic() + _STANDSTILL_SECONDS
-        return self.is_settled or self.over.is_set() or time.monotonic() > self.until
+    for flow in flows.values():
+        flow.last_words()
 
 
 def _keep(folder: Path, numbers: Numbers, history: list[str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from confluent_kafka import KafkaException
 
 from tidegate.positions import TopicPartition
-from tidegate_local.chaos.kinds import SUBSCRIPTION
 from tidegate_local.chaos.tasks import Place, opened
 from tidegate_local.lag import PartitionLag, group_lag
 
@@ -30,7 +29,7 @@ def positions(place: Place) -> tuple[Offsets, Offsets]:
 
 def kafka_lags(place: Place) -> list[PartitionLag]:
     """What Kafka has of the group. Raises KafkaException without an answer in time."""
-    topics = (SUBSCRIPTION, *place.kind.retry_topics)
+    topics = (place.kind.topic, *place.kind.retry_topics)
     return [lag for topic in topics for lag in _asked(lambda: group_lag(place.bootstrap, place.kind.group, topic))]  # noqa: B023 (asked at once)
 
 

@@ -3,7 +3,7 @@
 import itertools
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -12,15 +12,14 @@ from typing import Literal
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tidegate_local.chaos.audit import Records, record
+from tidegate_local.chaos.audit import Records, number_and_partition, record
 
 PARTITIONS = 4
-PLAIN = (0, 1, 2)
-IN_TRANSACTIONS = (2, 3)  # partition 2 has both kinds, and 3 often ends with markers
 _TICK_SECONDS = 0.05
 _LONGEST_TRANSACTION_MS = 30_000
 _ANSWER_SECONDS = 10
 _FLUSH_SECONDS = 60
+_NOWHERE = -1
 
 
 class ProducerStuckError(Exception):
@@ -54,6 +53,23 @@ class Numbers:
         with self._lock:
             self.uncertain.extend(records)
 
+    def lose(self, committed: Mapping[int, int]) -> None:
+        """Note that the topic is deleted: whoever read it may have any of its records, and has what was committed.
+
+        None of them has an offset any more.
+        """
+        with self._lock:
+            told, self.acknowledged, self.offsets = (
+                zip(self.acknowledged, self.offsets, strict=True),
+                array("q"),
+                array("q"),
+            )
+            for each, offset in told:
+                _, partition = number_and_partition(each)
+                kept = self.acknowledged if offset < committed.get(partition, 0) else self.uncertain
+                kept.append(each)
+            self.offsets.extend([_NOWHERE] * len(self.acknowledged))
+
     def told(self) -> tuple[Records, Records]:
         """The acknowledged records and the uncertain ones."""
         with self._lock:
@@ -63,11 +79,22 @@ class Numbers:
 class Producing:
     """Two threads that produce into a topic while the context lasts: `rate` plain records a second, and transactions.
 
-    Raises ProducerStuckError at its end, or by `check`, if one of them failed.
+    The last partition has transactions alone, and so often ends with markers; the one before has both kinds. Raises
+    ProducerStuckError at its end, or by `check`, if one of them failed.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, rate: int, seed: int) -> None:
-        self.numbers = Numbers()
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        rate: int,
+        seed: int,
+        partitions: int = PARTITIONS,
+        numbers: Numbers | None = None,
+    ) -> None:
+        self.numbers = numbers or Numbers()
+        self._partitions = range(partitions)
         self._client = {"bootstrap.servers": bootstrap, "linger.ms": 10, "log_level": 0}
         self._topic = topic
         self._rate = rate
@@ -102,7 +129,7 @@ class Producing:
     def last_words(self) -> None:
         """One more record for each partition."""
         producer = self._plain_producer()
-        for partition in range(PARTITIONS):
+        for partition in self._partitions:
             self._send(producer, partition)
         self._flush(producer)
 
@@ -117,7 +144,7 @@ class Producing:
 
     def _produce(self) -> None:
         producer = self._plain_producer()
-        partitions = itertools.cycle(PLAIN)
+        partitions = itertools.cycle(self._partitions[:-1] or self._partitions)
         while not self._stop.wait(_TICK_SECONDS):
             for _ in range(max(1, round(self._rate * _TICK_SECONDS))):
                 self._send(producer, next(partitions))
@@ -178,7 +205,7 @@ class Producing:
         try:
             producer.begin_transaction()
             for _ in range(many):
-                number, partition = self.numbers.draw(), self._draw.choice(IN_TRANSACTIONS)
+                number, partition = self.numbers.draw(), self._draw.choice(self._partitions[-2:])
                 wanted.append(record(number, partition))
                 producer.produce(self._topic, str(number), partition=partition, on_delivery=note)
             self._stop.wait(held)

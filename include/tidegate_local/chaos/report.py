@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate_local.chaos.audit import Verdict
 from tidegate_local.chaos.producing import Numbers
+from tidegate_local.chaos.quiet import Rest
 from tidegate_local.chaos.tally import Tally
 
 _NAMED = 3
@@ -27,13 +28,20 @@ class Report:
     uncertain: int
     errors: Mapping[str, int]
     unexpected: tuple[str, ...]
-    settled: bool
+    rests: Mapping[str, Rest]
     verdict: Verdict
     folder: Path | None = None
 
     @classmethod
     def of(
-        cls, *, seed: int, minutes: float, tally: Tally, numbers: Numbers, settled: bool, verdict: Verdict
+        cls,
+        *,
+        seed: int,
+        minutes: float,
+        tally: Tally,
+        numbers: Sequence[Numbers],
+        rests: Mapping[str, Rest],
+        verdict: Verdict,
     ) -> "Report":
         """The figures of what was counted."""
         return cls(
@@ -42,25 +50,25 @@ class Report:
             kills=tally.kills,
             runs=tally.runs,
             batches=len(tally.batches),
-            records=len(numbers.acknowledged),
-            aborted=numbers.aborted,
-            uncertain=len(numbers.uncertain),
+            records=sum(len(each.acknowledged) for each in numbers),
+            aborted=sum(each.aborted for each in numbers),
+            uncertain=sum(len(each.uncertain) for each in numbers),
             errors=tally.errors,
             unexpected=tuple(tally.unexpected),
-            settled=settled,
+            rests=rests,
             verdict=verdict,
         )
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise held."""
-        return self.settled and self.verdict.is_clean and not self.unexpected
+        return all(each.is_due for each in self.rests.values()) and self.verdict.is_clean and not self.unexpected
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What was wrong, one line each."""
-        never = () if self.settled else ("plain runs came to a standstill",)
-        return (*never, *self.verdict.examples, *_some_of_each(self.unexpected))
+        restless = (f"{name}: {each}" for name, each in self.rests.items() if not each.is_due)
+        return (*restless, *self.verdict.examples, *_some_of_each(self.unexpected))
 
     def to_json(self) -> dict[str, Any]:
         """The figures as `--json` prints them."""
@@ -79,6 +87,7 @@ class Report:
             "lag": self.verdict.lag,
             "open_batches": self.verdict.open_batches,
             "orphans": self.verdict.orphans,
+            "quiet": {name: str(each) for name, each in self.rests.items()},
             "errors": dict(sorted(self.errors.items())),
             "unexpected": len(self.unexpected),
             "problems": list(self.problems),
@@ -101,6 +110,7 @@ class Report:
             "Lag": f"{verdict.lag:,}",
             "Open batches": str(verdict.open_batches),
             "Orphans": f"{verdict.orphans:,}",
+            "Quiet phase": "; ".join(f"{name}: {each}" for name, each in self.rests.items()),
             "Errors of runs": _counts(self.errors),
             "Unexpected": str(len(self.unexpected)),
         }

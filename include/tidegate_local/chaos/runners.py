@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
@@ -103,14 +103,11 @@ class Runner:
         self._children: set[Child] = set()
 
     def go_on(self, fates: Iterator[Fate], is_over: Callable[[], bool]) -> None:
-        """Run batch after batch until it is over; what goes wrong here is noted as what must never happen."""
-        try:
-            while not is_over():
-                began = time.monotonic()
-                self.run(next(fates))
-                time.sleep(max(0.0, began + _SHORTEST_SECONDS - time.monotonic()))
-        except Exception:  # noqa: BLE001 (this is a thread's end)
-            self._tally.failed("Runner", traceback.format_exc(), is_ours=False)
+        """Run batch after batch until it is over."""
+        while not is_over():
+            began = time.monotonic()
+            self.run(next(fates))
+            time.sleep(max(0.0, began + _SHORTEST_SECONDS - time.monotonic()))
 
     def end(self) -> None:
         """Kill what it has started; a run that goes on in another thread may start more."""
@@ -118,15 +115,17 @@ class Runner:
             child.send(signal.SIGKILL)
             child.send(signal.SIGCONT)
 
-    def run(self, fate: Fate) -> None:
-        """One run and its fate."""
+    def run(self, fate: Fate) -> Said | None:
+        """One run and its fate; its last words, if it is one process and has some."""
         if self.is_person:
-            self._look_after(fate)
-            return
+            return self._look_after(fate)
         self._tally.began()
         if not fate.apart:
-            self._carry_out(self._task("run", fate), fate)
-            return
+            return self._carry_out(self._task("run", fate), fate)
+        self._run_apart(fate)
+        return None
+
+    def _run_apart(self, fate: Fate) -> None:
         planned = self._step("plan", fate)
         if planned is None or planned.batch_id is None:
             return
@@ -141,10 +140,10 @@ class Runner:
         last: Part = "commit" if moment is Moment.AFTER_PUBLISHING else "publish"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
-    def _look_after(self, fate: Fate) -> None:
+    def _look_after(self, fate: Fate) -> Said | None:
         part: Part = "commit by hand" if self.place.kind.person == "commits" else "answer"
         answer = fate.answer if self.place.kind.person == "answers" else "redeliver"
-        self._carry_out(replace(self._task(part, fate), answer=answer), fate)
+        return self._carry_out(replace(self._task(part, fate), answer=answer), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
@@ -219,6 +218,40 @@ class Runner:
             with suppress(psutil.NoSuchProcess):
                 driver.kill()
                 self._tally.killed("driver")
+
+
+@contextmanager
+def beside(
+    runners: Sequence[Runner], works: Sequence[Callable[[], None]], over: threading.Event, tally: Tally
+) -> Iterator[list[threading.Thread]]:
+    """Each work in a thread of its own until it comes to its end; where the context fails, it is over for all.
+
+    What goes wrong in a work itself is noted as what must never happen.
+    """
+    jobs = [threading.Thread(target=_guarded, args=(work, tally), daemon=True) for work in works]
+    for job in jobs:
+        job.start()
+    try:
+        yield jobs
+    except BaseException:
+        over.set()
+        while any(job.is_alive() for job in jobs):
+            end_all(runners)
+        raise
+
+
+def end_all(runners: Sequence[Runner]) -> None:
+    """Kill what all of them have started."""
+    for runner in runners:
+        runner.end()
+    time.sleep(_LOOK_SECONDS)
+
+
+def _guarded(work: Callable[[], None], tally: Tally) -> None:
+    try:
+        work()
+    except Exception:  # noqa: BLE001 (this is a thread's end)
+        tally.failed("Runner", traceback.format_exc(), is_ours=False)
 
 
 def _at(step: Part, fate: Fate) -> Fate:

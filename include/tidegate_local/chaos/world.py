@@ -1,8 +1,9 @@
 """The world of chaos: a real broker and PostgreSQL, Spark Connect if wanted, and a subscription, all in one folder."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 TOPIC = SUBSCRIPTION
 _ANSWER_SECONDS = 30
-_WIDER = 10
+_ALL = 10_000_000
+_LONG_MS = 15_000
 _BROKER = {
     # a broker that was killed is let in again as soon as its session is over
     "broker.session.timeout.ms": "2000",
@@ -32,6 +34,14 @@ _BROKER = {
     "log.segment.bytes": str(16 << 20),  # what one that was killed must read again when it starts
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How something is struck, and how that is over."""
+
+    begin: Callable[[], None]
+    end: Callable[[], None]
 
 
 class World:
@@ -56,7 +66,7 @@ class World:
         with ExitStack() as stack:
             (self._folder / "logs").mkdir()
             for kind in self._kinds:
-                self._define(kind, self._cap)
+                self._write(kind, kind.definition(self._cap))
             self._java = find_java()
             jars = kafka_jars(self._java, self._cache)
             data = self._folder / "kafka"
@@ -92,41 +102,36 @@ class World:
         broker, ledger = self._broker.bootstrap_servers, self._postgres.url
         return Place(self._folder, broker, ledger, self._keeper, spark, self._kinds[0])
 
-    def kill(self, target: Target) -> None:
-        """End a server by SIGKILL."""
-        match target:
-            case "broker":
-                self._broker.kill()
-            case "postgres":
-                self._postgres.kill()
-            case "spark" if self._spark is not None:
-                self._spark.kill()
-
-    def restart(self, target: Target) -> None:
-        """Start a server that was killed, on the same data and port, and wait until it answers."""
-        match target:
-            case "broker":
-                self._broker.restart()
-            case "postgres":
-                self._postgres.restart()
-            case "spark":
-                self._start_spark()
-                if self._spark is not None:
-                    self._spark.wait()
+    @property
+    def faults(self) -> dict[Target, Fault]:
+        """A server is killed, and started again on the same data and port until it answers."""
+        servers: dict[Target, Fault] = {
+            "broker": Fault(self._broker.kill, self._broker.restart),
+            "postgres": Fault(self._postgres.kill, self._postgres.restart),
+        }
+        return servers | ({"spark": Fault(self._kill_spark, self._restart_spark)} if self._has_spark else {})
 
     def widen(self) -> None:
-        """From now on a batch takes far more, so that what was left behind is soon read."""
+        """From now on a batch takes all that is there, however long that takes."""
         for kind in self._kinds:
-            self._define(kind, _WIDER * self._cap)
+            self._write(kind, kind.definition(_ALL, _LONG_MS))
 
     def stop_spark(self) -> None:
         """End Spark, and with it whatever outlived its client there."""
         if self._spark is not None:
             self._spark.stop()
 
-    def _define(self, kind: Kind, cap: int) -> None:
-        definition = self._folder / f"{kind.name}.yaml"
-        definition.write_text(kind.definition(cap), encoding="utf-8")
+    def _write(self, kind: Kind, definition: str) -> None:
+        (self._folder / f"{kind.name}.yaml").write_text(definition, encoding="utf-8")
+
+    def _kill_spark(self) -> None:
+        if self._spark is not None:
+            self._spark.kill()
+
+    def _restart_spark(self) -> None:
+        self._start_spark()
+        if self._spark is not None:
+            self._spark.wait()
 
     def _start_spark(self) -> None:
         from tidegate_local.spark_connect import SparkConnect  # noqa: PLC0415 (PySpark takes a second, if wanted at all)

@@ -2,7 +2,7 @@ from itertools import islice
 
 import pytest
 
-from tidegate_local.chaos.fates import STEPS, fates, strikes
+from tidegate_local.chaos.fates import STEPS, Target, fates, strikes
 
 MANY = 500
 
@@ -24,10 +24,12 @@ def test_everything_happens() -> None:
     assert {(fate.apart, fate.step) for fate in drawn} == {(apart, step) for apart in (True, False) for step in STEPS}
 
 
-def test_all_servers_are_struck_together_sometimes_and_spark_only_if_it_is_there() -> None:
-    with_spark = {strike.targets for strike in islice(strikes(1, spark=True), MANY)}
-    assert with_spark == {("broker",), ("postgres",), ("postgres", "broker"), ("spark",)}
-    assert {strike.targets for strike in islice(strikes(1), MANY)} == with_spark - {("spark",)}
+def test_all_servers_are_struck_together_sometimes_and_others_only_if_they_are_there() -> None:
+    alone = {strike.targets for strike in islice(strikes(1), MANY)}
+    assert alone == {("broker",), ("postgres",), ("postgres", "broker")}
+    beside: tuple[Target, ...] = ("spark", "topic", "partitions")
+    with_all = {strike.targets for strike in islice(strikes(1, beside), MANY)}
+    assert with_all - alone == {(target,) for target in beside}
 
 
 @pytest.mark.parametrize(("every", "numbers"), [(0, []), (3, [3, 6, 9]), (1, list(range(1, 10)))])

@@ -6,9 +6,11 @@ import pytest
 
 from tidegate_local.chaos.audit import Verdict
 from tidegate_local.chaos.producing import Numbers
+from tidegate_local.chaos.quiet import Rest
 from tidegate_local.chaos.report import Report
 from tidegate_local.chaos.tally import Tally
 
+RESTS = {"numbers": Rest(2, 2)}
 CLEAN = Verdict(losses=0, duplicates=0, strangers=0, lag=0, open_batches=0, orphans=0)
 
 
@@ -27,7 +29,7 @@ def report(counted: Tally | None = None) -> Report:
     numbers = Numbers(aborted=3)
     numbers.acknowledge([(256, 0), (512, 1)])
     numbers.doubt([768])
-    return Report.of(seed=5, minutes=2.0, tally=counted or tally(), numbers=numbers, settled=True, verdict=CLEAN)
+    return Report.of(seed=5, minutes=2.0, tally=counted or tally(), numbers=[numbers], rests=RESTS, verdict=CLEAN)
 
 
 def test_what_was_counted_is_told() -> None:
@@ -48,18 +50,21 @@ def test_what_was_counted_is_told() -> None:
         "open_batches": 0,
         "orphans": 0,
         "errors": {"StaleError": 1},
+        "quiet": {"numbers": "lag 0 after 2 of at most 2 plain runs"},
         "unexpected": 0,
         "problems": [],
         "clean": True,
         "folder": None,
     }
+    assert "Quiet phase     numbers: lag 0 after 2 of at most 2 plain runs" in report().lines()
     assert "Kills           3 (1 broker, 2 task)" in report().lines()
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"settled": False}, "plain runs came to a standstill"),
+        ({"rests": {"a": Rest(3, 2)}}, "a: lag 0 after 3 of at most 2 plain runs"),
+        ({"rests": {"a": Rest(1, 2, is_settled=False)}}, "a: no lag 0 after 1 of at most 2 plain runs"),
         ({"verdict": replace(CLEAN, losses=1, examples=("lost: number 1",))}, "lost: number 1"),
         ({"unexpected": ("TypeError: None",)}, "TypeError: None"),
     ],
