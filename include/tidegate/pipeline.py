@@ -190,13 +190,11 @@ class Pipeline:
 
     def clear(self, by: str, note: str, answer: Answer = "redeliver", batch_id: str | None = None) -> Batch:
         """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
-        return clear(self.subscription, Clearance(by, self.clock.now(), note, answer), self.ledger, batch_id)
+        return clear(self.subscription, Clearance(by, self.ledger.now(), note, answer), self.ledger, batch_id)
 
     def accept_cluster(self, by: str) -> Batch | None:
         """Let the group go on in another cluster; see `steps.ownership`."""
-        return accept_cluster(
-            self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger, clock=self.clock
-        )
+        return accept_cluster(self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger)
 
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
@@ -216,7 +214,6 @@ class Pipeline:
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
-            clock=self.clock,
         )
 
 

@@ -141,7 +141,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 def status_of(pipeline: Pipeline, limit: int) -> Status:
     """Ask Kafka and the ledger; without Kafka, what the ledger knows."""
     subscription, ledger = pipeline.subscription, pipeline.ledger
-    name, now = subscription.name, pipeline.clock.now()
+    name, now = subscription.name, ledger.now()
     history = ledger.history(name, max(limit, _SEEN))
     losses = ledger.losses(name)
     contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -671,17 +671,17 @@ def test_nothing_is_taken_over_while_a_batch_of_its_own_is_open(two: tuple[Ledge
 def test_what_was_committed_in_another_cluster_means_nothing_in_the_accepted_one(two: tuple[Ledger, Ledger]) -> None:
     two[0].claim_group("flights", "g", "here")
     closed(two[0], plan(0))
-    two[0].note_commit("flights", "g", {T2: 7}, two[0].look("flights").version, NOON)
+    two[0].note_commit("flights", "g", {T2: 7}, two[0].look("flights").version)
     two[0].note_topics("flights", {"t": "id"})
     two[0].note_missing("flights", ["u"])
     version = two[0].look("flights").version
     assert two[0].last_ends("flights", "g") != {}
-    two[1].accept_cluster("flights", "g", "there", "ada", NOON)
+    two[1].accept_cluster("flights", "g", "there", "ada")
     seen = two[0].look("flights")
     assert two[0].last_ends("flights", "g") == {}
     assert (seen.clusters, seen.topic_ids, seen.missing) == ({"g": "there"}, {}, frozenset())
     assert seen.version != version
-    two[0].note_commit("flights", "g", {T2: 3}, seen.version, NOON)
+    two[0].note_commit("flights", "g", {T2: 3}, seen.version)
     assert two[1].last_ends("flights", "g") == {T2: 3}
     closed(two[0], plan(1))
     assert two[1].last_ends("flights", "g")[T0] == 110
@@ -704,37 +704,40 @@ def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Led
     assert two[0].look("other").topic_ids == {}
 
 
-def test_the_last_commit_is_that_of_a_batch_or_without_one_whichever_is_later(two: tuple[Ledger, Ledger]) -> None:
-    assert two[0].look("flights").committed_at is None
-    note_commit(two[0], NOON - timedelta(days=1))
-    assert two[1].look("flights").committed_at == NOON - timedelta(days=1)
-    closed(two[0], plan(0))
-    assert two[1].look("flights").committed_at == NOON
-    note_commit(two[1], NOON + timedelta(days=1))
-    closed(two[0], plan(1))
-    assert two[0].look("flights").committed_at == NOON + timedelta(days=1)
-    assert two[0].look("other").committed_at is None
+@pytest.mark.parametrize("kind", ["memory", "sqlite", POSTGRES])
+def test_the_last_commit_is_that_of_a_batch_or_without_one_whichever_is_later(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    time = [NOON]
+    made = MemoryLedger(now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request, tmp_path), now=lambda: time[0])
+    assert ledger.look("flights").committed_at is None
+    for number in range(4):
+        time[0] += timedelta(days=1)
+        note_commit(ledger) if number % 2 else closed(ledger, plan(number))
+        assert ledger.look("flights").committed_at == ledger.now() == time[0]
+    assert ledger.look("other").committed_at is None
 
 
 def test_what_was_committed_without_a_batch_counts_until_a_later_batch_commits(two: tuple[Ledger, Ledger]) -> None:
-    note_commit(two[0], NOON, {T0: 3, T2: 7})
+    note_commit(two[0], {T0: 3, T2: 7})
     assert two[1].last_ends("flights", "g") == {T0: 3, T2: 7}
     assert two[1].last_ends("flights", "another group") == {}
     closed(two[0], plan(0))
     assert two[1].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
-    note_commit(two[1], NOON, {T1: 2})
+    note_commit(two[1], {T1: 2})
     assert two[0].last_ends("flights", "g") == {T0: 10, T1: 2, T2: 8}
 
 
 def test_a_commit_without_a_batch_that_is_noted_late_changes_nothing(two: tuple[Ledger, Ledger]) -> None:
     seen = two[0].look("flights").version
     closed(two[1], plan(0))
-    two[0].note_commit("flights", "g", {T0: 3}, seen, NOON)
+    two[0].note_commit("flights", "g", {T0: 3}, seen)
     assert two[0].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
 
 
-def note_commit(ledger: Ledger, at: datetime, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-    ledger.note_commit("flights", "g", offsets or {T0: 0}, ledger.look("flights").version, at)
+def note_commit(ledger: Ledger, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+    ledger.note_commit("flights", "g", offsets or {T0: 0}, ledger.look("flights").version)
 
 
 def test_a_published_batch_is_opened_as_the_lake_has_it(two: tuple[Ledger, Ledger]) -> None:
@@ -906,11 +909,10 @@ class Both(RuleBasedStateMachine):
         found = published(plan(number, size, self.name), less)
         self.compare(lambda ledger, _: ledger.adopt(self.id(number), found))
 
-    @rule(topic=st.sampled_from("ab"), topic_id=st.sampled_from("xy"), hours=st.integers(-1, 1))
-    def note_more(self, topic: str, topic_id: str, hours: int) -> None:
-        at = NOON + timedelta(hours=hours)
+    @rule(topic=st.sampled_from("ab"), topic_id=st.sampled_from("xy"))
+    def note_more(self, topic: str, topic_id: str) -> None:
         self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}))
-        self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version, at))
+        self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version))
 
     @rule(number=numbers, minutes=st.integers(0, 2))
     def clear(self, number: int, minutes: int) -> None:

@@ -69,7 +69,7 @@ TABLE = [
 
 _READS = frozenset(
     {
-        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_age"),
+        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_age", "ledger.now"),
         *(
             "ledger.history",
             "ledger.states",

@@ -158,7 +158,7 @@ WRITES: dict[str, Write] = {
     ),
     "note_commit": (
         opened,
-        lambda ledger, _, version: ledger.note_commit("flights", "g", {T0: 1}, version, NOON),
+        lambda ledger, _, version: ledger.note_commit("flights", "g", {T0: 1}, version),
         lambda ledger: ledger.look("flights").committed_at,
     ),
     "note_losses": (

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Protocol
 
 from tidegate.acknowledged import Acknowledged
@@ -16,7 +15,10 @@ from tidegate.subscription import Subscription
 
 
 class ByAcknowledgement(CommitStrategy, Protocol):
-    """A commit strategy that goes by the records that the job has acknowledged; while the job runs, too."""
+    """A commit strategy that goes by the records that the job has acknowledged; while the job runs, too.
+
+    Instants are seconds of the one monotonic clock of the process that watches the job.
+    """
 
     def offsets(
         self, batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], committed: Mapping[TopicPartition, int]
@@ -30,17 +32,17 @@ class ByAcknowledgement(CommitStrategy, Protocol):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         committed: Mapping[TopicPartition, int],
         *,
-        received: datetime,
-        now: datetime,
+        received: float,
+        now: float,
     ) -> None:
         """Raises BatchFailedError, naming each record, if any has waited too long since the job was given it."""
         ...
 
-    def next_run(self, since: datetime) -> datetime:
+    def next_run(self, since: float) -> float:
         """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
         ...
 
-    def expires(self, received: datetime) -> datetime | None:
+    def expires(self, received: float) -> float | None:
         """The last instant at which `check` passes whatever is acknowledged; None if that is for ever."""
         ...
 

@@ -5,7 +5,6 @@ It may skip records, so it suits jobs that acknowledge in order. Rules: SmallRye
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch
@@ -36,11 +35,11 @@ class Latest(InParts):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         committed: Mapping[TopicPartition, int],
         *,
-        received: datetime,
-        now: datetime,
+        received: float,
+        now: float,
     ) -> None:
         """Nothing is ever overdue."""
 
-    def expires(self, received: datetime) -> datetime | None:  # noqa: ARG002 (the strategy's)
+    def expires(self, received: float) -> float | None:  # noqa: ARG002 (the strategy's)
         """Never."""
         return None

@@ -5,7 +5,7 @@ Rules: SmallRye's KafkaThrottledLatestProcessedCommit; Queue-Over-Http's autoCom
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import ClassVar
 
 from tidegate.acknowledged import Acknowledged
@@ -51,9 +51,9 @@ class InParts:
     moment: ClassVar = Moment.AFTER_PUBLISHING
     keeps_deadline: ClassVar = True
 
-    def next_run(self, since: datetime) -> datetime:
+    def next_run(self, since: float) -> float:
         """When the next commit is due, if the last one ended, or the delivery began, at `since`."""
-        return since + timedelta(milliseconds=max(0, self.interval_ms))
+        return since + max(0, self.interval_ms) / 1000
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
         """What the group's positions mean for the batch; see `within`."""
@@ -88,11 +88,11 @@ class Throttled(InParts):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         committed: Mapping[TopicPartition, int],
         *,
-        received: datetime,
-        now: datetime,
+        received: float,
+        now: float,
     ) -> tuple[Unacknowledged, ...]:
         """The oldest record of each partition where it has waited too long, counted from when the job was given it."""
-        age = now - received
+        age = timedelta(seconds=now - received)
         if self.max_age_ms <= 0 or age <= timedelta(milliseconds=self.max_age_ms):
             return ()
         return tuple(
@@ -107,8 +107,8 @@ class Throttled(InParts):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         committed: Mapping[TopicPartition, int],
         *,
-        received: datetime,
-        now: datetime,
+        received: float,
+        now: float,
     ) -> None:
         """Raises BatchFailedError, naming each record, if any is overdue."""
         overdue = self.overdue(batch, acknowledged, committed, received=received, now=now)
@@ -118,18 +118,9 @@ class Throttled(InParts):
                 "acknowledge or reject every record, or raise it (0 turns it off)"
             )
 
-    def runs_due(self, since: datetime, now: datetime) -> int:
-        """How many commits have come due since the last one ended, or the delivery began; one makes up for all.
-
-        An interval of 0 makes one due whenever it is asked for.
-        """
-        if self.interval_ms <= 0:
-            return 1
-        return max(0, (now - since) // timedelta(milliseconds=self.interval_ms))
-
-    def expires(self, received: datetime) -> datetime | None:
+    def expires(self, received: float) -> float | None:
         """The last instant at which nothing can be overdue of what was received then; None if nothing ever is."""
-        return received + timedelta(milliseconds=self.max_age_ms) if self.max_age_ms > 0 else None
+        return received + self.max_age_ms / 1000 if self.max_age_ms > 0 else None
 
 
 def left(batch: Batch, committed: Mapping[TopicPartition, int]) -> tuple[Range, ...]:

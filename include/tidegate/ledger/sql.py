@@ -46,6 +46,11 @@ class SqlLedger:
         self._clock = now
         migrate(self._database)
 
+    def now(self) -> datetime:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return self._now(connection)
+
     def look(self, subscription: str) -> Glance:
         """See `tidegate.ports.Ledger`."""
         with self._database.read() as connection:
@@ -120,14 +125,19 @@ class SqlLedger:
             )
             _count_write(connection, holder)
 
-    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str) -> None:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             if _hold(connection, subscription) is None:
                 connection.execute(insert(subscriptions).values(name=subscription, version=0))
             _count_write(connection, subscription)
             version = connection.scalar(select(subscriptions.c.version).where(subscriptions.c.name == subscription))
-            accepted = {"cluster_id": cluster_id, "version": version, "accepted_by": by, "accepted_at": at}
+            accepted = {
+                "cluster_id": cluster_id,
+                "version": version,
+                "accepted_by": by,
+                "accepted_at": self._now(connection),
+            }
             _put(connection, groups, {"subscription": subscription, "group_id": group}, accepted)
             takeover.forget_topics(connection, subscription)
             takeover.forget_checkpoints(connection, subscription, group)
@@ -138,17 +148,16 @@ class SqlLedger:
             found = rows.read(connection, select(batches.c.id).where(batches.c.closed_at.is_(None)))
         return tuple(sorted((outcome.batch for outcome in found), key=lambda batch: batch.subscription))
 
-    def note_commit(
-        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
-    ) -> None:
+    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
             number = _hold(connection, subscription)
             if _version(connection, number) != version:
                 return
+            now = self._now(connection)
             for tp, offset in sorted(offsets.items()):
                 key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
-                _put(connection, positions, key, {"offset": offset, "version": number or 0, "committed_at": at})
+                _put(connection, positions, key, {"offset": offset, "version": number or 0, "committed_at": now})
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""

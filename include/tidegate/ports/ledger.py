@@ -88,6 +88,10 @@ class Ledger(Protocol):
     Every method is one transaction. UnavailableError where the database can't be reached.
     """
 
+    def now(self) -> datetime:
+        """The present instant by the ledger's clock, by which all instants are that it keeps: compare those with it."""
+        ...
+
     def look(self, subscription: str) -> Glance:
         """The subscription's version and open batch; ask before Kafka is asked."""
         ...
@@ -124,7 +128,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str) -> None:
         """Note that the group is one of another cluster now: what was committed before means nothing any more."""
         ...
 
@@ -132,10 +136,8 @@ class Ledger(Protocol):
         """The open batches of all subscriptions, in order of subscription."""
         ...
 
-    def note_commit(
-        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
-    ) -> None:
-        """Remember positions that were committed without a batch: an anchor, or an idle group's.
+    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
+        """Remember positions that were committed without a batch just now: an anchor, or an idle group's.
 
         Nothing changes if the version isn't this one any more: somebody went on since they were committed.
         """

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from threading import Lock
 
 from tidegate.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
@@ -110,7 +109,7 @@ class Acknowledging:
         self._tally = Tally(batch, landing, lake)
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
         self._stands = dict(self._begun)
-        self._received = self._since = clock.now()
+        self._received = self._since = clock.monotonic()
         self._looking = Lock()
 
     def begin(self) -> Batch:
@@ -147,7 +146,7 @@ class Acknowledging:
         However that ends otherwise, what the job acknowledged is committed once more before: it has done with that.
         What stands in the way of it is logged, the next delivery begins with the same.
         """
-        self._received = self._since = self._clock.now()
+        self._received = self._since = self._clock.monotonic()
         try:
             yield
         except BaseException:
@@ -160,7 +159,7 @@ class Acknowledging:
         Raises BatchFailedError for a record that has waited too long or an acknowledgement of none that landed,
         StaleError if the batch isn't this delivery's any more.
         """
-        if not self._is_due(self._clock.now()):
+        if not self._is_due(self._clock.monotonic()):
             return
         with self._looking:
             with self._tried_again():
@@ -168,7 +167,7 @@ class Acknowledging:
                 with self._tried_again():
                     self._commit(self._tally, lambda: self._refuse_others(manifest))
                 self._check()
-            self._since = self._clock.now()
+            self._since = self._clock.monotonic()
 
     def settled(self, manifest: Manifest, result: Result) -> tuple[Reached, ...]:
         """What the delivery didn't bring to the end of its range; nothing where everything is acknowledged.
@@ -182,7 +181,7 @@ class Acknowledging:
         ends = self._stands | self._strategy.offsets(self._batch, acknowledged, self._stands)
         return reached(self._batch, acknowledged, self._begun, ends)
 
-    def _is_due(self, now: datetime) -> bool:
+    def _is_due(self, now: float) -> bool:
         """Whether a commit is, or the first look at records that have waited too long."""
         expires = self._strategy.expires(self._received)
         return now >= self._strategy.next_run(self._since) or (expires is not None and self._since <= expires < now)
@@ -243,7 +242,7 @@ class Acknowledging:
                 raise StaleError(f"{self._batch} is committed already; the next run finds out")
 
     def _check(self) -> None:
-        now, expires = self._clock.now(), self._strategy.expires(self._received)
+        now, expires = self._clock.monotonic(), self._strategy.expires(self._received)
         if expires is not None and now > expires:
             acknowledged = self._tally.now()
             self._strategy.check(self._batch, acknowledged, self._stands, received=self._received, now=now)

@@ -11,7 +11,7 @@ from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, R
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, place
-from tidegate.ports import Clock, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import end_epochs, ends
 from tidegate.records import Outgoing
 from tidegate.steps.leaving import Leaving
@@ -35,7 +35,6 @@ class Committer:
     landing: Landing
     lake: Lake
     ledger: Ledger
-    clock: Clock
 
     def commit(self, batch_id: str) -> Batch | None:
         """Publish and commit the batch, or find that this was done; None if the batch was empty.
@@ -176,7 +175,7 @@ class Committer:
             return
         limit = self.subscription.unsynced_state_max_age_ms
         newest = next((o for o in self.ledger.history(batch.subscription, 1) if o.batch.id == batch.id), None)
-        age = unsynced(batch, newest.since if newest else None, self.clock.now(), limit)
+        age = unsynced(batch, newest.since if newest else None, self.ledger.now(), limit)
         if age is not None:
             log.error(
                 "%s: what it made is stored only now, %.1f s later; %s allows %d ms",
@@ -213,11 +212,11 @@ class Committer:
 
     @property
     def _leaving(self) -> Leaving:
-        return Leaving(self.subscription, self.landing, self.lake, self.clock)
+        return Leaving(self.subscription, self.landing, self.lake, self.ledger)
 
     @property
     def _publisher(self) -> Publisher:
-        return Publisher(self.subscription, self.lake, self.ledger, self.clock)
+        return Publisher(self.subscription, self.lake, self.ledger)
 
 
 def _moment(batch: Batch) -> Moment:

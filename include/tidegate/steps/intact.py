@@ -7,7 +7,7 @@ from tidegate.batch import Batch, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import GoOn, GoOnFrom
 from tidegate.errors import CorruptFileError, StaleError
-from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,6 @@ class IntactLanding:
     landing: Landing
     lake: Lake
     ledger: Ledger
-    clock: Clock
 
     def verify(self, batch: Batch) -> None:
         """Raise CorruptFileError, naming them, if landed files of the batch aren't as they were landed.

@@ -10,7 +10,7 @@ from tidegate.commits.decision import Decision, GoOnFrom
 from tidegate.failures.chosen import failure_strategy
 from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
-from tidegate.ports import Clock, Lake, Landing
+from tidegate.ports import Lake, Landing, Ledger
 from tidegate.positions import TopicPartition, starts
 from tidegate.records import Failure, Outgoing, Rejected, headline
 from tidegate.steps.acknowledge import Tally
@@ -26,7 +26,7 @@ class Leaving:
     subscription: Subscription
     landing: Landing
     lake: Lake
-    clock: Clock
+    ledger: Ledger
 
     def outgoing(self, batch: Batch, stands: Decision) -> Iterable[Outgoing]:
         """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
@@ -35,17 +35,16 @@ class Leaving:
         positions mean for the batch: what was acknowledged, committed or not, is done with. Raises CorruptFileError,
         naming them, where landed files have changed that records are read from.
         """
-        now = self.clock.now()
         match batch.state:
             case State.DEAD_LETTERING:
-                return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), now)
+                return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
             case State.RETRYING:
-                return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), now)
+                return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
             case State.PUBLISHED if batch.rejected:
                 passed = {r.at: range(r.start, r.end) for r in batch.ranges}
                 rejected = self.lake.rejected(batch.output, batch.id)
                 inside = (record for record in rejected if record.offset in passed.get(record.at, ()))
-                return failure_strategy(self.subscription).outgoing(inside, now)
+                return failure_strategy(self.subscription).outgoing(inside, self.ledger.now())
             case _:
                 return ()
 

@@ -4,7 +4,7 @@ import logging
 
 from tidegate.batch import Batch, State
 from tidegate.errors import StaleError, WrongDefinitionError
-from tidegate.ports import Clock, Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
+from tidegate.ports import Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
 from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def claim_group(
 
 
 def accept_cluster(
-    subscription: Subscription, by: str, *, source: RecordSource, lake: Lake, ledger: Ledger, clock: Clock
+    subscription: Subscription, by: str, *, source: RecordSource, lake: Lake, ledger: Ledger
 ) -> Batch | None:
     """Let the group go on in the cluster that the connection leads to now; the batch that was abandoned for it.
 
@@ -102,7 +102,7 @@ def accept_cluster(
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
         lake.set_aside(glance.open.output, glance.open.id)
         abandoned = ledger.move(glance.open.id, State.ABANDONED, reason)
-    ledger.accept_cluster(name, group, now, by, clock.now())
+    ledger.accept_cluster(name, group, now, by)
     log.warning("group %s of subscription %s goes on in cluster %s, as %s decided", group, name, now, by)
     return abandoned
 

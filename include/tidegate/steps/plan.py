@@ -221,7 +221,7 @@ class Planner:
 
     def _look_after(self, standing: Standing, glance: Glance) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""
-        since = None if glance.committed_at is None else self.clock.now() - glance.committed_at
+        since = None if glance.committed_at is None else self.ledger.now() - glance.committed_at
         if self.offsets.lasting and (since is None or since >= _RECOMMIT_AFTER):
             self._stander.recommit(standing, glance.version)
         name = self.subscription.name
@@ -240,7 +240,7 @@ class Planner:
 
     @property
     def _stander(self) -> Stander:
-        return Stander(self.subscription, self.output, self.source, self.offsets, self.ledger, self.lake, self.clock)
+        return Stander(self.subscription, self.output, self.source, self.offsets, self.ledger, self.lake)
 
     @property
     def _place(self) -> str:

@@ -74,7 +74,7 @@ def process(
             batch, strategy, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
     _check_limit(batch, subscription, ledger, acknowledging)
-    IntactLanding(source, offsets, landing, lake, ledger, clock).verify(batch)
+    IntactLanding(source, offsets, landing, lake, ledger).verify(batch)
     # asked before the delivery begins, so that a registry or a Spark that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
     processor.check()

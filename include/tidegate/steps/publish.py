@@ -15,7 +15,7 @@ from tidegate.errors import (
     StoppedError,
     TidegateError,
 )
-from tidegate.ports import Clock, Lake, Ledger
+from tidegate.ports import Lake, Ledger
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import verdict
 from tidegate.subscription import Subscription
@@ -30,7 +30,6 @@ class Publisher:
     subscription: Subscription
     lake: Lake
     ledger: Ledger
-    clock: Clock
 
     def ready(self, batch: Batch) -> Batch:
         """The batch, if its output is settled or can be; one whose last delivery failed goes its strategy's way.

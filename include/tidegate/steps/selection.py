@@ -3,7 +3,7 @@
 Beside its own topics it reads its retry topics, whose records wait there until they are due.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from tidegate.failures.delayed_retry import due_end, not_due_from
@@ -24,13 +24,16 @@ def readable_ends(
     source: RecordSource,
     committed: Mapping[TopicPartition, Committed],
     marks: Mapping[TopicPartition, Watermarks],
-    now: datetime,
+    now: Callable[[], datetime],
 ) -> dict[TopicPartition, int]:
-    """As far as each partition may be read: to its end, in a retry topic to the first record that isn't due yet."""
+    """As far as each partition may be read: to its end, in a retry topic to the first record that isn't due yet.
+
+    `now` is by the clock that gave the retries their timestamps: the ledger's.
+    """
     ends = {tp: held.end for tp, held in marks.items()}
     for topic in subscription.retry_topics:
         waiting = [tp for tp in marks if tp.topic == topic and ends[tp] > committed[tp].offset]
         if waiting:
-            not_due = source.offsets_at(waiting, not_due_from(topic, now))
+            not_due = source.offsets_at(waiting, not_due_from(topic, now()))
             ends |= {tp: due_end(marks[tp], not_due[tp]) for tp in waiting}
     return ends

@@ -1,14 +1,14 @@
 """Standing: where a group stands, every partition committed under the receipt in force and within what it holds."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.commits.stores import Store, store_of
 from tidegate.errors import LostDataError, place
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Published
-from tidegate.ports import Clock, Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.records import Outgoing
@@ -70,7 +70,6 @@ class Stander:
     offsets: OffsetStore
     ledger: Ledger
     lake: Lake
-    clock: Clock
 
     def stand(self, partitions: Sequence[TopicPartition], glance: Glance) -> Standing | Unfinished | Changed:
         """Where the group stands, or a batch to finish first; after a commit it takes another look.
@@ -94,7 +93,7 @@ class Stander:
         if lost := lost_positions(known.committed, marks, {}):
             return self._lose(lost, seen)
         self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in glance.topic_ids])
-        ends = readable_ends(self.subscription, self.source, known.committed, marks, self.clock.now())
+        ends = readable_ends(self.subscription, self.source, known.committed, marks, self.ledger.now)
         return Standing(at.receipt, known.committed, ends)
 
     def _from_ledger(self, seen: _Seen, last: CommitStrategy | None) -> Anchorage | None:
@@ -210,8 +209,10 @@ class Stander:
         if given:
             refuse_outside(self.subscription, given, self.source.watermarks(given))
 
-    def _passed(self, positions: Mapping[TopicPartition, int], known: Known) -> Iterator[Outgoing]:
+    def _passed(self, positions: Mapping[TopicPartition, int], known: Known) -> Iterable[Outgoing]:
         """What is still to be produced of published batches that an anchor passes, as their commit would have done."""
+        if not any(published.rejected for published in known.published.values()):
+            return ()
         rejected = (
             record
             for receipt, published in known.published.items()
@@ -222,7 +223,7 @@ class Stander:
                 for r in published.ranges
             )
         )
-        return failure_strategy(self.subscription).outgoing(rejected, self.clock.now())
+        return failure_strategy(self.subscription).outgoing(rejected, self.ledger.now())
 
     def _lose(self, lost: Sequence[Lost], seen: _Seen) -> Changed:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""
@@ -236,7 +237,7 @@ class Stander:
 
     def _note_commit(self, offsets: Mapping[TopicPartition, int], version: str) -> None:
         group = self.subscription.consumer.group_id
-        self.ledger.note_commit(self.subscription.name, group, offsets, version, self.clock.now())
+        self.ledger.note_commit(self.subscription.name, group, offsets, version)
 
     def _note_topics(self, seen: _Seen, topics: Collection[str]) -> None:
         """Note which topics of these names the positions belong to, and that what was missing is there."""

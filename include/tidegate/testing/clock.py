@@ -1,8 +1,10 @@
-"""A clock that a test moves."""
+"""A clock that a test moves, and one that is wrong."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+
+from tidegate.ports import Clock
 
 _MORNING = datetime(2026, 1, 1, 8, tzinfo=UTC)
 
@@ -50,3 +52,30 @@ class MemoryClock:
             yield
         finally:
             self._repeated = [one for one in self._repeated if one[2] is not call]
+
+
+class SkewedClock:
+    """The port `Clock` of a machine that is `ahead` of another clock by so many seconds, or behind it.
+
+    Somebody may set it; what passes is the same on both, and so is what is monotonic.
+    """
+
+    def __init__(self, clock: Clock, ahead: float = 0.0) -> None:
+        self._clock = clock
+        self.ahead = ahead
+
+    def now(self) -> datetime:
+        """See `tidegate.ports.Clock`."""
+        return self._clock.now() + timedelta(seconds=self.ahead)
+
+    def monotonic(self) -> float:
+        """See `tidegate.ports.Clock`."""
+        return self._clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """See `tidegate.ports.Clock`."""
+        self._clock.wait(seconds)
+
+    def every(self, seconds: float, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """See `tidegate.ports.Clock`."""
+        return self._clock.every(seconds, call)

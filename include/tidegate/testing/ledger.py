@@ -60,6 +60,10 @@ class MemoryLedger:
         self._operations: dict[str, str] = {}
         self._lock = threading.RLock()
 
+    def now(self) -> datetime:
+        """See `tidegate.ports.Ledger`."""
+        return self._now()
+
     def look(self, subscription: str) -> Glance:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
@@ -126,7 +130,7 @@ class MemoryLedger:
             self._writes[subscription] = shift + self._writes[holder] + 1
             self._writes[holder] += 1
 
-    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str, at: datetime) -> None:  # noqa: ARG002 (the port's)
+    def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str) -> None:  # noqa: ARG002 (the port's)
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             self._writes[subscription] += 1
@@ -139,14 +143,12 @@ class MemoryLedger:
         found = (e.batch for e in self._entries.values() if e.batch.state.is_open)
         return tuple(sorted(found, key=lambda batch: batch.subscription))
 
-    def note_commit(
-        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str, at: datetime
-    ) -> None:
+    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._lock:
             if self._version(subscription) == version:
-                number = self._writes[subscription]
-                noted = {tp: (offset, number, at) for tp, offset in offsets.items()}
+                number, now = self._writes[subscription], self._now()
+                noted = {tp: (offset, number, now) for tp, offset in offsets.items()}
                 self._positions[subscription, group].update(noted)
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:

@@ -34,6 +34,7 @@ _LOCAL = frozenset(
         *("reader.open", "reader.next", "reader.progress", "reader.close"),
         *("writer.open", "writer.write", "writer.files", "fence.close"),
         "processor.check",
+        "ledger.now",
         *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
     }
 )
