@@ -226,6 +226,7 @@ def open_pipeline(
     run_job: RunJob | None = None,
     *,
     job_logs: JobLogs | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[Pipeline]:
     """Join a subscription to the real systems; nothing is connected before it is used, and all is closed after.
 
@@ -236,7 +237,7 @@ def open_pipeline(
         **kafka_client(connections.get(subscription.connection)),
         **subscription.consumer.librdkafka,
     }
-    clock = SystemClock()
+    clock = clock or SystemClock()
     with ExitStack() as stack:
         source = KafkaSource(
             client,

@@ -12,19 +12,36 @@ from typing import Literal
 from tidegate.ports import Answer
 
 Step = Literal["plan", "land", "process", "commit"]
-Blow = Literal["none", "kill task", "pause task", "kill driver", "driver lives on", "records fail"]
+Blow = Literal[
+    "none",
+    "kill task",
+    "stop task",
+    "pause task",
+    "kill driver",
+    "stop driver",
+    "driver lives on",
+    "records fail",
+    "flip landed",
+    "flip staged",
+]
 Target = Literal["broker", "postgres", "spark", "topic", "partitions"]
 
-_OFTEN: dict[Target, int] = {"spark": 2, "topic": 3, "partitions": 2}
+_OFTEN: dict[Target, int] = {"spark": 2, "topic": 5, "partitions": 3}
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
-    "none": 42,
-    "kill task": 30,
+    "none": 36,
+    "kill task": 22,
+    "stop task": 8,
     "pause task": 7,
-    "kill driver": 10,
+    "kill driver": 7,
+    "stop driver": 3,
     "driver lives on": 8,
     "records fail": 3,
+    "flip landed": 3,
+    "flip staged": 3,
 }
+FLIPS: tuple[Blow, ...] = ("flip landed", "flip staged")
+_SKEWS = (*[0.0] * 7, -400.0, 400.0, 200_000.0)  # seconds
 _ANSWERS: tuple[Answer, ...] = ("redeliver", "redeliver", "dead-letter", "skip")
 _APART = 0.3
 _LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
@@ -36,10 +53,12 @@ class Fate:
     """What becomes of one run. Times are in seconds.
 
     `apart`: each task in a process of its own, as Airflow has it, and the blow falls on `step`; else one process runs
-    all four steps. `after` is how long the process that is struck lives before, `pause` how long it is stopped. With
-    `records fail` the job says that its records failed it. `work` is how long the copying driver takes, half before and
-    half after it has written; one that lives on while its task fails is done `late` seconds after that. `spark`: the
-    real job, over Spark Connect. `answer` is what a person says of a batch that asks.
+    all four steps. What is killed ends by SIGKILL, what is stopped by SIGTERM. `after` is how long the process that is
+    struck lives before, `pause` how long it is held up. With `records fail` the job says that its records failed it; a
+    flip changes a byte of the batch between two tasks. `skew` is how far the run's clock is ahead. `work` is how long
+    the copying driver takes, half before and half after it has written; one that lives on while its task fails is done
+    `late` seconds after that. `spark`: the real job, over Spark Connect. `answer` is what a person says of a batch that
+    asks.
     """
 
     apart: bool = False
@@ -49,6 +68,7 @@ class Fate:
     pause: float = 0.0
     work: float = 0.0
     late: float = 0.0
+    skew: float = 0.0
     spark: bool = False
     answer: Answer = "redeliver"
 
@@ -74,16 +94,18 @@ def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
     number = 0
     while True:
         number += 1
-        apart = draw.random() < _APART
+        blow = draw.choices(list(_BLOWS), list(_BLOWS.values()))[0]
+        apart = draw.random() < _APART or blow in FLIPS
         spark = bool(spark_every) and number % spark_every == 0
         yield Fate(
             apart=apart,
             step=draw.choice(STEPS),
-            blow=draw.choices(list(_BLOWS), list(_BLOWS.values()))[0],
+            blow=blow,
             after=draw.uniform(0, (_LONGEST_TASK if apart else _LONGEST_RUN) * (4 if spark else 1)),
             pause=draw.uniform(0.2, 6),
             work=draw.choice((0, 0.1, 0.5)) * draw.random() * 2,
             late=draw.uniform(0.1, 5),
+            skew=draw.choice(_SKEWS),
             spark=spark,
             answer=draw.choice(_ANSWERS),
         )

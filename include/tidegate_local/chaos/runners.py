@@ -20,7 +20,8 @@ import psutil
 
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
-from tidegate_local.chaos.fates import CALM, Fate
+from tidegate_local.chaos.fates import CALM, Blow, Fate
+from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
 from tidegate_local.chaos.tally import Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
 
@@ -50,16 +51,16 @@ class Child:
             self.sentinel = self._process.sentinel
             self.pid = self._process.pid or 0
         theirs.close()
-        self._signal: int | None = None
+        self._signals: set[int] = set()
 
     def is_over(self, seconds: float = 0) -> bool:
         """Whether it has ended, now or within that time."""
         return bool(wait([self.sentinel], seconds))
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal; SIGKILL is then what it may end by."""
-        if number == signal.SIGKILL:
-            self._signal = number
+        """Send it a signal, which it may end by then if that is to end it."""
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self._signals.add(number)
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
@@ -81,7 +82,7 @@ class Child:
         except EOFError:
             said = None
         self._pipe.close()
-        if status != 0 and (self._signal is None or status != -self._signal):
+        if status != 0 and -(status or 0) not in self._signals:
             how = f"signal {signal.Signals(-status).name}" if status and status < 0 else f"status {status}"
             return Said(error="Died", message=f"{self.part} (process {self.pid}) ended with {how}", is_ours=False)
         return said
@@ -101,6 +102,7 @@ class Runner:
         self.is_person = is_person
         self._tally = tally
         self._children: set[Child] = set()
+        self._grounds = {"StoppedError"} if place.kind.stops else set()
 
     def go_on(self, fates: Iterator[Fate], is_over: Callable[[], bool]) -> None:
         """Run batch after batch until it is over."""
@@ -136,9 +138,22 @@ class Runner:
             received = self._step("commit", fate, batch_id)
             goes_on = received is not None and received.error is None
         if goes_on:
+            self._flip("flip landed", batch_id, fate)
             self._step("process", fate, batch_id)
+            self._flip("flip staged", batch_id, fate)
         last: Part = "commit" if moment is Moment.AFTER_PUBLISHING else "publish"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
+
+    def _flip(self, where: Blow, batch_id: str, fate: Fate) -> None:
+        """Change a byte of the batch, where nobody works on it and it can be had again."""
+        kind = self.place.kind
+        if fate.blow != where or kind.runners > 1 or kind.commit == "on-receipt":
+            return
+        if flip_one(
+            landed_files(self.place, batch_id) if where == "flip landed" else staged_files(self.place, batch_id)
+        ):
+            self._grounds.add("CorruptFileError")
+            self._tally.killed("byte")
 
     def _look_after(self, fate: Fate) -> Said | None:
         part: Part = "commit by hand" if self.place.kind.person == "commits" else "answer"
@@ -148,7 +163,8 @@ class Runner:
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
         fails = fate.blow == "records fail"
-        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fails, fate.spark, fate.answer)
+        skew = 0.0 if self.place.kind.retry_topics else fate.skew
+        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fails, skew, fate.spark, fate.answer)
 
     def _step(self, step: Part, fate: Fate, batch_id: str = "") -> Said | None:
         return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
@@ -186,7 +202,7 @@ class Runner:
         self._children.discard(child)
         said = child.said()
         if said is not None and said.error is not None:
-            self._tally.failed(said.error, said.message, is_ours=said.is_ours, stops=self.place.kind.stops)
+            self._tally.failed(said.error, said.message, is_ours=said.is_ours, grounds=self._grounds)
         if said is not None and said.committed and said.batch_id is not None:
             self._tally.committed(said.batch_id)
         return said
@@ -196,18 +212,23 @@ class Runner:
             case "kill task" if not child.is_over(fate.after):
                 child.send(signal.SIGKILL)
                 self._tally.killed("task")
+            case "stop task" if not child.is_over(fate.after):
+                child.send(signal.SIGTERM)
+                self._tally.killed("task, by SIGTERM")
             case "pause task" if not child.is_over(fate.after):
                 child.send(signal.SIGSTOP)
                 time.sleep(fate.pause)
                 child.send(signal.SIGCONT)
                 self._tally.killed("task, paused")
             case "kill driver":
-                self._kill_driver(child, fate.after)
+                self._end_driver(child, fate.after, signal.SIGKILL, "driver")
+            case "stop driver":
+                self._end_driver(child, fate.after, signal.SIGTERM, "driver, by SIGTERM")
             case _:
                 pass
 
-    def _kill_driver(self, child: Child, after: float) -> None:
-        """Kill the first driver that it starts, or nothing if that is quicker."""
+    def _end_driver(self, child: Child, after: float, number: signal.Signals, named: str) -> None:
+        """End the first driver that it starts, or nothing if that is quicker."""
         until = time.monotonic() + HUNG_SECONDS
         while not (drivers := child.drivers()):
             if child.is_over(_LOOK_SECONDS) or time.monotonic() > until:
@@ -216,8 +237,8 @@ class Runner:
             return
         for driver in drivers:
             with suppress(psutil.NoSuchProcess):
-                driver.kill()
-                self._tally.killed("driver")
+                driver.send_signal(number)
+                self._tally.killed(named)
 
 
 @contextmanager
@@ -256,7 +277,7 @@ def _guarded(work: Callable[[], None], tally: Tally) -> None:
 
 def _at(step: Part, fate: Fate) -> Fate:
     """What of a fate happens at this step; what befalls commit befalls publish too."""
-    struck = "process" if fate.blow in ("kill driver", "records fail") else fate.step
+    struck = "process" if fate.blow in ("kill driver", "stop driver", "records fail") else fate.step
     here = "commit" if step == "publish" else step
     return fate if struck == here or fate.blow == "driver lives on" else replace(CALM, apart=True)
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 EXPECTED = frozenset(
@@ -13,6 +14,7 @@ EXPECTED = frozenset(
         "BatchFailedError",
         "RecordsFailedError",
         "OverrunError",
+        "InterruptedDeliveryError",
         "CommitFailedError",
         "CommitUnknownError",
         "TransitionError",
@@ -48,13 +50,12 @@ class Tally:
         with self._lock:
             self.batches.add(batch_id)
 
-    def failed(self, error: str, message: str, *, is_ours: bool = True, stops: bool = False) -> None:
+    def failed(self, error: str, message: str, *, is_ours: bool = True, grounds: Collection[str] = ()) -> None:
         """A task ended with this class of error; one that mustn't be is kept with its message.
 
-        Where a subscription `stops` for a person, its runs may say that it has.
+        `grounds` are those that this run may end with beside the expected ones.
         """
         with self._lock:
             self.errors[error] += 1
-            is_known = error in EXPECTED or (stops and error == "StoppedError")
-            if not is_ours or not is_known:
+            if not is_ours or not (error in EXPECTED or error in grounds):
                 self.unexpected.append(f"{error}: {message}")

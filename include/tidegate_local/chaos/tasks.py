@@ -9,15 +9,18 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 from tidegate.batch import SETTLED, Batch, State
+from tidegate.clock import SystemClock
 from tidegate.definition import reading
-from tidegate.errors import TidegateError
+from tidegate.errors import InterruptedDeliveryError, TidegateError
 from tidegate.pipeline import Pipeline, open_pipeline
-from tidegate.ports import Answer, Connection, Processor
+from tidegate.ports import Answer, Clock, Connection, Processor
 from tidegate.run import run_batch
 from tidegate.settings import PROJECT, Settings
 from tidegate.spark.connect import ConnectProcessor
@@ -62,7 +65,7 @@ class Task:
     """What a process runs.
 
     `batch_id` and `member` are for a step that needs them, `work`, `late` and `fails` for its driver, `answer` for a
-    person.
+    person; its clock is `skew` seconds ahead.
     """
 
     place: Place
@@ -73,6 +76,7 @@ class Task:
     work: float = 0.0
     late: float = 0.0
     fails: bool = False
+    skew: float = 0.0
     spark: bool = False
     answer: Answer = "redeliver"
 
@@ -90,27 +94,54 @@ class Said:
 
 
 def run(task: Task, pipe: Pipe) -> None:
-    """Carry out the task in this process and send what is to be said of it."""
-    _become_a_task(task)
+    """Carry out the task in this process and send what is to be said of it; SIGTERM ends it as the command line's."""
     try:
-        with opened(task.place, _processor(task)) as pipeline:
-            said = _carry_out(task, pipeline)
-    except TidegateError as error:
-        logging.getLogger(__name__).warning("%s: %s", type(error).__name__, error)
-        said = Said(error=type(error).__name__, message=str(error))
-    except BaseException as error:  # noqa: BLE001 (whoever started this process tells of it)
-        said = Said(error=type(error).__name__, message=traceback.format_exc(), is_ours=False)
-        sys.stderr.write(said.message)
+        signal.signal(signal.SIGTERM, _interrupt)
+        _become_a_task(task)
+        said = _ended(task)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        said = Said(error=InterruptedDeliveryError.__name__, message="SIGTERM")
     pipe.send(said)
     pipe.close()
 
 
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _ended(task: Task) -> Said:
+    try:
+        with opened(task.place, _processor(task), Skewed(task.skew)) as pipeline:
+            return _carry_out(task, pipeline)
+    except KeyboardInterrupt:
+        raise
+    except TidegateError as error:
+        logging.getLogger(__name__).warning("%s: %s", type(error).__name__, error)
+        return Said(error=type(error).__name__, message=str(error))
+    except BaseException as error:  # noqa: BLE001 (whoever started this process tells of it)
+        sys.stderr.write(traceback.format_exc())
+        return Said(error=type(error).__name__, message=traceback.format_exc(), is_ours=False)
+
+
+class Skewed(SystemClock):
+    """The clock of a machine that is some seconds ahead of others."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ahead = timedelta(seconds=seconds)
+
+    def now(self) -> datetime:
+        """See `tidegate.ports.Clock`."""
+        return super().now() + self._ahead
+
+
 @contextmanager
-def opened(place: Place, processor: Processor | None = None) -> Iterator[Pipeline]:
+def opened(place: Place, processor: Processor | None = None, clock: Clock | None = None) -> Iterator[Pipeline]:
     """The pipeline of the subscription at this place."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
     subscription = reading.load(place.definition)
-    with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor) as pipeline:
+    with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor, clock=clock) as pipeline:
         yield pipeline
 
 

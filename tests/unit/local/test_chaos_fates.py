@@ -1,8 +1,9 @@
 from itertools import islice
+from typing import get_args
 
 import pytest
 
-from tidegate_local.chaos.fates import STEPS, Target, fates, strikes
+from tidegate_local.chaos.fates import FLIPS, STEPS, Blow, Target, fates, strikes
 
 MANY = 500
 
@@ -19,8 +20,9 @@ def test_another_seed_and_another_runner_have_others(seed: int, runner: int) -> 
 
 def test_everything_happens() -> None:
     drawn = list(islice(fates(1, 0), MANY))
-    blows = {"none", "kill task", "pause task", "kill driver", "driver lives on", "records fail"}
-    assert {fate.blow for fate in drawn} == blows
+    assert {fate.blow for fate in drawn} == set(get_args(Blow))
+    assert {fate.skew > 0 for fate in drawn} == {fate.skew < 0 for fate in drawn} == {True, False}
+    assert all(fate.apart for fate in drawn if fate.blow in FLIPS)
     assert {(fate.apart, fate.step) for fate in drawn} == {(apart, step) for apart in (True, False) for step in STEPS}
 
 

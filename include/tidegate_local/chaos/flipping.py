@@ -1,0 +1,37 @@
+"""Flipping: one byte of a batch changes on its disk, and whoever reads it must notice."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidegate_local.chaos.tasks import Place
+
+
+def landed_files(place: Place, batch_id: str) -> list[Path]:
+    """The landed data files of a batch."""
+    landing = Path(place.settings.landing.removeprefix("file://"))
+    return sorted(landing.glob(f"*/{batch_id}/member-*/**/*.parquet"))
+
+
+def staged_files(place: Place, batch_id: str) -> list[Path]:
+    """The data files of a batch that wait to be published, where one attempt has left its result."""
+    staging = place.folder / place.kind.output / "_staging"
+    results = sorted(staging.glob(f"{batch_id}-*/*/_result/part-00000.txt"))
+    if len(results) != 1:
+        return []
+    attempt = results[0].parent.parent
+    told = json.loads(results[0].read_text(encoding="utf-8"))
+    return [attempt / file["path"] for file in told["files"]]
+
+
+def flip_one(files: Sequence[Path]) -> bool:
+    """Change the byte in the middle of the first file that isn't empty; whether there was one."""
+    for path in files:
+        if size := path.stat().st_size:
+            with path.open("r+b") as file:
+                file.seek(size // 2)
+                (byte,) = file.read(1)
+                file.seek(size // 2)
+                file.write(bytes([byte ^ 1]))
+            return True
+    return False
