@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tidegate.batch import Batch, LandedFile, State
 from tidegate.failures.dead_letters import PARTITION
 from tidegate.ledger.sql import SqlLedger
+from tidegate.ports import Outcome
 from tidegate.records import last
 from tidegate_local.chaos.audit import Evidence, Records, records
 from tidegate_local.chaos.positions import positions
@@ -28,23 +29,33 @@ _FROM_THE_BEGINNING = {"isolation.level": "read_committed", "auto.offset.reset":
 
 def is_settled(place: Place, began: datetime) -> bool:
     """Whether the group has no lag and no batch is open; where nothing is committed, whether there was one since."""
-    ledger = SqlLedger(place.ledger)
-    if ledger.look(place.kind.name).open is not None:
+    if open_batches(place):
         return False
     if place.kind.commit == "ignore":
-        return any(each.opened_at > began for each in ledger.history(place.kind.name, 1))
+        return any(each.opened_at > began for each in SqlLedger(place.ledger).history(place.kind.name, 1))
     committed, ends = positions(place)
     return committed == ends
+
+
+def open_batches(place: Place) -> list[str]:
+    """The open batches of the subscription, by whatever names it has had."""
+    ledger = SqlLedger(place.ledger)
+    return [batch.id for name in place.names if (batch := ledger.look(name).open)]
+
+
+def history_of(place: Place) -> list[Outcome]:
+    """All of its batches, the newest of each name first."""
+    ledger = SqlLedger(place.ledger)
+    return [each for name in place.names for each in ledger.history(name, _ALL)]
 
 
 def gather(place: Place, numbers: Numbers) -> Evidence:
     """All that the audit needs."""
     acknowledged, uncertain = numbers.told()
     committed, ends = positions(place)
-    ledger = SqlLedger(place.ledger)
-    still_open = ledger.look(place.kind.name).open
-    history = ledger.history(place.kind.name, _ALL)
-    landing = Path(place.settings.landing.removeprefix("file://")) / place.kind.name
+    history = history_of(place)
+    landing = Path(place.settings.landing.removeprefix("file://"))
+    landed = (path for name in place.names for path in landing.glob(f"{name}/*/member-*/**/*"))
     lake = place.folder / place.kind.output
     return Evidence(
         acknowledged=acknowledged,
@@ -60,8 +71,8 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         seen=seen(place),
         committed=committed,
         ends=ends,
-        open_batches=[still_open.id] if still_open else [],
-        landed=frozenset(str(path) for path in landing.glob("*/member-*/**/*") if path.is_file()),
+        open_batches=open_batches(place),
+        landed=frozenset(str(path) for path in landed if path.is_file()),
         named=frozenset(file.uri.removeprefix("file://") for line in history for file in line.batch.files),
         staged=[str(path) for below in ("_staging", "_abandoned") for path in lake.glob(f"{below}/*")],
     )
@@ -141,7 +152,7 @@ def _dead(consumer: Consumer, at: TopicPartition, end: int) -> Iterator[tuple[in
 def history_lines(place: Place) -> list[str]:
     """The ledger's batches, oldest first, for whoever looks into what went wrong."""
     lines = []
-    for each in reversed(SqlLedger(place.ledger).history(place.kind.name, _ALL)):
+    for each in sorted(history_of(place), key=lambda outcome: outcome.opened_at):
         batch = each.batch
         ranges = ", ".join(str(r) for r in batch.ranges)
         winner = batch.delivery.token if batch.delivery else None

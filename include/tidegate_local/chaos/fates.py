@@ -24,9 +24,9 @@ Blow = Literal[
     "flip landed",
     "flip staged",
 ]
-Target = Literal["broker", "postgres", "spark", "topic", "partitions"]
+Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition"]
 
-_OFTEN: dict[Target, int] = {"spark": 2, "topic": 5, "partitions": 3}
+_OFTEN: dict[Target, int] = {"spark": 2, "topic": 5, "partitions": 3, "definition": 6}
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
     "none": 36,
@@ -80,7 +80,7 @@ CALM = Fate()
 class Strike:
     """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
 
-    So are topics deleted and created again.
+    So are topics deleted and created again, and definitions renamed.
     """
 
     targets: tuple[Target, ...]

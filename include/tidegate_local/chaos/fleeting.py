@@ -13,7 +13,7 @@ from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
 from tidegate_local.chaos.tasks import Place
-from tidegate_local.chaos.world import Fault
+from tidegate_local.chaos.world import Fault, nothing
 
 _ANSWER_SECONDS = 60
 _PAUSE_SECONDS = 0.1
@@ -41,7 +41,7 @@ class Fleeting:
     @property
     def faults(self) -> dict[Target, Fault]:
         """It is away for a while, or grows."""
-        return {"topic": Fault(self._delete, self._create), "partitions": Fault(self._widen, _nothing)}
+        return {"topic": Fault(self._delete, self._create), "partitions": Fault(self._widen, nothing)}
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -109,7 +109,3 @@ class Fleeting:
             partitions=max(1, self._partitions),
             numbers=self.numbers,
         )
-
-
-def _nothing() -> None:
-    """What grew stays so."""

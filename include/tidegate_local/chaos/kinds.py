@@ -46,7 +46,7 @@ class Kind:
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
     those that failed as often as they may, or has them redelivered. `output` is the lake's
-    folder, `topic` what it reads.
+    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time.
     """
 
     name: str = SUBSCRIPTION
@@ -58,8 +58,18 @@ class Kind:
     rejects: int = 0
     rejects_again: int = 0
     counts: bool = False
+    is_renamed: bool = False
     person: Person | None = None
     max_retries: int = MANY
+
+    def named(self, times: int) -> str:
+        """The subscription's name when it was renamed so many times."""
+        return f"{self.name}-{times}" if self.is_renamed else self.name
+
+    @property
+    def changes(self) -> bool:
+        """Whether what it reads changes under its feet, or it does itself."""
+        return self.is_fleeting or self.is_renamed
 
     @property
     def group(self) -> str:
@@ -87,6 +97,12 @@ class Kind:
     def stops(self) -> bool:
         """Whether a batch that failed as often as it may can stop it: somebody looks after it then."""
         return self.person in ("answers", "clears")
+
+    @property
+    def grounds(self) -> frozenset[str]:
+        """The errors that its runs alone may end with."""
+        stopped = {"StoppedError"} if self.stops else set()
+        return frozenset(stopped | ({"LostDataError"} if self.is_fleeting else set()))
 
     @property
     def dies(self) -> int:
@@ -135,6 +151,7 @@ KINDS: dict[str, Kind] = {
         "numbers-retries", "lake-retries", 1, failure="delayed-retry-topic", rejects=_SOME, rejects_again=2 * _SOME
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
+    "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
     "recreated-topic": Kind("fleeting", "lake-fleeting", topic="fleeting"),
 }
 """By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
@@ -143,9 +160,9 @@ KINDS: dict[str, Kind] = {
 def mix(seed: int) -> tuple[str, ...]:
     """The default subscription and others, which the seed decides, to run beside each other.
 
-    Two have other strategies, and of one what it reads changes under its feet.
+    Two have other strategies, and one changes, or what it reads does.
     """
     draw = Random(f"{seed} kinds")  # noqa: S311 (a seed is to be repeated)
-    strategies = [name for name, kind in KINDS.items() if kind is not PLAIN and not kind.is_fleeting]
-    changing = [name for name, kind in KINDS.items() if kind.is_fleeting]
+    strategies = [name for name, kind in KINDS.items() if kind is not PLAIN and not kind.changes]
+    changing = [name for name, kind in KINDS.items() if kind.changes]
     return ("after-processing", *draw.sample(strategies, _BESIDE), *draw.sample(changing, _CHANGING))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tidegate.ledger.sql import SqlLedger
-from tidegate_local.chaos.evidence import is_settled
+from tidegate_local.chaos.evidence import is_settled, open_batches
 from tidegate_local.chaos.fates import CALM
 from tidegate_local.chaos.kinds import Kind
 from tidegate_local.chaos.positions import positions
@@ -83,8 +82,7 @@ class _Resting:
 
     def clear(self) -> None:
         """Runs and a person, until no batch is open."""
-        ledger, name = SqlLedger(self.runner.place.ledger), self.runner.place.kind.name
-        for _ in self._going_on(lambda: ledger.look(name).open is None):
+        for _ in self._going_on(lambda: not open_batches(self.runner.place)):
             self.runner.run(CALM)
             self._person.run(CALM)
 

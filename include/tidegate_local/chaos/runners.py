@@ -102,7 +102,7 @@ class Runner:
         self.is_person = is_person
         self._tally = tally
         self._children: set[Child] = set()
-        self._grounds = {"StoppedError"} if place.kind.stops else set()
+        self._grounds = set(place.kind.grounds)
 
     def go_on(self, fates: Iterator[Fate], is_over: Callable[[], bool]) -> None:
         """Run batch after batch until it is over."""

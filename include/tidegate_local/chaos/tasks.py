@@ -18,7 +18,7 @@ from typing import Literal
 from tidegate.batch import SETTLED, Batch, State
 from tidegate.clock import SystemClock
 from tidegate.definition import reading
-from tidegate.errors import InterruptedDeliveryError, TidegateError
+from tidegate.errors import InterruptedDeliveryError, TidegateError, WrongDefinitionError
 from tidegate.pipeline import Pipeline, open_pipeline
 from tidegate.ports import Answer, Clock, Connection, Processor
 from tidegate.run import run_batch
@@ -26,6 +26,7 @@ from tidegate.settings import PROJECT, Settings
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
+from tidegate.subscription import Subscription
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
 from tidegate_local.chaos.kinds import PLAIN, Kind
@@ -51,13 +52,25 @@ class Place:
 
     @property
     def definition(self) -> Path:
-        """The subscription's definition."""
-        return self.folder / f"{self.kind.name}.yaml"
+        """The subscription's definition, by whatever name it has now."""
+        if not self.kind.is_renamed:
+            return self.folder / f"{self.kind.name}.yaml"
+        while len(found := list(self.folder.glob(f"{self.kind.name}-*.yaml"))) != 1:
+            pass  # it is being renamed while somebody looks
+        return found[0]
+
+    @property
+    def names(self) -> list[str]:
+        """All names that the subscription has ever had; the last is its name now."""
+        last = self.definition.stem.rpartition("-")[2]
+        return [self.kind.named(times) for times in range(int(last) + 1)] if self.kind.is_renamed else [self.kind.name]
 
     @property
     def settings(self) -> Settings:
         """The settings of the runs."""
-        return Settings.from_environment({"TIDEGATE_HOME": str(self.folder), "TIDEGATE_LEDGER": self.ledger})
+        return Settings.from_environment(
+            {"TIDEGATE_HOME": str(self.folder), "TIDEGATE_SUBSCRIPTIONS": ".", "TIDEGATE_LEDGER": self.ledger}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +153,20 @@ class Skewed(SystemClock):
 def opened(place: Place, processor: Processor | None = None, clock: Clock | None = None) -> Iterator[Pipeline]:
     """The pipeline of the subscription at this place."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
-    subscription = reading.load(place.definition)
+    subscription = _defined(place)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor, clock=clock) as pipeline:
         yield pipeline
+
+
+def _defined(place: Place) -> Subscription:
+    """The subscription, also if it is renamed just now."""
+    while True:
+        path = place.definition
+        try:
+            return reading.load(path)
+        except WrongDefinitionError:
+            if path.exists():
+                raise
 
 
 def _carry_out(task: Task, pipeline: Pipeline) -> Said:

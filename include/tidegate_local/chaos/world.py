@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -44,6 +44,10 @@ class Fault:
     end: Callable[[], None]
 
 
+def nothing() -> None:
+    """What stays as it was struck."""
+
+
 class World:
     """Servers that are started with the context and stopped with it; the topics are there and empty then.
 
@@ -66,7 +70,7 @@ class World:
         with ExitStack() as stack:
             (self._folder / "logs").mkdir()
             for kind in self._kinds:
-                self._write(kind, kind.definition(self._cap))
+                (self._folder / f"{kind.named(0)}.yaml").write_text(kind.definition(self._cap), encoding="utf-8")
             self._java = find_java()
             jars = kafka_jars(self._java, self._cache)
             data = self._folder / "kafka"
@@ -104,25 +108,32 @@ class World:
 
     @property
     def faults(self) -> dict[Target, Fault]:
-        """A server is killed, and started again on the same data and port until it answers."""
+        """A server is killed, and started again on the same data and port until it answers; a definition is renamed."""
         servers: dict[Target, Fault] = {
             "broker": Fault(self._broker.kill, self._broker.restart),
             "postgres": Fault(self._postgres.kill, self._postgres.restart),
         }
-        return servers | ({"spark": Fault(self._kill_spark, self._restart_spark)} if self._has_spark else {})
+        spark: dict[Target, Fault] = {"spark": Fault(self._kill_spark, self._restart_spark)}
+        definition: dict[Target, Fault] = {"definition": Fault(self._rename, nothing)}
+        is_renamed = any(kind.is_renamed for kind in self._kinds)
+        return servers | (spark if self._has_spark else {}) | (definition if is_renamed else {})
 
     def widen(self) -> None:
         """From now on a batch takes all that is there, however long that takes."""
         for kind in self._kinds:
-            self._write(kind, kind.definition(_ALL, _LONG_MS))
+            self._at(kind).definition.write_text(kind.definition(_ALL, _LONG_MS), encoding="utf-8")
 
     def stop_spark(self) -> None:
         """End Spark, and with it whatever outlived its client there."""
         if self._spark is not None:
             self._spark.stop()
 
-    def _write(self, kind: Kind, definition: str) -> None:
-        (self._folder / f"{kind.name}.yaml").write_text(definition, encoding="utf-8")
+    def _at(self, kind: Kind) -> Place:
+        return replace(self.place, kind=kind)
+
+    def _rename(self) -> None:
+        for place in (self._at(kind) for kind in self._kinds if kind.is_renamed):
+            place.definition.rename(self._folder / f"{place.kind.named(len(place.names))}.yaml")
 
     def _kill_spark(self) -> None:
         if self._spark is not None:

@@ -9,7 +9,7 @@ from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix
 @pytest.mark.parametrize("name", KINDS)
 def test_each_is_a_definition_that_holds(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
-    path = tmp_path / f"{kind.name}.yaml"
+    path = tmp_path / f"{kind.named(0)}.yaml"
     path.write_text(kind.definition(2000), encoding="utf-8")
     described = reading.load(path)
     assert (described.commit_strategy, described.failure_strategy) == (kind.commit, kind.failure)
