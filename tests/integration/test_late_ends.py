@@ -7,18 +7,18 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-import traffic as kafka
 from confluent_kafka.admin import AdminClient
 from redrive_world import Yard, opened
-from traffic import Fault, Traffic
 
 from tidegate.errors import TidegateError
 from tidegate.letters import Settled
 from tidegate.redrive import opening, redriver
+from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port
+from tidegate_local.traffic import Fault, Traffic
 
 pytestmark = pytest.mark.broker
 

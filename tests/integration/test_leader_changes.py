@@ -13,7 +13,6 @@ import pytest
 from broker_world import committed, deliver, in_lake
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from traffic import Strike
 
 from tidegate.batch import Batch
 from tidegate.errors import CommitUnknownError, LostDataError, TidegateError, UnavailableError
@@ -24,6 +23,7 @@ from tidegate.testing.effects import watched
 from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
+from tidegate_local.traffic import Strike
 
 pytestmark = pytest.mark.broker
 

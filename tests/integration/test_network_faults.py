@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import traffic as kafka
 from broker_world import committed, deliver, in_lake
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
-from traffic import Fault, Strike, Traffic
 
 from tidegate.batch import Batch
 from tidegate.definition import properties
@@ -25,10 +23,12 @@ from tidegate.errors import (
 )
 from tidegate.pipeline import Pipeline
 from tidegate.testing.effects import watched
+from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port
+from tidegate_local.traffic import Fault, Strike, Traffic
 
 pytestmark = pytest.mark.broker
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tidegate.settings import PROJECT
-from tidegate_local.chaos.kinds import KINDS, mix
+from tidegate_local.chaos.kinds import KINDS, mix, spark_every
 from tidegate_local.chaos.play import Chosen, play
 from tidegate_local.chaos.report import Report
 from tidegate_local.errors import LocalStackError
@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
     kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed))
-    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, options.spark, options.cache, kinds)
+    spark = spark_every(options.seed) if options.spark is None else options.spark
+    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, spark, options.cache, kinds)
     try:
         report = play(chosen, folder, os.getpid(), show)
     except LocalStackError as error:
@@ -65,7 +66,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=300, help="plain records a second (default: 300)")
     parser.add_argument("--cap", type=int, default=2000, help="max.poll.records (default: 2000)")
     parser.add_argument(
-        "--spark", type=int, default=0, metavar="N", help="each N-th run uses real Spark (default: none)"
+        "--spark",
+        type=int,
+        metavar="N",
+        help="each N-th run uses real Spark; 0 for none (default: 5 or none by the seed)",
     )
     beside = "a subscription of this kind; more than once for several (default: after-processing and three by the seed)"
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)

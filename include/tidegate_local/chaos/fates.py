@@ -23,13 +23,15 @@ Blow = Literal[
     "records fail",
     "flip landed",
     "flip staged",
+    "full disk",
 ]
-Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition"]
+Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition", "network", "quota"]
 
-_OFTEN: dict[Target, int] = {"spark": 2, "topic": 5, "partitions": 3, "definition": 6}
+_OFTEN: dict[Target, int] = {"spark": 4, "topic": 5, "partitions": 3, "definition": 6, "network": 6, "quota": 1}
+_SERVERS: tuple[Target, ...] = ("broker", "postgres", "spark")
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
-    "none": 36,
+    "none": 32,
     "kill task": 22,
     "stop task": 8,
     "pause task": 7,
@@ -39,6 +41,7 @@ _BLOWS: dict[Blow, int] = {
     "records fail": 3,
     "flip landed": 3,
     "flip staged": 3,
+    "full disk": 4,
 }
 FLIPS: tuple[Blow, ...] = ("flip landed", "flip staged")
 _SKEWS = (*[0.0] * 7, -400.0, 400.0, 200_000.0)  # seconds
@@ -46,6 +49,8 @@ _ANSWERS: tuple[Answer, ...] = ("redeliver", "redeliver", "dead-letter", "skip")
 _APART = 0.3
 _LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
 _LONGEST_TASK = 0.6
+_LONGEST_HOLD = 15.0  # longer than a poll or a commit waits
+_MOST_ROOM = 60_000  # bytes, about what a batch lands in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,10 @@ class Fate:
     `apart`: each task in a process of its own, as Airflow has it, and the blow falls on `step`; else one process runs
     all four steps. What is killed ends by SIGKILL, what is stopped by SIGTERM. `after` is how long the process that is
     struck lives before, `pause` how long it is held up. With `records fail` the job says that its records failed it; a
-    flip changes a byte of the batch between two tasks. `skew` is how far the run's clock is ahead. `work` is how long
-    the copying driver takes, half before and half after it has written; one that lives on while its task fails is done
-    `late` seconds after that. `spark`: the real job, over Spark Connect. `answer` is what a person says of a batch that
-    asks.
+    flip changes a byte of the batch between two tasks; where the disk is full no file becomes larger than `room`.
+    `skew` is how far the run's clock is ahead. `work` is how long the copying driver takes, half before and half after
+    it has written; one that lives on while its task fails is done `late` seconds after that. `spark`: the real job,
+    over Spark Connect. `answer` is what a person says of a batch that asks.
     """
 
     apart: bool = False
@@ -66,6 +71,7 @@ class Fate:
     blow: Blow = "none"
     after: float = 0.0
     pause: float = 0.0
+    room: int | None = None
     work: float = 0.0
     late: float = 0.0
     skew: float = 0.0
@@ -80,7 +86,8 @@ CALM = Fate()
 class Strike:
     """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
 
-    So are topics deleted and created again, and definitions renamed.
+    So are topics deleted and created again, and definitions renamed,
+    answers of the broker held back, and quotas set.
     """
 
     targets: tuple[Target, ...]
@@ -103,6 +110,7 @@ def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
             blow=blow,
             after=draw.uniform(0, (_LONGEST_TASK if apart else _LONGEST_RUN) * (4 if spark else 1)),
             pause=draw.uniform(0.2, 6),
+            room=draw.randrange(_MOST_ROOM) if blow == "full disk" else None,
             work=draw.choice((0, 0.1, 0.5)) * draw.random() * 2,
             late=draw.uniform(0.1, 5),
             skew=draw.choice(_SKEWS),
@@ -118,4 +126,5 @@ def strikes(seed: int, beside: Collection[Target] = ()) -> Iterator[Strike]:
     often |= {(target,): times for target, times in _OFTEN.items() if target in beside}
     while True:
         targets = draw.choices(list(often), list(often.values()))[0]
-        yield Strike(targets, calm=draw.uniform(4, 18), away=draw.choice((0, 0, 1, 5)) * draw.random())
+        longest = draw.choice((0, 0, 1, 5)) if targets[0] in _SERVERS else _LONGEST_HOLD
+        yield Strike(targets, calm=draw.uniform(3, 12), away=longest * draw.random())

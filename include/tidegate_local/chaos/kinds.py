@@ -46,7 +46,8 @@ class Kind:
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
     those that failed as often as they may, or has them redelivered. `output` is the lake's
-    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time.
+    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each
+    time; between one that `is_remote` and the broker answers are held back now and then.
     """
 
     name: str = SUBSCRIPTION
@@ -59,6 +60,7 @@ class Kind:
     rejects_again: int = 0
     counts: bool = False
     is_renamed: bool = False
+    is_remote: bool = False
     person: Person | None = None
     max_retries: int = MANY
 
@@ -68,8 +70,8 @@ class Kind:
 
     @property
     def changes(self) -> bool:
-        """Whether what it reads changes under its feet, or it does itself."""
-        return self.is_fleeting or self.is_renamed
+        """Whether it changes, or what it reads, or what lies between them."""
+        return self.is_fleeting or self.is_renamed or self.is_remote
 
     @property
     def group(self) -> str:
@@ -152,6 +154,7 @@ KINDS: dict[str, Kind] = {
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
     "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
+    "bad-network": Kind("remote", "lake-remote", is_remote=True),
     "recreated-topic": Kind("fleeting", "lake-fleeting", topic="fleeting"),
 }
 """By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
@@ -166,3 +169,8 @@ def mix(seed: int) -> tuple[str, ...]:
     strategies = [name for name, kind in KINDS.items() if kind is not PLAIN and not kind.changes]
     changing = [name for name, kind in KINDS.items() if kind.changes]
     return ("after-processing", *draw.sample(strategies, _BESIDE), *draw.sample(changing, _CHANGING))
+
+
+def spark_every(seed: int) -> int:
+    """How often a run uses real Spark, which is killed too: not at all for most seeds."""
+    return Random(f"{seed} spark").choice((0, 0, 0, 5))  # noqa: S311 (a seed is to be repeated)

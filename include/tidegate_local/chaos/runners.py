@@ -102,7 +102,7 @@ class Runner:
         self.is_person = is_person
         self._tally = tally
         self._children: set[Child] = set()
-        self._grounds = set(place.kind.grounds)
+        self._grounds = set(place.kind.grounds) | ({"SparkUnavailableError"} if place.spark else set())
 
     def go_on(self, fates: Iterator[Fate], is_over: Callable[[], bool]) -> None:
         """Run batch after batch until it is over."""
@@ -162,9 +162,20 @@ class Runner:
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
         late = fate.late if fate.blow == "driver lives on" else 0.0
-        fails = fate.blow == "records fail"
-        skew = 0.0 if self.place.kind.retry_topics else fate.skew
-        return Task(self.place, self.log, part, batch_id, member, fate.work, late, fails, skew, fate.spark, fate.answer)
+        return Task(
+            self.place,
+            self.log,
+            part,
+            batch_id,
+            member,
+            work=fate.work,
+            late=late,
+            fails=fate.blow == "records fail",
+            skew=0.0 if self.place.kind.retry_topics else fate.skew,  # a retry is due by the clock of whoever sent it
+            room=fate.room,
+            spark=fate.spark,
+            answer=fate.answer,
+        )
 
     def _step(self, step: Part, fate: Fate, batch_id: str = "") -> Said | None:
         return self._carry_out(self._task(step, fate, batch_id), _at(step, fate))
@@ -181,6 +192,8 @@ class Runner:
         child = self._start(task)
         self._let_happen(child, fate)
         said = self._heard(child)
+        if task.room is not None and said is not None and said.error is not None:
+            self._tally.killed("disk")
         if said is not None and said.error == "RecordsFailedError":
             self._tally.killed("records")
         if task.late and said is not None and said.error == "BatchFailedError":

@@ -3,6 +3,7 @@
 import faulthandler
 import logging
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -40,7 +41,8 @@ _DRIVER = "tidegate_local.chaos.driver"
 class Place:
     """Where everything is: the folder that all is written below, the broker, the ledger, and the keeper's process id.
 
-    `kind` is the subscription that is meant; `spark` is the URL of a Spark Connect server, None where there is none.
+    `kind` is the subscription that is meant; `spark` is the URL of a Spark Connect server, None where there is none;
+    `road` is the way to the broker of those that are remote.
     """
 
     folder: Path
@@ -48,6 +50,7 @@ class Place:
     ledger: str = field(repr=False)
     keeper: int = 0
     spark: str | None = field(default=None, repr=False)
+    road: str = ""
     kind: Kind = PLAIN
 
     @property
@@ -78,7 +81,7 @@ class Task:
     """What a process runs.
 
     `batch_id` and `member` are for a step that needs them, `work`, `late` and `fails` for its driver, `answer` for a
-    person; its clock is `skew` seconds ahead.
+    person; its clock is `skew` seconds ahead, and neither it nor its driver can write a file of more bytes than `room`.
     """
 
     place: Place
@@ -90,6 +93,7 @@ class Task:
     late: float = 0.0
     fails: bool = False
     skew: float = 0.0
+    room: int | None = None
     spark: bool = False
     answer: Answer = "redeliver"
 
@@ -152,7 +156,8 @@ class Skewed(SystemClock):
 @contextmanager
 def opened(place: Place, processor: Processor | None = None, clock: Clock | None = None) -> Iterator[Pipeline]:
     """The pipeline of the subscription at this place."""
-    kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": place.bootstrap})
+    servers = place.road if place.kind.is_remote else place.bootstrap
+    kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": servers})
     subscription = _defined(place)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor, clock=clock) as pipeline:
         yield pipeline
@@ -233,7 +238,8 @@ def _become_a_task(task: Task) -> None:
     """Die with the parent, leave Ctrl-C to it, and write everything, crashes of libraries too, into the log."""
     leash.put_on(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    # what it logs goes into a file that is larger: only its last words are kept
+    log = os.open(task.log if task.room is None else os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
     faulthandler.enable()
@@ -242,4 +248,6 @@ def _become_a_task(task: Task) -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format=f"%(asctime)s [{what}] %(levelname)s %(name)s: %(message)s"
     )
+    if task.room is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (task.room, resource.RLIM_INFINITY))
     os.environ["PYTHONPATH"] = str(PROJECT / "include")

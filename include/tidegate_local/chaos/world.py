@@ -1,6 +1,8 @@
 """The world of chaos: a real broker and PostgreSQL, Spark Connect if wanted, and a subscription, all in one folder."""
 
+import os
 import secrets
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -10,15 +12,17 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidegate_local.broker import Broker
+from tidegate_local.broker import Broker, Listener
 from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.kinds import SUBSCRIPTION, Kind
 from tidegate_local.chaos.producing import PARTITIONS
 from tidegate_local.chaos.tasks import Place
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
-from tidegate_local.loopback import free_port, spark_url
+from tidegate_local.loopback import HOST, free_port, spark_url
 from tidegate_local.postgres import Postgres
+from tidegate_local.traffic import Fault as Trouble
+from tidegate_local.traffic import Traffic
 
 if TYPE_CHECKING:
     from tidegate_local.spark_connect import SparkConnect
@@ -27,6 +31,9 @@ TOPIC = SUBSCRIPTION
 _ANSWER_SECONDS = 30
 _ALL = 10_000_000
 _LONG_MS = 15_000
+_TOOL_SECONDS = 120
+_OF = "consumer_byte_rate"
+_QUOTA = f"{_OF}=20000"
 _BROKER = {
     # a broker that was killed is let in again as soon as its session is over
     "broker.session.timeout.ms": "2000",
@@ -65,16 +72,21 @@ class World:
         self._spark_port = free_port()
         self._spark_token = secrets.token_urlsafe(24)
         self._stack = ExitStack()
+        self._trouble = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             (self._folder / "logs").mkdir()
+            self._road = stack.enter_context(Traffic(free_port()))
             for kind in self._kinds:
                 (self._folder / f"{kind.named(0)}.yaml").write_text(kind.definition(self._cap), encoding="utf-8")
             self._java = find_java()
-            jars = kafka_jars(self._java, self._cache)
+            self._jars = jars = kafka_jars(self._java, self._cache)
             data = self._folder / "kafka"
-            self._broker = Broker(java=self._java, jars=jars, data=data, heap="512m", properties=_BROKER)
+            listener = Listener("ROAD", self._road.target, advertised_port=self._road.port)
+            self._broker = Broker(
+                java=self._java, jars=jars, data=data, heap="512m", listeners=[listener], properties=_BROKER
+            )
             stack.callback(self._broker.stop)
             self._postgres = Postgres(data=self._folder / "postgres")
             stack.callback(self._postgres.stop)
@@ -104,7 +116,8 @@ class World:
         """Where everything is, for the first subscription."""
         spark = spark_url(self._spark_port, self._spark_token) if self._has_spark else None
         broker, ledger = self._broker.bootstrap_servers, self._postgres.url
-        return Place(self._folder, broker, ledger, self._keeper, spark, self._kinds[0])
+        road = f"{HOST}:{self._road.port}"
+        return Place(self._folder, broker, ledger, self._keeper, spark, road, self._kinds[0])
 
     @property
     def faults(self) -> dict[Target, Fault]:
@@ -112,11 +125,19 @@ class World:
         servers: dict[Target, Fault] = {
             "broker": Fault(self._broker.kill, self._broker.restart),
             "postgres": Fault(self._postgres.kill, self._postgres.restart),
+            "quota": Fault(
+                lambda: self._set_quota("--add-config", _QUOTA), lambda: self._set_quota("--delete-config", _OF)
+            ),
         }
         spark: dict[Target, Fault] = {"spark": Fault(self._kill_spark, self._restart_spark)}
         definition: dict[Target, Fault] = {"definition": Fault(self._rename, nothing)}
-        is_renamed = any(kind.is_renamed for kind in self._kinds)
-        return servers | (spark if self._has_spark else {}) | (definition if is_renamed else {})
+        network: dict[Target, Fault] = {"network": Fault(self._hold_back, self._trouble.close)}
+        return (
+            servers
+            | (spark if self._has_spark else {})
+            | (definition if any(kind.is_renamed for kind in self._kinds) else {})
+            | (network if any(kind.is_remote for kind in self._kinds) else {})
+        )
 
     def widen(self) -> None:
         """From now on a batch takes all that is there, however long that takes."""
@@ -130,6 +151,17 @@ class World:
 
     def _at(self, kind: Kind) -> Place:
         return replace(self.place, kind=kind)
+
+    def _hold_back(self) -> None:
+        """What is asked arrives, and is carried out; the answers stay on their way."""
+        self._trouble.enter_context(self._road.faulty(Trouble(hold="answer")))
+
+    def _set_quota(self, *change: str) -> None:
+        """How much anybody may read from the broker, by Kafka's own tool."""
+        tool = (str(self._java.program), "-cp", f"{self._jars.resolve()}{os.sep}*", "kafka.admin.ConfigCommand")
+        at = ("--bootstrap-server", self._broker.bootstrap_servers, "--alter", "--entity-type", "clients")
+        command = [*tool, *at, "--entity-default", *change]
+        subprocess.run(command, check=True, capture_output=True, timeout=_TOOL_SECONDS)
 
     def _rename(self) -> None:
         for place in (self._at(kind) for kind in self._kinds if kind.is_renamed):

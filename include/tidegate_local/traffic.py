@@ -46,6 +46,7 @@ class Fault:
     refuse: bool = False
 
     def concerns(self, kind: int) -> bool:
+        """Whether it is about requests of this kind."""
         return not self.kinds or kind in self.kinds
 
 
@@ -77,12 +78,13 @@ class Strike:
     at: float | None = None
 
     def before(self, effect: Effect) -> None:
+        """See `tidegate.testing.effects.Watcher`."""
         if str(effect) == self.point and self.at is None:
             self.at = time.monotonic()
             self.act()
 
     def after(self, effect: Effect) -> None:
-        pass
+        """See `tidegate.testing.effects.Watcher`; by then it is done."""
 
 
 class Traffic:
@@ -141,7 +143,8 @@ class Traffic:
             broker, frame = self._late.pop()
             with broker:
                 broker.sendall(frame)
-                assert _frame(broker), "the broker hung up"
+                if not _frame(broker):
+                    raise ConnectionError("the broker hung up")
 
     def _set(self, fault: Fault) -> None:
         with self._changed:
