@@ -1,5 +1,6 @@
 """process_batch.py as a process, over Spark Connect and by spark-submit."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from landed import Batch, Record, departure
 from running import JOB, JOBS, until
 
+from job_failure import MARK
 from process_batch import _packed, apply_transform, load_transform
 from tidegate_local.spark_connect import spark_environment, spark_home
 from transforms.context import BatchContext
@@ -217,7 +219,7 @@ def test_acknowledging_and_ranges_by_spark_submit(java, tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert batch.result()["read"] == 4
-    assert [row["offset"] for row in batch.rows()] == [2, 8, 12, 16]
+    assert [row["offset"] for row in batch.rows()] == [2, 8]  # 12 and 16 come again
     assert batch.acknowledged() == [("flights", 0, 8), ("flights", 0, 8), ("flights", 1, 2)]  # 8 by the outcome too
 
 
@@ -287,6 +289,15 @@ def test_a_missing_manifest_ends_the_job_with_status_1(job, tmp_path):
 
     assert done.returncode == 1
     assert "none.json" in done.stderr
+
+
+def test_a_server_that_lets_the_job_not_in_is_quoted_in_its_last_line(connect, job, tmp_path):
+    done = job.run(tmp_path / "none.json", SPARK_REMOTE=connect.address)
+
+    assert done.returncode == 1
+    last = json.loads(done.stderr.splitlines()[-1].removeprefix(MARK))
+    told = "SparkUnreachableError: Spark can't be reached: No authentication token provided"
+    assert (last["cause"], last["error"]) == ("unreachable", told)
 
 
 def test_the_token_of_a_spark_connect_url_is_never_told(job, tmp_path):
