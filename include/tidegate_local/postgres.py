@@ -180,6 +180,9 @@ class Postgres(Awaited):
             return programs
         package = programs.parents[1]
         copy = self._data / "programs" / package.name
+        for folder in (copy.parent, copy):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)  # whatever the umask of whoever starts it
         shutil.copytree(programs.parent, copy / programs.parent.name, dirs_exist_ok=True)
         libraries = package.with_name(f"{package.name}.libs")  # where a wheel keeps what its programs link to
         if libraries.exists():

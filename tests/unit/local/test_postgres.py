@@ -79,9 +79,14 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.postgres
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs it as somebody else")
 @pytest.mark.usefixtures("hidden")
-def test_programs_that_the_other_user_cannot_reach_are_copied() -> None:
-    with short_lived() as server:
-        assert _ask(server.url, "SELECT 1") == 1
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_programs_that_the_other_user_cannot_reach_are_copied(umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with short_lived() as server:
+            assert _ask(server.url, "SELECT 1") == 1
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.postgres
