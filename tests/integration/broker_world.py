@@ -34,7 +34,7 @@ from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import SparkConnect
 
 _PAUSE = Event()
-_SECONDS = 60
+_SECONDS = 120  # some of it goes by until a delivery that was struck counts as silent
 _ONE_MIGRATION = Lock()  # a new ledger's tables are made by Alembic, which knows one migration in a process
 
 

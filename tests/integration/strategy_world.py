@@ -32,11 +32,11 @@ from tidegate_local.broker import Broker
 
 UNTIL_THE_BROKER_ABORTS = "offsets sent, not committed"
 
-LATE = {None, "StaleError", "TransitionError", "UnavailableError", "BrokerUnavailableError"}
+LATE = {None, "StaleError", "OvertakenError", "TransitionError", "UnavailableError", "BrokerUnavailableError"}
 """How a run ends that others overtook: all was done, it was refused, its files were swept away, it waited too long."""
 
 _AT_A_TIME = 5  # runs on a broker mostly wait
-_SECONDS = 60
+_SECONDS = 120
 
 
 class RejectingProcessor(CopyingProcessor):

@@ -20,7 +20,7 @@ def line(tmp_path: Path, broker: Broker) -> CommandLine:
 @pytest.mark.parametrize(
     ("strategy", "missing"),
     [
-        ({"failure-strategy": "dead-letter-queue"}, "dead-letter-topic-orders"),
+        ({"failure-strategy": "dead-letter-queue"}, "dead-letter-topic-unwritten"),
         (
             {"failure-strategy": "delayed-retry-topic", "delayed-retry-topic.topics": ["nowhere_100"]},
             "nowhere_100",
@@ -36,10 +36,10 @@ def test_a_run_is_refused_before_anything_is_processed_if_failed_records_had_now
 ) -> None:
     name = topic()
     produce(name, 3)
-    line.define("orders", name, **strategy)
-    done = line.run("run", "orders")
+    line.define("unwritten", name, **strategy)
+    done = line.run("run", "unwritten")
     assert done.returncode == 2, done
     assert f"topic {missing} isn't there" in done.stdout
     assert f"--create --topic {missing}" in done.stdout
-    with line.pipeline("orders") as pipeline:
-        assert pipeline.ledger.history("orders", 1) == ()
+    with line.pipeline("unwritten") as pipeline:
+        assert pipeline.ledger.history("unwritten", 1) == ()

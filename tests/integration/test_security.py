@@ -5,6 +5,7 @@ Whatever is wrong, nothing is committed and nothing is left that hinders the nex
 
 import json
 import logging
+import os
 import re
 import sys
 import time
@@ -370,6 +371,7 @@ def test_no_secret_is_in_what_the_command_line_prints_nor_in_any_file(
     extra = {"bootstrap.servers": at(keys, "SASL"), **filled(keys, USER), **right, **SECRETS[case]}
     if "sasl.jaas.config" in extra:
         del extra["sasl.username"], extra["sasl.password"]
+    monkeypatch.setattr(os, "umask", lambda _: 0)  # for other tests' sake the command line leaves this process its own
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_SECRET", json.dumps({"conn_type": "kafka", "extra": extra}))
     definitions = tmp_path / "include" / "subscriptions"

@@ -30,6 +30,7 @@ from tidegate.subscription import Processing, Subscription, TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
 from tidegate_local.java import Java
+from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import SparkConnect, spark_environment, spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
@@ -156,8 +157,10 @@ def stage(
         monkeypatch.setenv(name, value)
     binary = {"spark-binary": str(spark_home() / "bin" / "spark-submit")}
 
-    def connection(name: str, kind: str, host: str | None, port: int | None, extra: dict[str, Any]) -> Connection:
-        return Connection(name, kind, host, port, None, None, extra)
+    def connection(
+        name: str, kind: str, host: str | None, port: int | None, extra: dict[str, Any], password: str | None = None
+    ) -> Connection:
+        return Connection(name, kind, host, port, None, password, extra)
 
     def begin(transform: str) -> Stage:
         name = topic()
@@ -175,7 +178,7 @@ def stage(
         )
         connections = MemoryConnections(
             connection("kafka_default", "kafka", None, None, {"bootstrap.servers": broker.bootstrap_servers}),
-            connection("warm", "spark_connect", "127.0.0.1", connect.port, {}),
+            connection("warm", "spark_connect", SPARK_HOST, connect.port, {}, connect.token),
             connection("submit", "spark", "local[2]", None, binary),
         )
         settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})

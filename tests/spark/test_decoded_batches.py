@@ -25,6 +25,7 @@ from tidegate.run import Run, run_batch
 from tidegate.settings import Settings
 from tidegate.subscription import Deserialization, Deserializer, Processing, TopicNames
 from tidegate.testing.connections import MemoryConnections
+from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import spark_environment, spark_home
 
 pytestmark = pytest.mark.spark
@@ -199,7 +200,7 @@ def test_from_the_broker_to_the_lake_with_a_registry(broker, topic, connect, reg
     assert producer.flush(30) == 0
     connections = MemoryConnections(
         Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": broker.bootstrap_servers}),
-        Connection("spark_default", "spark_connect", "127.0.0.1", connect.port, None, None, {}),
+        Connection("spark_default", "spark_connect", SPARK_HOST, connect.port, None, connect.token, {}),
         Connection("registry", "http", "127.0.0.1", registry.port, "ann", "s3cret", {}),
     )
 
