@@ -67,6 +67,13 @@ class Outgoing:
     headers: Headers
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What is left of a failed record that goes nowhere: why."""
+
+    why: str
+
+
 def last(headers: Headers, name: str) -> bytes | None:
     """The value of the last header of a name; None where there is none, or its value is null."""
     return next((value for key, value in reversed(headers) if key == name), None)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tidegate.console import out
 from tidegate.health import Verdict
+from tidegate.records import headline
 
 _STYLES = {"OK": "green", "WARN": "yellow", "REWOUND": "yellow"}
 _CRITICAL = "red"
@@ -52,10 +53,18 @@ def _print_status(status: dict[str, Any]) -> None:
         batch = status["open"]
         since = f" since {_time(batch['since'])}" if batch["since"] else ""
         out.print(f"  open: batch {batch['batch_id']} is {batch['state']}{since}", markup=False)
+    _print_batches(status)
+
+
+def _print_batches(status: dict[str, Any]) -> None:
+    """The last batches, why some ended as they did, and what people answered."""
     if status["batches"]:
         rows = [row | {"opened_at": _time(row["opened_at"])} for row in status["batches"]]
         columns = ("batch_id", "state", "opened_at", "deliveries", "records", "rows", "rejected", "seconds")
         out.print(_table(rows, *columns))
+    for batch in status["batches"]:
+        if batch["reason"] and batch["closed_at"]:
+            out.print(f"  batch {batch['batch_id']} is {batch['state']}: {headline(batch['reason'])}", markup=False)
     for answered in status["clearances"]:
         note = f": {answered['note']}" if answered["note"] else ""
         who = f"{answered['by']} answered {answered['answer']}, {_time(answered['at'])}"

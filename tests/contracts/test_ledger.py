@@ -939,6 +939,17 @@ def test_the_double_does_what_the_database_does(
     run_state_machine_as_test(Both, settings=quick)
 
 
+def test_a_remark_is_added_once_and_outlives_the_commit(ledger: Ledger) -> None:
+    batch = processed(ledger)
+    ledger.remark(batch.id, "rows come again")
+    ledger.adopt(batch.id, published(batch))
+    for _ in range(2):
+        remarked = ledger.remark(batch.id, "3 were dropped")
+    assert (remarked.state, remarked.reason) == (State.PUBLISHED, "rows come again; 3 were dropped")
+    assert ledger.batch(batch.id) == remarked
+    assert ledger.move(batch.id, State.COMMITTED, remarked.reason).reason == remarked.reason
+
+
 def test_a_reason_may_hold_whatever_a_job_printed(ledger: Ledger) -> None:
     batch = opened(ledger)
     ledger.move(batch.id, State.ABANDONED, "zero \x00 and half of a pair \ud800")

@@ -5,8 +5,6 @@ record in it is due that long after the timestamp that it has there. Our headers
 record that comes from any other topic begins anew, whatever headers it brings along: they are another subscription's.
 """
 
-import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,10 +15,8 @@ from tidegate.failures.dead_letters import UNDECODABLE_FLAG, dead_letter
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 from tidegate.positions import TopicPartition, Watermarks
-from tidegate.records import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.records import Dropped, Failure, Headers, Outgoing, Rejected, last, utf8
 from tidegate.subscription import Subscription
-
-log = logging.getLogger(__name__)
 
 COUNT = "delayed-retry-count"
 ORIGINAL_TIMESTAMP = "delayed-retry-original-timestamp"
@@ -62,13 +58,6 @@ class Bury:
     """There is no further retry: the record becomes a dead letter, of its first place and time."""
 
     record: Outgoing
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """There is no further retry and no dead-letter topic: the record is committed, and counted."""
-
     why: str
 
 
@@ -123,24 +112,23 @@ class DelayedRetry:
         """All of the batch's records are tried again later."""
         return Verdict(State.RETRYING, f"to be retried after the last delivery: {batch.reason}")
 
-    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:
-        """Each record on its way to the next retry topic, or to the dead-letter topic; what is dropped is logged."""
-        dropped: Counter[str] = Counter()
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
+        """Each record on its way to the next retry topic, or to the dead-letter topic, if there is one."""
         for record in rejected:
             match self.settle(record, now):
                 case Retry(sent) | Bury(sent):
                     yield sent
-                case Drop(why):
-                    dropped[why] += 1
-        for why, number in dropped.items():
-            log.error("%d records are dropped, there is no dead-letter-queue.topic: %s", number, why)
+                case Dropped() as dropped:
+                    yield dropped
 
-    def settle(self, record: Rejected, now: datetime) -> Retry | Bury | Drop:
+    def settle(self, record: Rejected, now: datetime) -> Retry | Bury | Dropped:
         """What becomes of a record that failed at this instant, and the record as it is to be produced."""
         past = history(record, self.topics, now)
         topic = next_topic(self.topics, self.max_retries, past.count)
         if topic is None:
-            return self._give_up(record, past, f"all {past.count} retries failed")
+            return self._give_up(
+                record, past, "their only retry failed" if past.count == 1 else f"all {past.count} retries failed"
+            )
         due = millis(now) + delay_ms(topic)
         if due - past.first_processing > self.timeout_ms:
             why = f"a retry in {topic} would be due after delayed-retry-topic.timeout ({self.timeout_ms} ms)"
@@ -149,9 +137,9 @@ class DelayedRetry:
         retried = Outgoing(topic, past.at.partition, millis(now), record.key, record.value, headers)
         return Retry(retried, _EPOCH + due * _MILLISECOND)
 
-    def _give_up(self, record: Rejected, past: History, why: str) -> Bury | Drop:
+    def _give_up(self, record: Rejected, past: History, why: str) -> Bury | Dropped:
         if self.dead_letter_topic is None:
-            return Drop(why)
+            return Dropped(f"{why}, and there is no dead-letter-queue.topic")
         headers = self._own(record) + _told(record.failure, past)
         first = replace(record, at=past.at, offset=past.offset, timestamp=past.timestamp, headers=headers)
         return Bury(dead_letter(first, self.dead_letter_topic), why)

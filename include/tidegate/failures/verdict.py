@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tidegate.batch import Batch, State
 from tidegate.manifest import Rejections
-from tidegate.records import Outgoing, Rejected
+from tidegate.records import Dropped, Outgoing, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,6 @@ class FailureStrategy(Protocol):
         """What becomes of a batch whose records failed its last delivery."""
         ...
 
-    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:
-        """What is produced because these records were rejected at this instant, one by one."""
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
+        """What becomes of records that were rejected at this instant, one by one, as far as it leaves a trace."""
         ...

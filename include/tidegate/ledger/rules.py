@@ -158,7 +158,7 @@ def adopt(batch: Batch, published: Published) -> Batch:
         files=published.files,
         rows=published.rows,
         rejected=published.rejected,
-        reason=None,
+        reason=batch.reason if batch.state is State.PROCESSED else None,
     )
 
 
@@ -222,6 +222,12 @@ def move(batch: Batch, state: State, reason: str | None) -> Batch:
     if state in SETTLED:
         return replace(moved, offsets_committed=batch.commit_strategy != "ignore")
     return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
+
+
+def remark(batch: Batch, text: str) -> Batch:
+    """The batch with a text added to its reason, unless that has it."""
+    said = batch.reason or ""
+    return batch if text in said else replace(batch, reason=f"{said}; {text}" if said else text)
 
 
 def _named(partitions: set[TopicPartition]) -> str:

@@ -274,6 +274,13 @@ class SqlLedger:
                 return batch
             return self._changed(connection, rules.move(batch, state, reason))
 
+    def remark(self, batch_id: str, text: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            remarked = rules.remark(batch, text)
+            return batch if remarked == batch else self._changed(connection, remarked)
+
     def deliveries(self, batch_id: str) -> int:
         """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
         with self._database.read() as connection:

@@ -204,6 +204,10 @@ class Ledger(Protocol):
         """Advance a batch; a no-op if it is in this state already."""
         ...
 
+    def remark(self, batch_id: str, text: str) -> Batch:
+        """Add to the batch's reason what whoever looks at its status is to know; once, however often it is said."""
+        ...
+
     def deliveries(self, batch_id: str) -> int:
         """How often a delivery of the batch was started."""
         ...

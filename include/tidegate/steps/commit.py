@@ -186,7 +186,8 @@ class Committer:
             )
 
     def _note(self, batch: Batch) -> Batch:
-        return self.ledger.move(batch.id, batch.once_settled, batch.reason)
+        known = self.ledger.batch(batch.id)
+        return self.ledger.move(batch.id, batch.once_settled, known.reason)
 
     def _sweep_behind(self, batch: Batch) -> None:
         """Clean up once the batch is settled and the fence is free again, so that nobody waits for it."""

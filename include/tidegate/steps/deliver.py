@@ -29,6 +29,10 @@ SILENT = timedelta(seconds=30)
 """A delivery without a sign of life for so long is over."""
 _ALIVE_EVERY = 5.0  # seconds
 _FIRST_REJECTED = 3
+_DOUBLED = (
+    "it has rows of records that weren't acknowledged and come again with the next batch: have the transform keep "
+    "topic, partition and offset, and such rows are withheld"
+)
 
 
 def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) -> Manifest:
@@ -140,13 +144,11 @@ class Deliverer:
                 f"the job withheld {result.withheld} rows, and acknowledged all of their records; {manifest.batch}; "
                 "nothing is published: leave withholding to batch_io.write_outcome"
             )
+        batch = self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
         if reached and result.withheld is None and counts.written:
-            log.warning(
-                "rows of records that the job didn't acknowledge are published and come again with the next batch; %s. "
-                "Keep topic, partition and offset as columns to have them withheld",
-                manifest.batch,
-            )
-        return self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
+            log.warning("%s; %s", _DOUBLED, batch)
+            batch = self.ledger.remark(batch.id, _DOUBLED)
+        return batch
 
     def _run(self, manifest: Manifest, watch: Callable[[], None]) -> None:
         self.lake.prepare(manifest.staging)

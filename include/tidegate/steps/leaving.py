@@ -1,6 +1,8 @@
 """Leaving: the records that go elsewhere with a batch's commit, because they weren't processed."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate.acknowledged import Acknowledged
@@ -12,11 +14,25 @@ from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
 from tidegate.ports import Lake, Landing, Ledger
 from tidegate.positions import TopicPartition, starts
-from tidegate.records import Failure, Outgoing, Rejected, headline
+from tidegate.records import Dropped, Failure, Outgoing, Rejected, headline
 from tidegate.steps.acknowledge import Tally
 from tidegate.subscription import Subscription
 
+log = logging.getLogger(__name__)
+
 _BATCH_FAILED = "tidegate.BatchFailed"
+
+
+def produced(decided: Iterable[Outgoing | Dropped], note: Callable[[str], None]) -> Iterator[Outgoing]:
+    """What is to be produced; how many records are dropped, and why, is noted behind the last one."""
+    dropped: Counter[str] = Counter()
+    for one in decided:
+        if isinstance(one, Dropped):
+            dropped[one.why] += 1
+        else:
+            yield one
+    for why, number in dropped.items():
+        note(f"{number} rejected record{'s were' if number > 1 else ' was'} dropped: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +44,17 @@ class Leaving:
     lake: Lake
     ledger: Ledger
 
-    def outgoing(self, batch: Batch, stands: Decision) -> Iterable[Outgoing]:
+    def outgoing(self, batch: Batch, stands: Decision) -> Iterator[Outgoing]:
         """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
 
+        How many are dropped instead, and why, is logged and noted in the ledger once the last one is asked for.
         A rejected record behind the batch's end goes with the batch that passes it. `stands` is what the group's
         positions mean for the batch: what was acknowledged, committed or not, is done with. Raises CorruptFileError,
         naming them, where landed files have changed that records are read from.
         """
+        return produced(self._decided(batch, stands), lambda said: self._note_dropped(batch, said))
+
+    def _decided(self, batch: Batch, stands: Decision) -> Iterable[Outgoing | Dropped]:
         match batch.state:
             case State.DEAD_LETTERING:
                 return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
@@ -47,6 +67,10 @@ class Leaving:
                 return failure_strategy(self.subscription).outgoing(inside, self.ledger.now())
             case _:
                 return ()
+
+    def _note_dropped(self, batch: Batch, said: str) -> None:
+        log.error("%s; %s", said, batch)
+        self.ledger.remark(batch.id, said)
 
     def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
         failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)

@@ -13,6 +13,7 @@ from tidegate.positions import Range, TopicPartition, ends
 from tidegate.receipt import Receipt
 from tidegate.records import Outgoing
 from tidegate.steps.anchor import Anchorage, At, AtOrAfter, Known, anchorage, found_names, offsets_of, reincarnation
+from tidegate.steps.leaving import produced
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
 from tidegate.subscription import CommitStrategy, Subscription
@@ -223,7 +224,7 @@ class Stander:
                 for r in published.ranges
             )
         )
-        return failure_strategy(self.subscription).outgoing(rejected, self.ledger.now())
+        return produced(failure_strategy(self.subscription).outgoing(rejected, self.ledger.now()), log.error)
 
     def _lose(self, lost: Sequence[Lost], seen: _Seen) -> Changed:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""

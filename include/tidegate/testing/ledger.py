@@ -244,6 +244,13 @@ class MemoryLedger:
                 return entry.batch
             return self._changed(entry, rules.move(entry.batch, state, reason))
 
+    def remark(self, batch_id: str, text: str) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            remarked = rules.remark(entry.batch, text)
+            return entry.batch if remarked == entry.batch else self._changed(entry, remarked)
+
     def deliveries(self, batch_id: str) -> int:
         """See `tidegate.ports.Ledger`; 0 for a batch that the ledger doesn't know."""
         entry = self._entries.get(batch_id)

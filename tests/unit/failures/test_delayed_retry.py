@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tidegate.failures.delayed_retry import (
     Bury,
     DelayedRetry,
-    Drop,
     Retry,
     delay_ms,
     due_end,
@@ -21,7 +20,7 @@ from tidegate.failures.delayed_retry import (
     not_due_from,
 )
 from tidegate.positions import TopicPartition, Watermarks
-from tidegate.records import Failure, Headers, Outgoing, Rejected, last
+from tidegate.records import Dropped, Failure, Headers, Outgoing, Rejected, last
 from tidegate.subscription import DelayedRetryTopic
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -151,7 +150,7 @@ class World:
                 self.waiting.setdefault(retried.topic, deque()).append(retried)
             case Bury(record=dead):
                 self.dead.append(dead)
-            case Drop():
+            case Dropped():
                 self.dropped += 1
 
 
@@ -227,7 +226,7 @@ def test_every_retry_comes_soon_after_it_is_due_and_never_before() -> None:
 @pytest.mark.parametrize(("timeout_ms", "is_retried"), [(9_999, False), (10_000, True)])
 def test_the_timeout_is_the_last_instant_for_a_retry(timeout_ms: int, is_retried: bool) -> None:
     settled = DelayedRetry(("orders_retry_10000",), timeout_ms=timeout_ms).settle(at("orders"), NOON)
-    assert isinstance(settled, Retry if is_retried else Drop)
+    assert isinstance(settled, Retry if is_retried else Dropped)
 
 
 def test_a_retry_is_due_by_the_timestamp_that_it_gets() -> None:

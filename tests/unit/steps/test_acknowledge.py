@@ -183,7 +183,11 @@ def test_rows_that_come_again_are_told(caplog: pytest.LogCaptureFixture) -> None
     pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
     world.processor.acks = acks([0, 1], seconds=1)
     pipeline.process(batch.id)
-    assert f"come again with the next batch; {batch}. Keep topic, partition and offset as columns" in caplog.text
+    told = "rows of records that weren't acknowledged and come again with the next batch"
+    assert told in caplog.text
+    committed = pipeline.commit(batch.id)
+    assert committed is not None
+    assert (committed.state, told in (committed.reason or "")) == (State.COMMITTED, True)
 
 
 def test_withheld_rows_of_records_that_do_not_come_again_fail_the_delivery() -> None:

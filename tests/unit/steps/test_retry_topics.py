@@ -79,7 +79,11 @@ def test_without_a_dead_letter_topic_it_is_committed_dropped_and_told(caplog: An
         world.clock.wait(3.1)
     assert deliver(pipeline) is None
     assert produced(world) == [(FIRST, b"0", b"0"), (SECOND, b"1", b"0")]
-    assert "1 records are dropped, there is no dead-letter-queue.topic: all 2 retries failed" in caplog.text
+    told = "1 rejected record was dropped: all 2 retries failed, and there is no dead-letter-queue.topic"
+    assert told in caplog.text
+    newest, *earlier = pipeline.ledger.history(pipeline.subscription.name, 3)
+    assert (newest.batch.state, newest.batch.reason) == (State.COMMITTED, told)
+    assert [outcome.batch.reason for outcome in earlier] == [None, None]
 
 
 def test_a_batch_that_failed_as_often_as_it_may_is_retried_record_by_record() -> None:
