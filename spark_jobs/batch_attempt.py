@@ -60,7 +60,7 @@ class Attempt:
         check_acknowledging(self._manifest)
         if self._is_closed:
             raise TransformError(
-                f"batch {self._manifest.batch_id}: records were acknowledged while its outcome was being written; "
+                f"records were acknowledged while the outcome was being written ({_place(self._manifest)}); "
                 "acknowledge before the transform returns, or return them as Outcome.acks"
             )
         self._save_acks(acks, "")
@@ -69,7 +69,7 @@ class Attempt:
         """From here on the outcome is written, once. Raises TransformError the second time."""
         if self._is_closed:
             raise TransformError(
-                f"batch {self._manifest.batch_id}: attempt {self.token} has an outcome; open the batch anew for another"
+                f"attempt {self.token} has an outcome ({_place(self._manifest)}); open the batch anew for another"
             )
         self._is_closed = True
 
@@ -130,7 +130,10 @@ def check_acknowledging(manifest: Manifest) -> None:
     """Raise TransformError unless the commit strategy is one that commits by acknowledgements."""
     if manifest.commit_strategy not in ACKNOWLEDGING:
         raise TransformError(
-            f"subscription {manifest.subscription}, batch {manifest.batch_id}: commit-strategy "
-            f"{manifest.commit_strategy} knows no acknowledgements; acknowledge nothing, or set "
-            f"commit-strategy: {' or '.join(ACKNOWLEDGING)}"
+            f"commit-strategy {manifest.commit_strategy} knows no acknowledgements ({_place(manifest)}); acknowledge "
+            f"nothing, or set commit-strategy: {' or '.join(ACKNOWLEDGING)}"
         )
+
+
+def _place(manifest: Manifest) -> str:
+    return f"subscription {manifest.subscription}, batch {manifest.batch_id}"

@@ -98,7 +98,7 @@ def read_records(spark: SparkSession, manifest: Manifest) -> DataFrame:
         return landed
     prepare(spark, manifest.deserialization)
     if manifest.deserialization.fails:
-        check(landed, manifest.deserialization, manifest.batch_id)
+        check(landed, manifest.deserialization)
     return decoded(landed, manifest.deserialization)
 
 

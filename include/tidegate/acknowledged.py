@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import BatchFailedError, place
+from tidegate.errors import BatchFailedError, message, place
 from tidegate.positions import Range, TopicPartition
 
 Offsets = NDArray[np.int64]
@@ -130,8 +130,11 @@ class Acknowledgements:
 
     def _refuse(self, offset: int) -> None:
         raise BatchFailedError(
-            f"{place(topic=self._at.topic, partition=self._at.partition, offset=offset)}: acknowledged, but no such "
-            "record landed with the batch: acknowledge records by the topic, partition and offset that they came with"
+            message(
+                "a record was acknowledged that didn't land with the batch",
+                place(topic=self._at.topic, partition=self._at.partition, offset=offset),
+                "acknowledge records by the topic, partition and offset that they came with",
+            )
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
 
-from tidegate.errors import StaleError, TransitionError, place
+from tidegate.errors import StaleError, TransitionError, message, place
 from tidegate.positions import Range, TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.subscription import CommitStrategy
@@ -81,7 +81,8 @@ def advance(batch_id: str, old: State, new: State) -> State:
     Raises TransitionError for any other; the ledger calls this in the transaction that reads the old state.
     """
     if new not in _FOLLOWS[old]:
-        raise TransitionError(f"{place(batch=batch_id)} is {old} and can't become {new}; the next run reconciles it")
+        at = place(batch=batch_id)
+        raise TransitionError(message(f"a batch that is {old} can't become {new}", at, "the next run reconciles it"))
     return new
 
 
@@ -192,8 +193,8 @@ class Batch:
     reason: str | None = None
 
     def __str__(self) -> str:
-        """`batch b12 of subscription flights, group g`, as every message names it."""
-        return place(subscription=self.subscription, group=self.group, batch=self.id)
+        """`subscription flights, batch b12`, as every message names it."""
+        return place(subscription=self.subscription, batch=self.id)
 
     @property
     def next_receipt(self) -> Receipt:
@@ -231,8 +232,12 @@ class Batch:
         """The ranges that this member lands; empty ones left out. Raises StaleError for a member that isn't one."""
         if not 0 <= member < len(self.shares):
             raise StaleError(
-                f"{self} has {len(self.shares)} members, and no number {member}: that one is of another plan, and "
-                "what it lands doesn't count; the next run finds out where things stand"
+                message(
+                    f"member {member} is of another plan, this batch has {len(self.shares)}: what it lands doesn't "
+                    "count",
+                    self,
+                    "the next run finds out where things stand",
+                )
             )
         mine = frozenset(self.shares[member])
         return tuple(r for r in self.ranges if r.at in mine and not r.is_empty)

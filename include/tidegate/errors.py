@@ -92,3 +92,14 @@ def place(
         "offset": offset,
     }
     return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
+
+
+def message(fact: object, at: object = "", remedy: str = "") -> str:
+    """What every error and log line says: the fact, where it holds, unless it says so itself, and what to do.
+
+    `no broker answers (subscription flights, group g); look at its host`. Place and remedy follow the fact's first
+    line, so that nobody has to look for them behind a stack trace.
+    """
+    first, newline, rest = str(fact).partition("\n")
+    where = f" ({at})" if str(at) and str(at) not in first else ""
+    return f"{first}{where}{f'; {remedy}' if remedy else ''}{newline}{rest}"

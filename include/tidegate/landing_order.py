@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tidegate.batch import Landed, LandedFile
-from tidegate.errors import BatchFailedError, place
+from tidegate.errors import BatchFailedError, message, place
 from tidegate.positions import Range, TopicPartition
 
 _FORMAT = 1
@@ -75,15 +75,18 @@ def account(order: LandingOrder, left: JobLanding) -> Landed:
     found = sum(file.records for file in left.files)
     if found != left.said:
         raise BatchFailedError(
-            f"{order}: the landing job wrote {left.said} records, and {found} lie in {order.folder}; the landing must "
-            "be on storage that all of Spark's machines share"
+            message(
+                f"the landing job wrote {left.said} records, and {found} lie in {order.folder}",
+                order,
+                "the landing must be on storage that all of Spark's machines share",
+            )
         )
     planned = {r.at: r for r in order.ranges}
     by_partition: dict[TopicPartition, list[Stretch]] = defaultdict(list)
     for stretch in left.stretches:
         within = planned.get(stretch.at)
         if within is None or stretch.first < within.start or stretch.last >= within.end:
-            raise BatchFailedError(f"{order}: the landing job wrote {stretch}, which it wasn't ordered to land")
+            raise BatchFailedError(message(f"the landing job wrote {stretch}, which it wasn't ordered to land", order))
         by_partition[stretch.at].append(stretch)
     for stretches in by_partition.values():
         _check_once(order, stretches)
@@ -99,7 +102,7 @@ def _check_once(order: LandingOrder, stretches: list[Stretch]) -> None:
     in_order = sorted(stretches, key=lambda stretch: stretch.first)
     twice = next((pair for pair in pairwise(in_order) if pair[1].first <= pair[0].last), None)
     if twice:
-        raise BatchFailedError(f"{order}: the landing job wrote records twice: {twice[0]} and {twice[1]}")
+        raise BatchFailedError(message(f"the landing job wrote records twice: {twice[0]} and {twice[1]}", order))
     crowded = next((one for one in in_order if one.records > one.last + 1 - one.first), None)
     if crowded:
-        raise BatchFailedError(f"{order}: the landing job wrote {crowded.records} records as {crowded}")
+        raise BatchFailedError(message(f"the landing job wrote {crowded.records} records as {crowded}", order))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.batch import Batch, Delivery, LandedFile
 from tidegate.decoding import Decoding
-from tidegate.errors import BatchFailedError
+from tidegate.errors import BatchFailedError, message
 from tidegate.positions import Range, TopicPartition
 
 _FORMAT = 1
@@ -234,25 +234,38 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
     """
     if (result.batch_id, result.delivery) != (manifest.batch.id, manifest.delivery.token):
         raise BatchFailedError(
-            f"{manifest.batch}: the result is of batch {result.batch_id}, delivery {result.delivery}, "
-            f"and not of delivery {manifest.delivery.token}; nothing of it is published"
+            message(
+                f"the job's result is of batch {result.batch_id}, delivery {result.delivery}, and not of delivery "
+                f"{manifest.delivery.token}: nothing of it is published",
+                manifest.batch,
+            )
         )
     if result.state is not None and manifest.batch.commit_strategy != "checkpoint":
         raise BatchFailedError(
-            f"{manifest.batch}: the transform gave a state, which only commit-strategy: checkpoint keeps, and the "
-            f"batch's is {manifest.batch.commit_strategy}; nothing is published. Give none, or change the strategy"
+            message(
+                "the transform gave a state, which only commit-strategy: checkpoint keeps, and the batch's is "
+                f"{manifest.batch.commit_strategy}: nothing is published",
+                manifest.batch,
+                "give none, or change the strategy",
+            )
         )
     if result.read != manifest.records:
         raise BatchFailedError(
-            f"{manifest.batch}: {manifest.records} records landed and the job read {result.read}; "
-            "look for landing files that were changed or removed"
+            message(
+                f"{manifest.records} records landed and the job read {result.read}",
+                manifest.batch,
+                "look for landing files that were changed or removed",
+            )
         )
     withheld = result.withheld or 0
     accounted = counts.written + counts.rejected + result.filtered + withheld
     if manifest.row_accounting == "strict" and accounted != result.read:
         raise BatchFailedError(
-            f"{manifest.batch}: the job read {result.read} records and accounts for {accounted} "
-            f"({counts.written} written, {counts.rejected} rejected, {result.filtered} filtered"
-            f"{f', {withheld} withheld' if withheld else ''}); make the "
-            "transform return what it drops as rejected or filtered, or set row-accounting: free"
+            message(
+                f"the job read {result.read} records and accounts for {accounted}: {counts.written} written, "
+                f"{counts.rejected} rejected, {result.filtered} filtered"
+                f"{f', {withheld} withheld' if withheld else ''}",
+                manifest.batch,
+                "have the transform return what it drops as rejected or filtered, or set row-accounting: free",
+            )
         )

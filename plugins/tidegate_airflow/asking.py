@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException,
 from airflow.sdk.log import redact
 
 from tidegate.batch import State
-from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.errors import StaleError, WrongDefinitionError, message, place
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
@@ -101,11 +101,11 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         """Tell the task behind what was answered; a batch to be delivered again has a run of its own triggered."""
         cleared = _clearance(pipeline, asked["batch_id"])
         if cleared is None:
-            self.log.warning("batch %s went on without an answer", asked["batch_id"])
+            self.log.warning("the batch went on without an answer (batch %s)", asked["batch_id"])
             return None
         answered = {"answer": cleared.answer, "by": cleared.by}
         context["ti"].xcom_push(key=ANSWERED, value=answered)
-        self.log.info("batch %s: %s answered %s (%s)", asked["batch_id"], cleared.by, cleared.answer, cleared.note)
+        self.log.info("%s answered %s: %s (batch %s)", cleared.by, cleared.answer, cleared.note, asked["batch_id"])
         if cleared.answer == "redeliver" and pipeline.ledger.batch(asked["batch_id"]).state is State.FAILED:
             raise _redelivery(self.dag_id, asked, cleared)
         return answered
@@ -126,8 +126,10 @@ def _check_in_time(pipeline: "Pipeline", asked: "Mapping[str, Any]") -> None:
     cleared = _clearance(pipeline, asked["batch_id"])
     how = f"{cleared.by} answered {cleared.answer} at {cleared.at:%Y-%m-%d %H:%M:%S} UTC" if cleared else "it went on"
     raise StaleError(
-        f"subscription {pipeline.subscription.name}, batch {asked['batch_id']}: this answer comes too late: {how}; "
-        "nothing was changed"
+        message(
+            f"this answer comes too late, {how}: nothing was changed",
+            place(subscription=pipeline.subscription.name, batch=asked["batch_id"]),
+        )
     )
 
 

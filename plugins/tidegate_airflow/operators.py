@@ -23,6 +23,7 @@ from tidegate.errors import (
     StoppedError,
     TidegateError,
     WrongDefinitionError,
+    message,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class PlanOperator(StepOperator):
             try:
                 plan = pipeline.plan()
             except StoppedError as error:
-                raise StoppedError(f"{error}. {_since(pipeline)}") from error
+                raise StoppedError(message(error, remedy=_since(pipeline))) from error
         if plan.batch is None:
             context["ti"].xcom_push(key=NOTHING, value=plan.why)
             raise AirflowSkipException(f"nothing to read: {plan.why}")
@@ -282,4 +283,4 @@ def _since(pipeline: "Pipeline") -> str:
     """Since when a subscription stands still."""
     newest = pipeline.ledger.history(pipeline.subscription.name, 1)
     since = newest[0].since if newest else None
-    return f"It stands still since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "It stands still"
+    return f"it stands still since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "it stands still"

@@ -67,7 +67,7 @@ def failures(records: DataFrame, deserialization: Deserialization) -> DataFrame:
     )
 
 
-def check(records: DataFrame, deserialization: Deserialization, batch: str) -> None:
+def check(records: DataFrame, deserialization: Deserialization) -> None:
     """Raise DeserializationError, with the place of the first and their number, if there are any failures."""
     bad = _reason().isNotNull()
     first = F.min(F.when(bad, F.struct(*_PLACE, _reason().alias("reason")))).alias("first")
@@ -77,9 +77,9 @@ def check(records: DataFrame, deserialization: Deserialization, batch: str) -> N
     if found is not None and found.bad:
         at = ", ".join(f"{name} {found.first[name]}" for name in _PLACE)
         raise DeserializationError(
-            f"batch {batch}: {found.bad} of {found.all} records can't be decoded. The first: {at}: "
-            f"{found.first.reason}. Mend the producer or the definition's deserializers; with "
-            "fail-on-deserialization-failure: false such records are rejected and the others go on"
+            f"{found.bad} of {found.all} records can't be decoded: {found.first.reason} (the first: {at}); mend the "
+            "producer or the definition's deserializers; with fail-on-deserialization-failure: false such records are "
+            "rejected and the others go on"
         )
 
 

@@ -77,7 +77,7 @@ def test_an_opened_batch_is_the_open_one_and_comes_back_as_it_was_planned(ledger
 def test_a_stale_version_is_refused(ledger: Ledger) -> None:
     seen = ledger.look("flights").version
     closed(ledger, plan(0))
-    with pytest.raises(StaleError, match=r"^another run .*nothing is lost.*plans anew .*subscription flights"):
+    with pytest.raises(StaleError, match=r"^another run .*nothing is lost.*subscription flights.*plans anew"):
         ledger.open(plan(1), seen)
     assert ledger.look("flights").open is None
 
@@ -415,7 +415,7 @@ def test_of_two_deliveries_that_race_to_the_end_one_wins(two: tuple[Ledger, Ledg
 
 def test_a_move_that_the_state_does_not_allow_is_refused(ledger: Ledger) -> None:
     batch = opened(ledger)
-    with pytest.raises(TransitionError, match="is planned and can't become processed"):
+    with pytest.raises(TransitionError, match="that is planned can't become processed"):
         ledger.move(batch.id, State.PROCESSED)
     assert ledger.batch(batch.id) == batch
 
@@ -663,7 +663,7 @@ def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple
 def test_nothing_is_taken_over_while_a_batch_of_its_own_is_open(two: tuple[Ledger, Ledger]) -> None:
     opened(two[0], plan(0))
     opened(two[0], replace(plan(7, subscription="gates"), subscription="gates", group="own"))
-    with pytest.raises(StaleError, match="gates has an open batch"):
+    with pytest.raises(StaleError, match=r"has an open batch.*subscription gates"):
         two[1].take_over_group("gates", "g", "flights")
     assert [batch.subscription for batch in two[1].open_batches()] == ["flights", "gates"]
 

@@ -165,7 +165,7 @@ def test_the_first_records_that_the_job_rejected_are_named(room: Callable[..., R
     one.world.processor.rejected = 4
     one.run(answers("stop"))
     ((_, body, _),) = one.read
-    assert "rejected 4 of 5 records (orders-0 at 0: rejected; orders-0 at 1: rejected; orders-0 at 2: rejected" in body
+    assert "rejected 4 of 5 records: orders-0 at 0: rejected; orders-0 at 1: rejected; orders-0 at 2: rejected" in body
 
 
 def test_a_secret_that_a_job_prints_is_not_shown(room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_stopped_means_stopped_and_nobody_is_asked_again(room: Callable[..., Roo
     one = room()
     state, tasks = one.run(answers("stop"))
     assert (state, tasks["ask"], tasks["commit"]) == ("failed", "success", "failed")
-    assert "`tidegate clear orders` delivers it again" in one.said
+    assert "`tidegate clear orders` has it delivered again" in one.said
     state, tasks = one.run()
     assert (state, tasks["plan"], tasks["ask"], tasks["commit"]) == ("failed", "failed", "skipped", "failed")
     assert "is stopped" in one.said
@@ -296,7 +296,7 @@ def test_an_answer_that_comes_too_late_changes_nothing_and_says_so(room: Callabl
     one = room()
     state, tasks = one.run(lambda: one.pipeline.clear("bob", "", "skip"), answers("redeliver"))
     assert (state, tasks["ask"], tasks["commit"]) == ("success", "failed", "success")
-    assert "this answer comes too late: bob answered skip at 20" in one.said
+    assert "this answer comes too late, bob answered skip at 20" in one.said
     assert cleared(one) == [("bob", "skip", "")]
     assert settled(one) == (State.IGNORED, 5, [])
 
@@ -313,7 +313,7 @@ def test_an_answer_to_an_earlier_question_about_the_batch_is_too_late(room: Call
 
     state, tasks = one.run(delivered_in_vain_by_hand, answers("skip"))
     assert (state, tasks["ask"], tasks["commit"]) == ("failed", "failed", "failed")
-    assert "too late: bob answered redeliver" in one.said
+    assert "too late, bob answered redeliver" in one.said
     assert settled(one) == (State.ASKING, 0, [])
 
 

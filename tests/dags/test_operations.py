@@ -219,7 +219,7 @@ def test_clearing_without_more_has_it_delivered_again(world: World, operate: Ope
 def test_clearing_what_is_not_stopped_fails_and_says_so(world: World, operate: Operate) -> None:
     state, returned, said = operate("clear", answer="skip")
     assert (state, returned) == ("failed", None)
-    assert "subscription orders, group orders-lake isn't stopped: no batch is open; nothing was cleared" in said
+    assert "the subscription isn't stopped, no batch is open: nothing was cleared (subscription orders)" in said
     assert world.ledger.clearances("orders", 5) == ()
 
 
@@ -242,7 +242,7 @@ def test_committing_commits_the_batch_that_waits(world: World, operate: Operate)
     }
     state, _, said = operate("commit")
     assert state == "failed"
-    assert "nothing waits for a commit: no batch is open; nothing was committed" in said
+    assert "nothing waits for a commit, no batch is open: nothing was committed" in said
 
 
 @pytest.mark.parametrize("what", ["clear", "commit"])
@@ -312,7 +312,7 @@ def test_a_run_for_another_batch_changes_nothing(world: World, operate: Operate,
     stop(world)
     state, _, said = operate(what, batch="b0123")
     assert state == "failed"
-    assert "is open, and not b0123, which was to be" in said
+    assert "another batch than b0123 is open" in said
     batch = world.ledger.look("orders").open
     assert batch is not None
     assert batch.state is State.STOPPED

@@ -186,7 +186,7 @@ def test_nothing_to_read_skips_everything_and_the_run_is_green(run: Callable[...
 
 
 def test_a_failed_job_makes_the_run_red_and_commit_says_why_in_one_line(run: Callable[..., Run]) -> None:
-    why = "subscription flights, group flights-lake, batch b1 failed in delivery 1: no such column"
+    why = "delivery 1 of 3 failed: no such column (subscription flights, batch b1)"
     with capture_logs() as said:
         done = run(Script(process=BatchFailedError("no such column"), commit=BatchFailedError(why)))
     assert done.state == "failed"

@@ -69,7 +69,7 @@ def test_a_record_that_waits_too_long_fails_the_run_and_is_named(broker: Broker,
     chosen = {"commit_strategy": "throttled", "auto_commit_interval_ms": 100, "unprocessed_record_max_age_ms": 1000}
     error = run(open_in_spark(filled, "acknowledging:nothing", max_retries=1, **chosen)).error
     assert isinstance(error, BatchFailedError)
-    waits = rf"topic {filled}, partition 0, offset [01]: unacknowledged for .*; (9|10) records of the partition wait"
+    waits = rf"unacknowledged for .*topic {filled}, partition 0, offset [01]\); (9|10) records of the partition wait"
     assert re.search(waits, str(error))
     assert stand(broker, filled) <= 1
 

@@ -65,7 +65,7 @@ def test_fail_stops_at_the_first_rejected_records_and_names_them(broker: Broker,
     pipeline = open_in_spark(name, "rejecting:threes")
     error = run(pipeline).error
     assert isinstance(error, StoppedError)
-    assert f"rejected 3 of 10 records ({name}-0 at 3: no threes: 3; {name}-0 at 6: no threes: 6" in str(error)
+    assert f"rejected 3 of 10 records: {name}-0 at 3: no threes: 3; {name}-0 at 6: no threes: 6" in str(error)
     assert (stand(broker, name), in_lake(pipeline)) == (0, [])
 
 
@@ -127,7 +127,7 @@ def test_more_bad_records_than_the_limit_fail_the_batch_and_none_is_dead_lettere
     chosen = {"failure_strategy": "dead-letter-queue", "dead_letter_queue": queue, "max_retries": 1}
     error = run(open_in_spark(name, "rejecting:threes", **chosen)).error
     assert isinstance(error, BatchFailedError)
-    assert "3 of its 10 records would become dead letters, and dead-letter-queue.limit allows 2" in str(error)
+    assert "3 of 10 records would become dead letters, and dead-letter-queue.limit allows 2" in str(error)
     assert (stand(broker, name), arrived(broker.bootstrap_servers, dead)) == (0, [])
 
 

@@ -171,7 +171,7 @@ def test_a_live_consumer_in_the_group_is_refused_by_name_until_it_is_gone(fence:
         assert batch is not None
         with (
             joined(scene),
-            pytest.raises(GroupInUseError, match=f"{scene.group} has .*client dashboard at .*stop"),
+            pytest.raises(GroupInUseError, match=f"client dashboard at .*{scene.group}.*stop"),
         ):
             pipeline.commit(batch.id)
         assert rows_in_lake(pipeline) == []
@@ -202,7 +202,7 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
     striker = Striker(Point("commit", before="fence.commit"), delete)
     with (
         scene.pipeline() as pipeline,
-        pytest.raises(CommitFailedError, match=rf"topic {doomed}, partition 0, offset 1\b.*nknown topic or partition"),
+        pytest.raises(CommitFailedError, match=rf"nknown topic or partition.*topic {doomed}, partition 0, offset 1\b"),
     ):
         run_steps(watched(pipeline, striker), striker.enter)
     assert scene.feed.committed(scene.group) == ({0: 0, 1: 0} if fence == "transactional" else {0: 4, 1: 3})

@@ -31,7 +31,7 @@ def test_two_retries_are_three_deliveries_and_then_it_stands_still_until_cleared
     *retried, last = keep_failing(pipeline, processor, 3)
     assert [error.startswith("RecordsFailedError") and "no memory" in error for error in retried] == [True, True]
     assert last.startswith("StoppedError")
-    parts = (f"subscription {name}", f"group {name}-lake", f"{name}-0 [0, 7)", "no memory", f"tidegate clear {name}")
+    parts = (f"subscription {name}", f"{name}-0 [0, 7)", "no memory", f"tidegate clear {name}")
     assert [part for part in parts if part not in last] == []
     assert isinstance(run_batch(pipeline, lambda _: None).error, StoppedError)
     assert (len(processor.delivered), committed(broker, f"{name}-lake", (name, 0))) == (3, [0])

@@ -70,8 +70,10 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name(
         fence.commit(offsets, "receipt")
     said = str(caught.value)
     assert "2 of 3 partitions" in said
-    assert f"topic {name}, partition 2, offset 5: Broker: Unknown topic or partition" in said
-    assert "topic never-made, partition 3, offset 9: Broker: Unknown topic or partition" in said
+    assert f"Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART) (topic {name}, partition 2, offset 5)" in said
+    assert (
+        "Broker: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART) (topic never-made, partition 3, offset 9)" in said
+    )
 
 
 def test_metadata_over_the_brokers_limit_fails_the_commit(
@@ -80,7 +82,7 @@ def test_metadata_over_the_brokers_limit_fails_the_commit(
     store, at = make_store(), TopicPartition(topic(), 0)
     with store.fence() as fence:
         fence.commit({at: 1}, "fits")
-        with pytest.raises(CommitFailedError, match=rf"{group}.*{at.topic}, partition 0, offset 2: .*metadata"):
+        with pytest.raises(CommitFailedError, match=rf"metadata.*{at.topic}, partition 0, offset 2.*{group}"):
             fence.commit({at: 2}, TOO_LONG)
     assert store.committed([at]) == {at: Committed(1, "fits")}
 
@@ -105,7 +107,9 @@ def test_a_live_member_is_refused_by_name(
             assert time.monotonic() < deadline, "the consumer didn't join"
             member.poll(0.1)
         with (
-            pytest.raises(GroupInUseError, match=rf"{group} .*client dashboard at /127.0.0.1 \(member .+\).*stop them"),
+            pytest.raises(
+                GroupInUseError, match=rf"client dashboard at /127.0.0.1 \(member .+\).*{group}\); stop them"
+            ),
             make_store().fence(),
         ):
             pytest.fail("the fence was taken")
@@ -176,9 +180,9 @@ def test_a_hanging_broker_is_unavailable_and_later_answers_again(
 
 def test_a_broker_that_is_not_there_is_unavailable_and_says_why(make_store: MakeStore, group: str) -> None:
     store = make_store(servers="127.0.0.1:1", seconds=1)
-    with pytest.raises(UnavailableError, match=rf"group {group}: its committed offsets.*(refused|down)"):
+    with pytest.raises(UnavailableError, match=rf"committed offsets.*(refused|down).*group {group}"):
         store.committed([TopicPartition("t", 0)])
-    with pytest.raises(UnavailableError, match=rf"group {group}: its members"), store.fence():
+    with pytest.raises(UnavailableError, match=rf"the group\'s members.*group {group}"), store.fence():
         pytest.fail("the fence was taken")
 
 
@@ -216,7 +220,7 @@ def test_a_coordinator_that_never_starts_is_unavailable_at_the_poll_timeout(make
         store = make_store(cluster.bootstrap_servers, seconds=0.5)
         cluster.answer(OFFSET_FETCH, *[KafkaError.NOT_COORDINATOR] * 500)
         began = time.monotonic()
-        with pytest.raises(UnavailableError, match=f"group {group}: .*Not coordinator"):
+        with pytest.raises(UnavailableError, match=f"Not coordinator.*group {group}"):
             store.committed([TopicPartition("events", 0)])
         assert 0.2 < time.monotonic() - began < 2
 

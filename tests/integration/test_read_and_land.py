@@ -201,7 +201,7 @@ def test_an_unreadable_record_batch_is_lost_data_at_its_position(
     with segment.open("r+b") as file:
         file.seek(content.index(b"damaged"))
         file.write(b"D")
-    with pytest.raises(LostDataError, match=f"topic {name}, partition 0, offset 1: .*CRC"):
+    with pytest.raises(LostDataError, match=f"CRC.*topic {name}, partition 0, offset 1"):
         bench.land([Range(name, 0, 0, 3)])
 
 
@@ -209,11 +209,11 @@ def test_a_broker_that_refuses_the_client_says_why(broker: Broker) -> None:
     credentials = {"sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": "secret"}
     client = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"} | credentials
     with closing(KafkaSource(client, timeout=SECONDS)) as source:
-        with pytest.raises(UnavailableError, match=r"refuses the client .*SASL PLAIN") as asked:
+        with pytest.raises(UnavailableError, match=r"refuses the client: .*SASL PLAIN") as asked:
             source.partitions(TopicNames(("flights",)))
         began = time.monotonic()
         with (
-            pytest.raises(UnavailableError, match=r"refuses the client .*SASL PLAIN"),
+            pytest.raises(UnavailableError, match=r"refuses the client: .*SASL PLAIN"),
             source.read([Range("flights", 0, 0, 1)], began + SECONDS) as reader,
         ):
             list(reader)

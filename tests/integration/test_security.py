@@ -156,8 +156,8 @@ def test_with_what_is_right_a_run_commits_everything(case: str, guarded: Guarded
 
 
 UNTRUSTED = r"group {name}-lake: the broker's certificate isn't trusted \({why}\): .*ssl\.truststore\.location"
-NO_CLIENT = r"group {name}-lake: the broker refuses the client's certificate, .*ssl\.keystore\.location"
-REFUSED = r"group {name}-lake: the broker refuses the client \(.*look at the connection's user, password, sasl"
+NO_CLIENT = r"the broker refuses the client's certificate, .*group {name}-lake.*ssl\.keystore\.location"
+REFUSED = r"the broker refuses the client: .*group {name}-lake.*look at the connection's user, password, sasl"
 GUESS = "hush-hush"
 
 Wrong = tuple[str, dict[str, str], dict[str, str], type[TidegateError], str]

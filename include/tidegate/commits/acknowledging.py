@@ -9,7 +9,7 @@ from tidegate.batch import Batch, Reached
 from tidegate.commits.latest import Latest
 from tidegate.commits.strategy import CommitStrategy
 from tidegate.commits.throttled import Throttled, left
-from tidegate.errors import BatchFailedError, place
+from tidegate.errors import BatchFailedError, message, place
 from tidegate.positions import Range, TopicPartition
 from tidegate.subscription import Subscription
 
@@ -94,7 +94,11 @@ def _none_of(
     waiting = [(r, oldest) for r in handed if (oldest := acknowledged[r.at].oldest(r)) is not None]
     first = "; ".join(place(topic=r.topic, partition=r.partition, offset=oldest) for r, oldest in waiting[:1])
     return BatchFailedError(
-        f"{batch}: the job was handed {records} records, ended well, and acknowledged none that "
-        f"{batch.commit_strategy} could commit; the first that waits is {first}. Nothing is published: have the job "
-        "acknowledge what it has done with, or leave its acknowledgements out, which is to acknowledge everything"
+        message(
+            f"the job was handed {records} records, ended well, and acknowledged none that {batch.commit_strategy} "
+            f"could commit: nothing is published; the first that waits is {first}",
+            batch,
+            "have the job acknowledge what it has done with, or leave its acknowledgements out, which is to "
+            "acknowledge everything",
+        )
     )

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from tidegate.batch import Batch
-from tidegate.errors import WrongDefinitionError
+from tidegate.errors import WrongDefinitionError, message
 from tidegate.subscription import CommitStrategy, Subscription
 
 
@@ -34,8 +34,12 @@ def refuse_other_store(batch: Batch, subscription: Subscription) -> None:
     planned, now = store_of(batch.commit_strategy), store_of(subscription.commit_strategy)
     if batch.state.is_open and planned is not now:
         raise WrongDefinitionError(
-            f"{batch} was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} keeps, and "
-            f"the definition says {subscription.commit_strategy} now ({now}). Set {batch.commit_strategy} again until "
-            "that batch is done: run it to its commit, or, where it stopped, give it up in Airflow or by `tidegate "
-            f"clear {batch.subscription} --answer skip` and run once more. Then change the strategy"
+            message(
+                f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} "
+                f"keeps, and the definition says {subscription.commit_strategy} now ({now})",
+                batch,
+                f"set {batch.commit_strategy} again until that batch is done: run it to its commit, or, where it "
+                f"stopped, give it up in Airflow or by `tidegate clear {batch.subscription} --answer skip` and run "
+                "once more; then change the strategy",
+            )
         )

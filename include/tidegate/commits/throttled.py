@@ -13,7 +13,7 @@ from tidegate.batch import Batch
 from tidegate.commits.after_processing import AfterProcessing
 from tidegate.commits.decision import Decision, GoOn, GoOnFrom
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, place
+from tidegate.errors import BatchFailedError, message, place
 from tidegate.ports import Committed
 from tidegate.positions import Range, TopicPartition
 
@@ -37,9 +37,9 @@ class Unacknowledged:
     def __str__(self) -> str:
         """`topic flights, partition 0, offset 5: unacknowledged for 61.0 s, ...`."""
         return (
-            f"{place(topic=self.topic, partition=self.partition, offset=self.offset)}: unacknowledged for "
-            f"{self.age.total_seconds():.1f} s; {self.backlog} records of the partition wait to be acknowledged; "
-            f"the last committed offset is {self.committed}"
+            f"a record is unacknowledged for {self.age.total_seconds():.1f} s "
+            f"({place(topic=self.topic, partition=self.partition, offset=self.offset)}); {self.backlog} records of "
+            f"the partition wait to be acknowledged; the last committed offset is {self.committed}"
         )
 
 
@@ -114,8 +114,12 @@ class Throttled(InParts):
         overdue = self.overdue(batch, acknowledged, committed, received=received, now=now)
         if overdue:
             raise BatchFailedError(
-                f"{batch}: {'; '.join(map(str, overdue))}. {MAX_AGE} allows {self.max_age_ms} ms: have the job "
-                "acknowledge or reject every record, or raise it (0 turns it off)"
+                message(
+                    "; ".join(map(str, overdue)),
+                    batch,
+                    f"{MAX_AGE} allows {self.max_age_ms} ms: have the job acknowledge or reject every record, or raise "
+                    "it (0 turns it off)",
+                )
             )
 
     def expires(self, received: float) -> float | None:

@@ -10,4 +10,4 @@ class Ask(Fail):
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Ask."""
-        return Verdict(State.ASKING, f"failed as often as it may at {where(batch)}: {batch.reason}")
+        return Verdict(State.ASKING, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")

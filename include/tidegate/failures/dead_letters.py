@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Self
 
 from tidegate.batch import Batch, State
-from tidegate.errors import RecordsFailedError
+from tidegate.errors import RecordsFailedError, message
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 from tidegate.records import Failure, Headers, Outgoing, Rejected, last, utf8
@@ -113,9 +113,12 @@ class DeadLetterLimit:
         """Raises RecordsFailedError if the batch would have more dead letters than this. Ask before any is written."""
         if self.is_passed(dead, batch.landed_records):
             raise RecordsFailedError(
-                f"{batch}: {dead} of its {batch.landed_records} records would become dead letters, and {_LIMIT} "
-                f"allows {self.told}: none was written, and nothing is committed. Mend the producer or the transform, "
-                "or raise the limit, then deliver it again"
+                message(
+                    f"{dead} of {batch.landed_records} records would become dead letters, and {_LIMIT} allows "
+                    f"{self.told}: none was written, and nothing is committed",
+                    batch,
+                    "mend the producer or the transform, or raise the limit, then deliver it again",
+                )
             )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from tidegate.batch import Batch, State
-from tidegate.errors import RecordsFailedError
+from tidegate.errors import RecordsFailedError, message
 from tidegate.failures.verdict import Verdict
 from tidegate.manifest import Rejections
 from tidegate.records import Outgoing, Rejected
@@ -26,15 +26,17 @@ class Fail:
         if rejections.number:
             said = "; ".join(map(str, rejections.first))
             raise RecordsFailedError(
-                f"{batch}: the job rejected {rejections.number} of {batch.landed_records} records ({said}); mend the "
-                "job, or set failure-strategy: ignore to leave such records in _rejected beside the output"
+                message(
+                    f"the job rejected {rejections.number} of {batch.landed_records} records: {said}",
+                    batch,
+                    "mend the job, or set failure-strategy: ignore to leave such records in _rejected beside the "
+                    "output",
+                )
             )
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Stop, and say where."""
-        return Verdict(
-            State.STOPPED, f"processing halted because the retry limit was reached at {where(batch)}: {batch.reason}"
-        )
+        return Verdict(State.STOPPED, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing: what a published batch rejected couldn't be decoded, which the definition allows."""

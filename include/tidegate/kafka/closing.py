@@ -38,9 +38,9 @@ def close(what: str, closing: Callable[[], object], seconds: float | None = None
     thread.start()
     thread.join(patience)
     if thread.is_alive():
-        log.warning("%s: closing took longer than %g s and was given up; what was done stays done", what, patience)
+        log.warning("closing took longer than %g s and was given up: what was done stays done (%s)", patience, what)
     elif failed:
-        log.warning("%s: closing failed (%s); what was done stays done", what, failed[0])
+        log.warning("closing failed, what was done stays done: %s (%s)", failed[0], what)
 
 
 @contextmanager

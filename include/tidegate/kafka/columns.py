@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidegate.errors import LostDataError, place
+from tidegate.errors import LostDataError, message, place
 
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -116,7 +116,7 @@ def headers(messages: Sequence[Message]) -> pa.ListArray:
         culprit = messages[len(found)]  # not to be asked again: it would hand out a list with a hole
         where = place(topic=culprit.topic(), partition=culprit.partition(), offset=culprit.offset())
         raise LostDataError(
-            f"{where}: the name of a header isn't UTF-8, so the record can't be read; move the group past it"
+            message("the name of a header isn't UTF-8, so the record can't be read", where, "move the group past it")
         ) from error
     if not any(found):
         return pa.nulls(len(found), HEADERS)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidegate.errors import BrokerUnavailableError, LostDataError, place
+from tidegate.errors import BrokerUnavailableError, LostDataError, message, place
 from tidegate.letters import DeadLetter, TimestampType
 from tidegate.ports import RecordSource
 from tidegate.positions import Range, TopicPartition
@@ -52,8 +52,11 @@ class KafkaDeadLetterTopic:
                 reached = yield from self._read_on(left)
                 if reached == left.start:
                     raise BrokerUnavailableError(
-                        f"{place(topic=left.topic, partition=left.partition, offset=left.start)}: nothing came for "
-                        f"{self._timeout:g} s; look at the broker, then run again"
+                        message(
+                            f"nothing came for {self._timeout:g} s",
+                            place(topic=left.topic, partition=left.partition, offset=left.start),
+                            "look at the broker, then run again",
+                        )
                     )
                 left = replace(left, start=reached)
 
@@ -66,8 +69,11 @@ class KafkaDeadLetterTopic:
                 [(reached, _)] = reader.progress()
         except LostDataError as error:
             raise LostDataError(
-                f"{left}: dead letters went while they were read, or can't be read: {error}; run again for those that "
-                "are left"
+                message(
+                    f"dead letters went while they were read, or can't be read: {error}",
+                    left,
+                    "run again for those left",
+                )
             ) from error
         return reached.end
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidegate.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, place
+from tidegate.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, message, place
 from tidegate.kafka.verification import why_unverified
 from tidegate.positions import TopicPartition
 from tidegate.subscription import Scalar
@@ -65,55 +65,66 @@ class Complaints:
         """Raise UnavailableError, with the reason, once broker and client have refused each other."""
         if self._refusal:
             group = self._client.get("group.id")
-            where = f"{place(group=str(group))}: " if group else ""
-            raise UnavailableError(f"{where}{self._advice(self._refusal)}")
+            where = place(group=str(group)) if group else ""
+            fact, remedy = self._explained(self._refusal)
+            raise UnavailableError(message(fact, where, remedy))
 
-    def _advice(self, refusal: str) -> str:
+    def _explained(self, refusal: str) -> tuple[str, str]:
+        """What a refusal means, and what helps."""
         if _UNVERIFIED in refusal:
             why = why_unverified(refusal, self._client)
-            return (
-                f"the broker's certificate isn't trusted{f' ({why})' if why else ''}: it must be valid now, name the "
-                "host that the client comes to, and be signed by an authority in the connection's "
-                f"ssl.truststore.location ({refusal})"
+            helps = (
+                "it must be valid now, name the host that the client comes to, and be signed by an authority in the "
+                "connection's ssl.truststore.location"
             )
+            return f"the broker's certificate isn't trusted{f' ({why})' if why else ''}: {refusal}", helps
         if _ALERT.search(refusal):
             return (
-                f"the broker refuses the client's certificate, or that it has none ({refusal}); look at the "
-                "connection's ssl.keystore.location, and at what the broker trusts"
+                f"the broker refuses the client's certificate, or that it has none: {refusal}",
+                "look at the connection's ssl.keystore.location, and at what the broker trusts",
             )
         return (
-            f"the broker refuses the client ({refusal}); look at the connection's user, password, sasl.mechanism and "
-            "security.protocol"
+            f"the broker refuses the client: {refusal}",
+            "look at the connection's user, password, sasl.mechanism and security.protocol",
         )
 
 
-def judge(message: Message, consumer: Consumer, position: int) -> TidegateError | None:
+def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | None:
     """The error that ends the reading, for an event that isn't the end of a partition; None to go on.
 
     `position` is the next offset to read there. Going on is right for whatever may pass before the deadline:
     an unknown topic or partition, a leader that moves, a connection that breaks.
     """
-    error = message.error()
-    at = TopicPartition(message.topic(), message.partition())
+    error = event.error()
+    at = TopicPartition(event.topic(), event.partition())
     where = place(topic=at.topic, partition=at.partition, offset=position)
     match error.code():
         case code if code in _GONE:
             return LostDataError(
-                f"{where}: the records from here on are gone ({error.str()}), the partition holds "
-                f"{_available(consumer, at)}; they expired, the topic was made anew, or a leader that lacked them was "
-                "elected. Move the group to a position that exists"
+                message(
+                    f"the records from here on are gone ({error.str()}): the partition holds "
+                    f"{_available(consumer, at)}; they expired, the topic was made anew, or a leader that lacked them "
+                    "was elected",
+                    where,
+                    "move the group to a position that exists",
+                )
             )
         case code if code in _UNREADABLE:
             return LostDataError(
-                f"{where}: the record batch here can't be read ({error.str()}); restore it from a replica or move "
-                "the group past it"
+                message(
+                    f"the record batch here can't be read ({error.str()})",
+                    where,
+                    "restore it from a replica or move the group past it",
+                )
             )
         case code if code in _REFUSED or error.fatal():
-            return UnavailableError(f"{where}: the broker refuses the client ({error.str()}); look at the connection")
+            return UnavailableError(
+                message(f"the broker refuses the client ({error.str()})", where, "look at the connection")
+            )
         case code if code in _FORBIDDEN:
-            return WrongDefinitionError(f"{where}: {error.str()}; grant the connection's user Read on the topic")
+            return WrongDefinitionError(message(error.str(), where, "grant the connection's user Read on the topic"))
         case _:
-            log.warning("%s: %s; trying on until the poll timeout", where, error.str())
+            log.warning("%s (%s); trying on until the poll timeout", error.str(), where)
             return None
 
 

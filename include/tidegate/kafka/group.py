@@ -25,6 +25,7 @@ from tidegate.errors import (
     GroupInUseError,
     TidegateError,
     WrongDefinitionError,
+    message,
     place,
 )
 from tidegate.kafka.closing import close, held
@@ -152,8 +153,11 @@ class Group:
                 if reason.code() >= 0:
                     return {TopicPartition(p.topic, p.partition): reason for p in wanted}
                 raise CommitUnknownError(
-                    f"{place(group=self.id)}: the answer to the commit of {len(wanted)} offsets didn't come "
-                    f"({self._said(reason)}); the next run finds out whether it was carried out"
+                    message(
+                        f"the answer to the commit of {len(wanted)} offsets didn't come ({self._said(reason)})",
+                        place(group=self.id),
+                        "the next run finds out whether it was carried out",
+                    )
                 ) from None
         return {TopicPartition(a.topic, a.partition): a.error for a in answers if a.error is not None}
 
@@ -161,7 +165,7 @@ class Group:
         """Disconnect; given up after 30 seconds, with a warning."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            close(f"{place(group=self.id)}: the client that read its offsets", consumer.close)
+            close(f"the client that read the offsets, {place(group=self.id)}", consumer.close)
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -183,7 +187,7 @@ class Group:
                 reader.poll(0)  # lets the client report what is wrong
                 passing = reason.code() in PASSING or _is_timeout(reason)
                 if not passing or time.monotonic() + _PAUSE_SECONDS >= deadline:
-                    raise self._unanswered("its committed offsets", reason) from None
+                    raise self._unanswered("the group's committed offsets", reason) from None
                 self._complaints.check()
                 if _is_timeout(reason):
                     self._look_for_rights(deadline)
@@ -194,13 +198,13 @@ class Group:
 
     def _look_for_rights(self, deadline: float) -> None:
         """Raises WrongDefinitionError if the user may not describe the group; anything else may pass."""
-        with held(made(AdminClient, self._client), f"{place(group=self.id)}: the admin client") as admin:
+        with held(made(AdminClient, self._client), f"the admin client, {place(group=self.id)}") as admin:
             futures = admin.describe_consumer_groups([self.id], request_timeout=min(_left(deadline), _TRY_SECONDS))
             try:
                 next(iter(futures.values())).result()
             except KafkaException as error:
                 if error.args[0].code() in FORBIDDEN:
-                    raise self._unanswered("its committed offsets", error.args[0]) from None
+                    raise self._unanswered("the group's committed offsets", error.args[0]) from None
 
     @contextmanager
     def _coordinator(self, timeout: float) -> Iterator[tuple[AdminClient, tuple[str, ...]]]:
@@ -208,7 +212,7 @@ class Group:
         seconds = _TRY_SECONDS
         deadline = time.monotonic() + timeout
         while True:
-            with held(made(AdminClient, self._client), f"{place(group=self.id)}: the admin client") as admin:
+            with held(made(AdminClient, self._client), f"the admin client, {place(group=self.id)}") as admin:
                 members = self._members(admin, deadline, seconds)
                 if members is not None:
                     yield admin, members
@@ -234,15 +238,16 @@ class Group:
             if passing and time.monotonic() + _PAUSE_SECONDS < deadline:
                 self._complaints.check()  # nobody who was refused is answered later
                 return None
-            raise self._unanswered("its members", reason) from None
+            raise self._unanswered("the group's members", reason) from None
         return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
 
     def _unanswered(self, what: str, reason: KafkaError) -> TidegateError:
-        where = f"{place(group=self.id)}: {what} can't be read"
+        where = place(group=self.id)
         if reason.code() in FORBIDDEN:
-            return WrongDefinitionError(f"{where}: {reason.str()}; {RIGHTS}")
+            return WrongDefinitionError(message(f"{what} can't be read: {reason.str()}", where, RIGHTS))
         self._complaints.check()
-        return BrokerUnavailableError(f"{where} ({self._said(reason)}); nothing has changed, try again later")
+        fact = f"{what} can't be read: {self._said(reason)}"
+        return BrokerUnavailableError(message(fact, where, "nothing has changed, try again later"))
 
     def _said(self, reason: KafkaError) -> str:
         """The reason, and what the client last reported of its connections."""
@@ -262,13 +267,16 @@ def to_commit(
 def refuse_state(state: str | None, group: str) -> None:
     """Kafka keeps no state: whoever hands one over has taken the wrong store."""
     if state is not None:
-        raise AssertionError(f"{place(group=group)}: a state is to be committed to Kafka, which keeps none")
+        raise AssertionError(message("a state is to be committed to Kafka, which keeps none", place(group=group)))
 
 
 def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
     return GroupInUseError(
-        f"{place(group=group)} has live members: {'; '.join(members)}. Nothing is committed while there are "
-        "any: stop them, or give the subscription a consumer.group.id of its own"
+        message(
+            f"the group has live members, and nothing is committed while there are any: {'; '.join(members)}",
+            place(group=group),
+            "stop them, or give the subscription a consumer.group.id of its own",
+        )
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.errors import WrongDefinitionError, message, place
 
 _Client = TypeVar("_Client", Consumer, AdminClient, Producer)
 
@@ -21,6 +21,9 @@ def made(make: type[_Client], configuration: Mapping[str, Any], **more: Any) -> 
     except (KafkaException, ValueError, TypeError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else error
         raise WrongDefinitionError(
-            f"group {configuration.get('group.id')}: the Kafka client can't be made: {said}; look at the connection's "
-            "extra"
+            message(
+                f"the Kafka client can't be made: {said}",
+                place(group=configuration.get("group.id")),
+                "look at the connection's extra",
+            )
         ) from None

@@ -14,6 +14,7 @@ from tidegate.errors import (
     GroupInUseError,
     UnavailableError,
     WrongDefinitionError,
+    message,
     place,
 )
 from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refuse_state, to_commit
@@ -73,22 +74,27 @@ class PlainFence:
             codes = {error.code() for error in refused.values()}
             if codes & IN_USE:
                 raise GroupInUseError(
-                    f"{place(group=self._group.id)}: a live member joined while the batch was committed; nothing is "
-                    "committed while there are any: stop it, or give the subscription a consumer.group.id of its own"
+                    message(
+                        "a live member joined while the batch was committed, and nothing is committed while there is "
+                        "one",
+                        place(group=self._group.id),
+                        "stop it, or give the subscription a consumer.group.id of its own",
+                    )
                 )
             if codes & FORBIDDEN:
-                raise WrongDefinitionError(f"{_describe(self._group.id, offsets, refused)} So {RIGHTS}")
+                raise WrongDefinitionError(_describe(self._group.id, offsets, refused, RIGHTS))
             if codes - PASSING:
-                raise CommitFailedError(_describe(self._group.id, offsets, refused))
+                raise CommitFailedError(_describe(self._group.id, offsets, refused, "mend the cause and run again"))
             if time.monotonic() + _PAUSE_SECONDS >= deadline:
-                raise CommitUnknownError(
-                    f"{_describe(self._group.id, offsets, refused)} It may still be carried out: the next run finds out"
-                )
+                later = "it may still be carried out: the next run finds out"
+                raise CommitUnknownError(_describe(self._group.id, offsets, refused, later))
             time.sleep(_PAUSE_SECONDS)
             try:
                 refused = self._group.commit(wanted, deadline - time.monotonic())
             except UnavailableError as error:  # the try before this one may still be carried out
-                raise CommitUnknownError(f"{error}; the next run finds out whether it was carried out") from error
+                raise CommitUnknownError(
+                    message(error, remedy="the next run finds out whether it was carried out")
+                ) from error
 
     def _send(self, outgoing: Iterable[Outgoing], deadline: float) -> None:
         """Produce the records, unless there are live members: then nothing would be committed behind them."""
@@ -147,12 +153,12 @@ class KafkaOffsets:
         self._group.close()
 
 
-def _describe(group: str, offsets: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, KafkaError]) -> str:
+def _describe(
+    group: str, offsets: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, KafkaError], remedy: str
+) -> str:
     each = "; ".join(
-        f"{place(topic=tp.topic, partition=tp.partition, offset=offsets[tp])}: {error.str()} ({error.name()})"
+        message(f"{error.str()} ({error.name()})", place(topic=tp.topic, partition=tp.partition, offset=offsets[tp]))
         for tp, error in sorted(refused.items())
     )
-    return (
-        f"{place(group=group)}: the broker refused the commit for {len(refused)} of {len(offsets)} partitions: "
-        f"{each}. The batch doesn't count as committed; mend the cause and run again."
-    )
+    fact = f"the broker refused the commit for {len(refused)} of {len(offsets)} partitions, so it doesn't count: {each}"
+    return message(fact, place(group=group), remedy)

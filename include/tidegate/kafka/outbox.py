@@ -56,4 +56,4 @@ class KafkaOutbox:
     def close(self) -> None:
         """Disconnect; given up after 30 seconds, with a warning."""
         last, self._producer = [self._producer], None
-        close(f"{self._where}: the client that produces", last.clear)
+        close(f"the client that produces, {self._where}", last.clear)

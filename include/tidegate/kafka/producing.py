@@ -11,7 +11,7 @@ from itertools import chain
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.definition.timeouts import T5
-from tidegate.errors import BrokerUnavailableError, CommitFailedError, TidegateError
+from tidegate.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
 from tidegate.failures import dead_letters, delayed_retry
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.targets import Targets, forbidden, missing
@@ -69,8 +69,12 @@ class UndeliveredError(Exception):
             complaints.check()
             said = "; ".join(part for part in (self.reason.str(), complaints.last) if part)
             return BrokerUnavailableError(
-                f"{where}: {self.taken} records were taken to be produced, and the broker didn't acknowledge all of "
-                f"them within {T5} ({said}); {outcome}. Try again later, or raise {T5}"
+                message(
+                    f"{self.taken} records were taken to be produced, and the broker didn't acknowledge all of them "
+                    f"within {T5} ({said}): {outcome}",
+                    where,
+                    f"try again later, or raise {T5}",
+                )
             )
         topic = self.record.topic
         if self.reason.code() in _GONE:
@@ -81,8 +85,12 @@ class UndeliveredError(Exception):
         if self.reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             advice = f"raise max.message.bytes of topic {topic} above that, with some room, and run again"
         return CommitFailedError(
-            f"{where}: topic {topic} doesn't take the record {origin(self.record.headers)}of {_size(self.record)} "
-            f"bytes ({self.reason.str()}); {outcome}; {advice}"
+            message(
+                f"topic {topic} doesn't take the record {origin(self.record.headers)}of {_size(self.record)} bytes "
+                f"({self.reason.str()}): {outcome}",
+                where,
+                advice,
+            )
         )
 
 

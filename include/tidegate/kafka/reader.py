@@ -112,11 +112,11 @@ class RangeReader:
         for at in partitions:
             position = self._progress.position(at)
             where = place(topic=at.topic, partition=at.partition, offset=position)
-            log.info("%s: nothing has come for a while; it is fetched anew", where)
+            log.info("nothing has come for a while: it is fetched anew (%s)", where)
             try:
                 self._consumer.seek(KafkaPartition(*at, position))
             except KafkaException as error:
-                log.info("%s: it can't be fetched anew yet (%s)", where, error.args[0].str())
+                log.info("it can't be fetched anew yet: %s (%s)", error.args[0].str(), where)
 
     def _release_finished(self) -> None:
         if self._progress.unfinished_count < len(self._reading):

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from tidegate.definition.timeouts import T5
-from tidegate.errors import BrokerUnavailableError, WrongDefinitionError
+from tidegate.errors import BrokerUnavailableError, WrongDefinitionError, message
 from tidegate.kafka.closing import held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
@@ -63,7 +63,7 @@ class Targets:
         """The number of partitions; None if it is worth asking once more."""
         complaints = Complaints(self._client)
         configuration = {**self._client, "error_cb": complaints.hear}
-        with held(made(AdminClient, configuration), f"{self._where}: the client that asked for {topic}") as admin:
+        with held(made(AdminClient, configuration), f"the client that asked for topic {topic}, {self._where}") as admin:
             answers = admin.describe_topics(
                 TopicCollection([topic]), include_authorized_operations=True, request_timeout=seconds
             )
@@ -79,8 +79,11 @@ class Targets:
                 complaints.check()
                 if time.monotonic() + _PAUSE_SECONDS >= self._deadline:
                     raise BrokerUnavailableError(
-                        f"{self._where}: the broker didn't tell of topic {topic} within {T5} "
-                        f"({complaints.last or reason.str()}); nothing has changed, try again later"
+                        message(
+                            f"the broker didn't tell of topic {topic} within {T5} ({complaints.last or reason.str()})",
+                            self._where,
+                            "nothing has changed, try again later",
+                        )
                     ) from None
                 return None
         if found.authorized_operations and AclOperation.WRITE not in found.authorized_operations:
@@ -91,14 +94,20 @@ class Targets:
 def missing(where: str, topic: str, reason: KafkaError) -> WrongDefinitionError:
     """The error for a topic that isn't there."""
     return WrongDefinitionError(
-        f"{where}: topic {topic}, which records are to be produced to, isn't there ({reason.str()}); create it: it is "
-        "never created by producing"
+        message(
+            f"topic {topic}, which records are to be produced to, isn't there ({reason.str()})",
+            where,
+            "create it: it is never created by producing",
+        )
     )
 
 
 def forbidden(where: str, topic: str, reason: KafkaError) -> WrongDefinitionError:
     """The error for a topic that the user may not write to."""
     return WrongDefinitionError(
-        f"{where}: records can't be produced to topic {topic} ({reason.str()}); let the connection's user describe "
-        "it and write to it"
+        message(
+            f"records can't be produced to topic {topic} ({reason.str()})",
+            where,
+            "let the connection's user describe it and write to it",
+        )
     )

@@ -22,6 +22,7 @@ from tidegate.errors import (
     StaleError,
     TidegateError,
     WrongDefinitionError,
+    message,
     place,
 )
 from tidegate.kafka.closing import close
@@ -76,7 +77,7 @@ class TransactionalFence:
         """Nothing is left pending: a transaction that wasn't committed was aborted, or the next fence ends it."""
         last = [self._producer]  # its close() would abort what may be committed: letting go of it doesn't
         self._producer = None
-        close(f"{self._where}: the client that commits", last.clear)
+        close(f"the client that commits, {self._where}", last.clear)
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.Fence`."""
@@ -130,8 +131,11 @@ class TransactionalFence:
                     raise self._fenced(reason) from None
             if refused is not None:
                 raise CommitFailedError(
-                    f"{self._where}: the broker refused records ({refused.str()}); nothing is committed; mend the "
-                    "cause and run again"
+                    message(
+                        f"the broker refused records ({refused.str()}): nothing is committed",
+                        self._where,
+                        "mend the cause and run again",
+                    )
                 ) from None
             raise failed.told(self._where, "nothing is committed", self._complaints) from None
         except BaseException:
@@ -158,13 +162,11 @@ class TransactionalFence:
                 raise self._fenced(reason) from None
             if reason.retriable() or _is_timeout(reason):
                 raise BrokerUnavailableError(
-                    f"{self._where}: the offsets weren't taken in time ({reason.str()}); nothing is committed"
+                    message(f"the offsets weren't taken in time ({reason.str()}): nothing is committed", self._where)
                 ) from None
             if reason.code() in FORBIDDEN:
-                raise WrongDefinitionError(
-                    f"{self._where}: {_said(wanted, reason)}; nothing is committed; {RIGHTS}"
-                ) from None
-            raise CommitFailedError(f"{self._where}: {_said(wanted, reason)}; nothing is committed") from None
+                raise WrongDefinitionError(message(_said(wanted, reason), self._where, RIGHTS)) from None
+            raise CommitFailedError(message(_said(wanted, reason), self._where)) from None
 
     def _not_committed(
         self, producer: Producer, reason: KafkaError, offsets: Mapping[TopicPartition, int]
@@ -174,12 +176,18 @@ class TransactionalFence:
         if reason.txn_requires_abort():
             _abort(producer)
             return CommitFailedError(
-                f"{self._where}: the broker refused the commit of {len(offsets)} offsets ({reason.str()}); none is "
-                "committed. Mend the cause and run again"
+                message(
+                    f"the broker refused the commit of {len(offsets)} offsets ({reason.str()}): none is committed",
+                    self._where,
+                    "mend the cause and run again",
+                )
             )
         return CommitUnknownError(
-            f"{self._where}: the answer to the commit of {len(offsets)} offsets didn't come ({reason.str()}); the next "
-            "run finds out whether it was carried out"
+            message(
+                f"the answer to the commit of {len(offsets)} offsets didn't come ({reason.str()})",
+                self._where,
+                "the next run finds out whether it was carried out",
+            )
         )
 
     def _refused(self, reason: KafkaError, what: str) -> TidegateError:
@@ -187,15 +195,25 @@ class TransactionalFence:
             return self._fenced(reason)
         if reason.code() in _FORBIDDEN or reason.code() == KafkaError.UNSUPPORTED_VERSION:
             return WrongDefinitionError(
-                f"{self._where}: {what} ({reason.str()}); let the connection's user write with the transactional id "
-                f"tidegate-{self._group.id}, or set commit-fence: none on a cluster without transactions"
+                message(
+                    f"{what} ({reason.str()})",
+                    self._where,
+                    "let the connection's user write with the transactional id "
+                    f"tidegate-{self._group.id}, or set commit-fence: none on a cluster without transactions",
+                )
             )
-        return BrokerUnavailableError(f"{self._where}: {what} ({reason.str()}); nothing has changed, try again later")
+        return BrokerUnavailableError(
+            message(f"{what} ({reason.str()})", self._where, "nothing has changed, try again later")
+        )
 
     def _fenced(self, reason: KafkaError) -> StaleError:
         return StaleError(
-            f"{self._where}: a newer committer of this group has taken the fence ({reason.str()}); nothing is "
-            "committed, and nothing is to be done: the newer one goes on"
+            message(
+                f"a newer committer of this group has taken the fence ({reason.str()}): nothing is lost, and this one "
+                "commits nothing",
+                self._where,
+                "nothing is to be done, the newer one goes on",
+            )
         )
 
     @property
@@ -234,4 +252,4 @@ def _is_timeout(reason: KafkaError) -> bool:
 
 def _said(wanted: list[KafkaPartition], reason: KafkaError) -> str:
     each = "; ".join(place(topic=p.topic, partition=p.partition, offset=p.offset) for p in wanted)
-    return f"the broker refused the offsets of {each}: {reason.str()}"
+    return f"the broker refused offsets, and nothing is committed: {reason.str()}; they are those of {each}"

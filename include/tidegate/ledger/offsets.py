@@ -11,7 +11,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.errors import CommitUnknownError, StaleError, UnavailableError, place
+from tidegate.errors import CommitUnknownError, StaleError, UnavailableError, message, place
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
 from tidegate.ports import Committed, Fence, OffsetStore, Outbox
@@ -111,14 +111,14 @@ class SqlOffsets:
         except UnavailableError as error:
             if not is_ending:
                 raise
-            raise CommitUnknownError(f"{self._where}: {error}; the next run finds out") from error
+            raise CommitUnknownError(message(error, self._where, "the next run finds out")) from error
 
     def _begin(self, start: dict[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
         """Say once where the checkpoints begin."""
         if start and not self._has_said_start:
             self._has_said_start = True
             said = ", ".join(f"{tp} at {position.offset}" for tp, position in sorted(start.items()))
-            log.warning("%s: no checkpoint yet, it goes on where Kafka has the group: %s", self._where, said)
+            log.warning("no checkpoint yet, it goes on where Kafka has the group: %s (%s)", said, self._where)
         return start
 
     @property
@@ -150,8 +150,12 @@ class SqlOffsets:
     def _compare(self, newest: int | None, epoch: int) -> None:
         if newest != epoch:
             raise StaleError(
-                f"{self._where}: a newer committer has taken the fence (epoch {newest} instead of {epoch}); nothing is "
-                "committed, and nothing is to be done: the newer one goes on"
+                message(
+                    f"a newer committer has taken the fence (epoch {newest} instead of {epoch}): nothing is lost, and "
+                    "this one commits nothing",
+                    self._where,
+                    "nothing is to be done, the newer one goes on",
+                )
             )
 
     def _mine(self, table: Table) -> tuple[ColumnElement[bool], ...]:

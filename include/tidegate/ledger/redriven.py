@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
-from tidegate.errors import StaleError, place
+from tidegate.errors import StaleError, message, place
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
@@ -131,6 +131,8 @@ def _newest(topic: str) -> Select[int]:
 def _refuse_older(topic: str, turn: int, newest: int | None) -> None:
     if newest != turn:
         raise StaleError(
-            f"{place(topic=topic)}: a newer redrive of this topic has taken over; what it finds undone it does, if it "
-            "was asked for"
+            message(
+                "a newer redrive of this topic has taken over: what it finds undone it does, if it was asked for",
+                place(topic=topic),
+            )
         )

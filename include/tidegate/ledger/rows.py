@@ -133,7 +133,7 @@ def delivery(connection: Connection, batch: Batch, token: str) -> Delivery:
     )
     number = connection.scalar(query)
     if number is None:
-        raise unknown_delivery(str(batch), token)
+        raise unknown_delivery(batch.id, token)
     return Delivery(number, token)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance
-from tidegate.errors import OvertakenError, StaleError, TransitionError
+from tidegate.errors import OvertakenError, StaleError, TransitionError, message, place
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Answer, Clearance
 from tidegate.positions import Range, TopicPartition, ends, starts
@@ -49,17 +49,25 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
     """
     if seen != version:
         raise OvertakenError(
-            "another run of this subscription has gone on meanwhile, and takes the records that this one would have: "
-            f"nothing is lost and nothing is to be done, the next run plans anew ({batch} was planned and isn't opened)"
+            message(
+                "another run of this subscription has gone on meanwhile, and takes the records that this one would "
+                "have: nothing is lost and nothing is left to be done",
+                batch,
+                "the next run plans anew",
+            )
         )
     for batch_id, state in others.items():
         if state.is_open:
             raise OvertakenError(
-                f"another run of this subscription has opened batch {batch_id} meanwhile: nothing is lost, nothing is "
-                f"left to be done ({batch} was planned and isn't opened)"
+                message(
+                    f"another run of this subscription has opened batch {batch_id} meanwhile: nothing is lost and "
+                    "nothing is left to be done",
+                    place(subscription=batch.subscription),
+                )
             )
         if state not in _LEFT_NO_TRACE:
-            raise StaleError(f"{batch} can't be opened: batch {batch_id} is {state}; the next run reconciles it")
+            why = f"the batch can't be opened: batch {batch_id} is {state}"
+            raise StaleError(message(why, batch, "the next run reconciles it"))
 
 
 def check_report(batch: Batch, member: int, landed: Landed) -> None:
@@ -72,12 +80,14 @@ def check_report(batch: Batch, member: int, landed: Landed) -> None:
     reported = ends(landed.ranges)
     if len(reported) < len(landed.ranges) or starts(landed.ranges) != starts(share):
         raise StaleError(
-            f"{batch}: member {member} was to land {_listed(share)} and reports {_listed(landed.ranges)}: "
-            "of another plan"
+            message(
+                f"member {member} was to land {_listed(share)} and reports {_listed(landed.ranges)}, of another plan",
+                batch,
+            )
         )
     if beyond := [r for r in share if reported[r.at] > r.end]:
         raise StaleError(
-            f"{batch}: member {member} reports records beyond the end of {_listed(beyond)}: of another plan"
+            message(f"member {member} reports records beyond the end of {_listed(beyond)}, of another plan", batch)
         )
     if strangers := set(landed.records) - set(reported):
         raise ValueError(f"{batch}: member {member} counts records of {_named(strangers)}, not of its share")
@@ -186,7 +196,11 @@ def group_holder(subscription: str, cluster_id: str | None, held: Mapping[str, s
 def cannot_take_over(subscription: str, group: str) -> StaleError:
     """What a ledger says where a batch stands in the way."""
     return StaleError(
-        f"subscription {subscription} has an open batch, so it can't take over group {group}; the next run finds out"
+        message(
+            f"the subscription has an open batch, so it can't take over group {group}",
+            place(subscription=subscription),
+            "the next run finds out",
+        )
     )
 
 
@@ -203,7 +217,9 @@ def clear(batch: Batch, answer: Answer) -> Batch:
     A delivery that is under way then counts as failed; it may still win where the batch is to be delivered again.
     """
     if not batch.is_to_be_delivered:
-        raise TransitionError(f"{batch} is {batch.state}: it goes on by itself, and nothing of it can be cleared")
+        raise TransitionError(
+            message(f"the batch is {batch.state}: it goes on by itself, and nothing of it can be cleared", batch)
+        )
     state = _ANSWERED[answer]
     failed = batch if batch.state in _DECIDED else move(batch, State.FAILED, batch.reason or f"{batch.state}, cleared")
     return failed if failed.state is state else move(failed, state, failed.reason)
@@ -212,7 +228,7 @@ def clear(batch: Batch, answer: Answer) -> Batch:
 def receive(batch: Batch) -> Batch:
     """The batch once its offsets are committed, whatever becomes of its output."""
     if not batch.state.is_open:
-        raise TransitionError(f"{batch} is {batch.state}: its offsets are settled")
+        raise TransitionError(message(f"the batch is {batch.state}: its offsets are settled", batch))
     return replace(batch, offsets_committed=True)
 
 
@@ -255,9 +271,12 @@ def storable_clearance(clearance: Clearance) -> Clearance:
 
 def unknown_batch(batch_id: str) -> StaleError:
     """What a ledger says that doesn't hold the batch."""
-    return StaleError(f"the ledger doesn't know batch {batch_id} (was it made anew?); the next run finds out")
+    return StaleError(
+        message("the ledger doesn't know the batch: was it made anew?", place(batch=batch_id), "the next run finds out")
+    )
 
 
 def unknown_delivery(batch: str, token: str) -> StaleError:
     """What a ledger says that never started the delivery, or did before the batch was opened again."""
-    return StaleError(f"{batch}: the ledger didn't start delivery {token} of it; what that did counts no more")
+    why = f"the ledger didn't start delivery {token}: what that did counts no more"
+    return StaleError(message(why, place(batch=batch)))

@@ -25,6 +25,7 @@ from tidegate.errors import (
     StaleError,
     UnavailableError,
     WrongDefinitionError,
+    message,
 )
 from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.parquet.acks import settled_files, staged_acks, take
@@ -152,7 +153,7 @@ class ParquetLake:
             rename_folder(system, staged, folder)
         except TakenError:
             raise StaleError(
-                f"{manifest.batch}: {folder} is published already; the next run finds out by whom"
+                message(f"{folder} is published already", manifest.batch, "the next run finds out by whom")
             ) from None
         except FileNotFoundError:
             raise _gone(manifest, staged) from None
@@ -196,7 +197,7 @@ class ParquetLake:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                log.warning("%s: left behind, remove it by hand: %s", folder, error)
+                log.warning("a folder is left behind, remove it by hand: %s (%s)", error, folder)
 
 
 def _place(uri: str) -> tuple[fs.FileSystem, str]:
@@ -296,6 +297,9 @@ def _put_manifest(system: fs.FileSystem, staged: str, manifest: Manifest) -> Non
 
 def _gone(manifest: Manifest, staged: str) -> StaleError:
     return StaleError(
-        f"{manifest.batch}: the staged output {staged} is gone, so somebody published or abandoned it; nothing is "
-        "published, the next run finds out"
+        message(
+            f"the staged output {staged} is gone, so somebody published or abandoned it: nothing is published",
+            manifest.batch,
+            "the next run finds out",
+        )
     )

@@ -120,7 +120,7 @@ class ParquetLanding:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                log.warning("%s: left behind, remove it by hand: %s", uri, error)
+                log.warning("a file is left behind, remove it by hand: %s (%s)", error, uri)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:

@@ -85,7 +85,7 @@ class ParquetOrders:
         except FileNotFoundError:
             return
         except OSError as error:
-            log.warning("%s, of an attempt that failed, is left behind: %s", order.folder, error)
+            log.warning("what an attempt that failed has written is left behind: %s (%s)", error, order.folder)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:

@@ -74,7 +74,7 @@ class ParquetWriter:
             try:
                 self._system.delete_file(path)
             except OSError as error:
-                log.warning("%s, a file of an attempt that failed, is left behind: %s", path, error)
+                log.warning("a file of an attempt that failed is left behind: %s (%s)", error, path)
 
     def _write_group(self) -> None:
         table = pa.Table.from_batches(self._gathered)

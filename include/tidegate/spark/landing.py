@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, Landed
-from tidegate.errors import BatchFailedError, BrokerUnavailableError, LostDataError, UnavailableError, place
+from tidegate.errors import BatchFailedError, BrokerUnavailableError, LostDataError, UnavailableError, message, place
 from tidegate.landing_order import LandingOrder, account
 from tidegate.ports import LandingOrders, Processor, RecordSource
 from tidegate.settings import PROJECT
@@ -43,7 +43,7 @@ class SparkLander:
         except BatchFailedError as failed:
             self.orders.withdraw(order)
             self._refuse_loss(batch, order)
-            raise UnavailableError(f"{batch}: nothing was landed, and nothing has changed: {failed}") from failed
+            raise UnavailableError(message(f"nothing was landed, and nothing has changed: {failed}", batch)) from failed
         except BaseException:
             self.orders.withdraw(order)
             raise
@@ -53,8 +53,11 @@ class SparkLander:
         left = self.orders.left(order)
         if left is None:
             raise BatchFailedError(
-                f"{order}: the landing job ended well and left no result in {order.folder}; the landing must be on "
-                "storage that all of Spark's machines share"
+                message(
+                    f"the landing job ended well and left no result in {order.folder}",
+                    order,
+                    "the landing must be on storage that all of Spark's machines share",
+                )
             )
         return account(order, left)
 
@@ -63,14 +66,17 @@ class SparkLander:
         try:
             now = self.source.watermarks([r.at for r in order.ranges])
         except BrokerUnavailableError as away:
-            log.warning("%s: whether its records are still there isn't known (%s)", batch, away)
+            log.warning("whether the batch's records are still there isn't known: %s (%s)", away, batch)
             return
         for r in order.ranges:
             if not now[r.at].earliest <= r.start <= now[r.at].end:
                 where = place(topic=r.topic, partition=r.partition, offset=r.start)
                 raise LostDataError(
-                    f"{batch}, {where}: its records are gone: the partition holds "
-                    f"[{now[r.at].earliest}, {now[r.at].end}); nothing was landed"
+                    message(
+                        f"records are gone, the partition holds [{now[r.at].earliest}, {now[r.at].end}): nothing was "
+                        "landed",
+                        f"{batch}, {where}",
+                    )
                 )
 
 

@@ -43,7 +43,7 @@ class FileJobLogs:
             _remove_old(path.parent)
             written = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8")
         except OSError as error:
-            log.warning("%s: the job's log isn't kept: %s", batch, error)
+            log.warning("the job's log isn't kept: %s (%s)", error, batch)
             yield _Elsewhere("")
             return
         with written:

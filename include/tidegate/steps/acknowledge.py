@@ -16,6 +16,7 @@ from tidegate.errors import (
     GroupInUseError,
     StaleError,
     UnavailableError,
+    message,
 )
 from tidegate.manifest import Manifest, Result
 from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore
@@ -67,7 +68,7 @@ class Tally:
             try:
                 self._lake.take_settled(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
             except BatchFailedError as error:
-                log.warning("%s: acknowledgements are left out: %s", self._batch, error)
+                log.warning("acknowledgements are left out: %s (%s)", error, self._batch)
             self._taken.add(file)
 
     def now(self) -> dict[TopicPartition, Acknowledged]:
@@ -123,7 +124,7 @@ class Acknowledging:
             return self._batch
         rest = rest_of(self._batch, self._begun, self._tally.now())
         where = _listed(self._begun)
-        log.info("%s: part of it is committed: %d records are left: %s", self._batch, rest.landed_records, where)
+        log.info("part is committed, %d records are left: %s (%s)", rest.landed_records, where, self._batch)
         return rest
 
     def catch_up(self) -> None:
@@ -191,7 +192,7 @@ class Acknowledging:
         try:
             yield
         except _PASSING as error:
-            log.warning("%s: what is acknowledged isn't committed, tried again later: %s", self._batch, error)
+            log.warning("what is acknowledged isn't committed, tried again later: %s (%s)", error, self._batch)
 
     def _look_once_more(self, manifest: Manifest) -> None:
         with self._looking:
@@ -199,7 +200,8 @@ class Acknowledging:
                 self._tally.take_known(self._lake.ack_files(manifest.staging))
                 self._commit(self._tally, lambda: self._refuse_others(manifest))
             except Exception as error:  # noqa: BLE001 (what ended the delivery is to be told, and not this)
-                log.warning("%s: what is acknowledged isn't all committed: %s; the next run looks", self._batch, error)
+                why = f"what is acknowledged isn't all committed: {error}"
+                log.warning("%s", message(why, self._batch, "the next run looks"))
 
     def _commit(self, tally: Tally, refuse: Callable[[], None]) -> None:
         """Commit what is acknowledged, unless `refuse` raises: before the fence, which is another's, or under it."""
@@ -216,19 +218,23 @@ class Acknowledging:
             moved = self._strategy.offsets(self._batch, acknowledged, self._stands)
             fence.commit(moved, str(self._batch.receipt))
         self._stands |= moved
-        log.info("%s: acknowledged and committed: %s", self._batch, _listed(moved))
+        log.info("acknowledged and committed: %s (%s)", _listed(moved), self._batch)
 
     def _refuse_change(self) -> None:
         """The ledger has the batch as it was when it was looked at."""
         now = self._ledger.batch(self._batch.id)
         if (now.state, now.delivery) != (self._batch.state, self._batch.delivery):
-            raise StaleError(f"{now}: another run has gone on with it, it is {now.state}; nothing is lost")
+            raise StaleError(
+                message(f"another run has gone on with this batch, it is {now.state}: nothing is lost", now)
+            )
 
     def _refuse_others(self, manifest: Manifest) -> None:
         """The ledger still has this delivery."""
         batch = self._ledger.batch(self._batch.id)
         if batch.state is not State.PROCESSING or batch.delivery != manifest.delivery:
-            raise StaleError(f"{batch}: it is {batch.state}, and no more delivery {manifest.delivery.number}'s")
+            raise StaleError(
+                message(f"the batch is {batch.state}, and no more delivery {manifest.delivery.number}'s", batch)
+            )
 
     def _positions(self, decision: Decision) -> Mapping[TopicPartition, int]:
         match decision:
@@ -237,9 +243,10 @@ class Acknowledging:
             case GoOnFrom(positions):
                 return positions
             case Abandon(reason):
-                raise StaleError(f"{self._batch}: {reason}; nothing more is committed, the next run abandons the batch")
+                left = "nothing more is committed, the next run abandons the batch"
+                raise StaleError(message(reason, self._batch, left))
             case _:
-                raise StaleError(f"{self._batch} is committed already; the next run finds out")
+                raise StaleError(message("the batch is committed already", self._batch, "the next run finds out"))
 
     def _check(self) -> None:
         now, expires = self._clock.monotonic(), self._strategy.expires(self._received)

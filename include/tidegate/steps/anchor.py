@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.errors import LostDataError, place
+from tidegate.errors import LostDataError, message, place
 from tidegate.manifest import Published
 from tidegate.ports import Committed, RecordSource
 from tidegate.positions import TopicPartition
@@ -254,8 +254,11 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
                 partition=tp.partition,
             )
             raise LostDataError(
-                f"{where}: there is no committed offset, and auto.offset.reset is none; commit a start with "
-                "Kafka's own tools, or set auto.offset.reset or a cursor"
+                message(
+                    "there is no committed offset, and auto.offset.reset is none",
+                    where,
+                    "commit a start with Kafka's own tools, or set auto.offset.reset or a cursor",
+                )
             )
 
 

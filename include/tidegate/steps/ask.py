@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, State
+from tidegate.errors import message
 from tidegate.ports import Ledger
 from tidegate.positions import Range
 from tidegate.steps.limit import verdict
@@ -42,7 +43,7 @@ def question(subscription: Subscription, ledger: Ledger) -> Question | None:
     decided = verdict(batch, subscription, ledger)
     if decided is not None and decided.state is State.ASKING:
         batch = ledger.move(batch.id, decided.state, decided.reason)
-        log.warning("%s asks how to go on: %s", batch, batch.reason)
+        log.warning("%s", message(f"the batch asks how to go on: {batch.reason}", batch))
     if batch.state is not State.ASKING:
         return None
     return Question(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidegate.errors import BrokerUnavailableError, TidegateError, UnavailableError, place
+from tidegate.errors import BrokerUnavailableError, TidegateError, UnavailableError, message, place
 from tidegate.ports import Clock, RunLog
 from tidegate.subscription import Subscription
 
@@ -39,8 +39,11 @@ class Availability:
             return
         what = "no broker has answered" if contact.has_answered else "no broker has ever answered, tried"
         raise BrokerUnavailableError(
-            f"{what} since {contact.since:%Y-%m-%d %H:%M:%S} UTC, longer than unavailable-after.ms ({limit_ms}): "
-            f"{place(subscription=name, group=self._subscription.consumer.group_id)}: {away}"
+            message(
+                f"{what} since {contact.since:%Y-%m-%d %H:%M:%S} UTC, longer than unavailable-after.ms ({limit_ms}): "
+                f"{away}",
+                place(subscription=name),
+            )
         ) from away
 
     def _note(self) -> None:

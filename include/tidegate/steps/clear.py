@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, place
+from tidegate.errors import StaleError, message, place
 from tidegate.failures.dead_letters import DeadLetters
 from tidegate.ports import Clearance, Ledger
 from tidegate.subscription import Subscription
@@ -20,16 +20,20 @@ def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger, batc
     """
     batch = ledger.look(subscription.name).open
     if batch is not None and batch_id not in (None, batch.id):
-        raise StaleError(f"{batch} is open, and not {batch_id}, which was to be cleared; nothing was cleared")
+        raise StaleError(
+            message(
+                f"another batch than {batch_id} is open: nothing was cleared", batch, "look at it, then clear that one"
+            )
+        )
     if batch is None or not batch.is_to_be_delivered or _is_cleared(batch, ledger):
-        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
         how = f"its open batch {batch.id} is {batch.state}" if batch else "no batch is open"
-        on = "; the next run goes on with it" if batch else ""
-        raise StaleError(f"{where} isn't stopped: {how}; nothing was cleared{on}")
+        on = "the next run goes on with it" if batch else ""
+        why = f"the subscription isn't stopped, {how}: nothing was cleared"
+        raise StaleError(message(why, place(subscription=subscription.name), on))
     cleared = ledger.clear(batch.id, clearance)
     if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
-        log.warning("%s; as somebody has answered so, it is passed: %s", too_many, cleared)
-    log.warning("%s was cleared by %s (%s): it is %s", cleared, clearance.by, clearance.answer, cleared.state)
+        log.warning("%s; as somebody has answered so, it is passed (%s)", too_many, cleared)
+    log.warning("%s answered %s: the batch is %s (%s)", clearance.by, clearance.answer, cleared.state, cleared)
     return cleared
 
 

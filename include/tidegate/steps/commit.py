@@ -10,7 +10,7 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, Received
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, StaleError, place
+from tidegate.errors import BatchFailedError, StaleError, message, place
 from tidegate.ports import Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import end_epochs, ends
 from tidegate.records import Outgoing
@@ -72,11 +72,11 @@ class Committer:
         """
         batch = self.ledger.look(self.subscription.name).open
         if batch is not None and batch_id not in (None, batch.id):
-            raise StaleError(f"{batch} is open, and not {batch_id}, which was to be committed; nothing was committed")
+            raise StaleError(message(f"another batch than {batch_id} is open: nothing was committed", batch))
         if batch is None or not batch.awaits_commit:
-            where = place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
-            how = "no batch is open" if batch is None else f"its open batch {batch.id} is {batch.state}"
-            raise StaleError(f"{where}: nothing waits for a commit: {how}; nothing was committed")
+            how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.state}"
+            why = f"nothing waits for a commit, {how}: nothing was committed"
+            raise StaleError(message(why, place(subscription=self.subscription.name)))
         return self.commit(batch.id) or batch
 
     def _batch(self, batch_id: str) -> Batch:
@@ -109,14 +109,16 @@ class Committer:
                     batch = self._note(batch)
             self._sweep_behind(batch)
         if batch.state.is_open:
-            log.info("%s is %s and waits for its commit", batch, batch.state)
+            log.info("the batch is %s and waits for its commit (%s)", batch.state, batch)
             return batch
         return self._said(batch)
 
     def _receive(self, batch: Batch) -> Batch | None:
         """Commit what has landed, before anybody processes it."""
         if batch.state is State.PLANNED:
-            raise BatchFailedError(f"{batch} hasn't landed: see the log of task land; nothing is committed")
+            raise BatchFailedError(
+                message("the batch hasn't landed: nothing is committed", batch, "see the log of task land")
+            )
         if batch.state.is_open and not batch.offsets_committed:
             with self.offsets.fence() as fence:
                 if not self._is_done(batch, self._compare(batch, fence)):
@@ -158,7 +160,7 @@ class Committer:
             case Note() | Received():
                 return True
             case Abandon(reason):
-                raise StaleError(f"{batch}: {reason}; nothing is committed, the next run abandons the batch")
+                raise StaleError(message(reason, batch, "nothing is committed, the next run abandons the batch"))
 
     def _new_state(self, batch: Batch) -> str | None:
         """What the lake says that the batch left for the next one; a batch of which nothing is published left none."""
@@ -166,7 +168,9 @@ class Committer:
             return None
         published = self.lake.published(batch.output, batch.id)
         if published is None:
-            raise StaleError(f"{batch}: its output is gone from the lake; nothing is committed, run again")
+            raise StaleError(
+                message("the batch's output is gone from the lake: nothing is committed", batch, "run again")
+            )
         return published.state
 
     def _say_unsynced(self, batch: Batch) -> None:
@@ -178,11 +182,11 @@ class Committer:
         age = unsynced(batch, newest.since if newest else None, self.ledger.now(), limit)
         if age is not None:
             log.error(
-                "%s: what it made is stored only now, %.1f s later; %s allows %d ms",
-                batch,
+                "what the batch made is stored only now, %.1f s later; %s allows %d ms (%s)",
                 age.total_seconds(),
                 MAX_AGE,
                 limit,
+                batch,
             )
 
     def _note(self, batch: Batch) -> Batch:
@@ -203,12 +207,12 @@ class Committer:
 
     def _said(self, batch: Batch) -> Batch | None:
         if batch.state is State.EMPTY:
-            log.info("%s was empty: nothing to commit", batch)
+            log.info("the batch was empty: nothing to commit (%s)", batch)
             return None
         if batch.state in SETTLED - {State.COMMITTED, State.UNCOMMITTED}:
-            log.error("%s is %s, nothing of it is published: %s", batch, batch.state, batch.reason)
+            log.error("%s", message(f"the batch is {batch.state}, nothing of it is published: {batch.reason}", batch))
         where = ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items())
-        log.info("%s is %s: %s", batch, "committed" if batch.offsets_committed else batch.state, where)
+        log.info("the batch is %s: %s (%s)", "committed" if batch.offsets_committed else batch.state, where, batch)
         return batch
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.batch import Batch
 from tidegate.decoding import Decoder, Decoding, Framing
-from tidegate.errors import BatchFailedError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, WrongDefinitionError, message
 from tidegate.framing import message_path, schema_id
 from tidegate.inlining import SchemaError, inlined_avro, inlined_json
 from tidegate.ports import Landing, RegisteredSchema, SchemaRegistry, SchemaType, Side
@@ -71,15 +71,18 @@ class _Finder:
             text, framings = _reading(reader, framings)
         except SchemaError as error:
             raise BatchFailedError(
-                f"{self._batch}: its {side}s can't be read by schema id {reader.id if reader else None}: {error}; "
-                "register a version that can, or decode them in the transform with deserializer bytes"
+                message(
+                    f"the records' {side}s can't be read by schema id {reader.id if reader else None}: {error}",
+                    self._batch,
+                    "register a version that can, or decode them in the transform with deserializer bytes",
+                )
             ) from error
         return Decoder(deserializer, text, tuple(sorted(framings, key=lambda one: one.prefix)))
 
     def _schemas(self, prefixes: Sequence[bytes], kind: SchemaType) -> dict[int, RegisteredSchema | None]:
         ids = list(dict.fromkeys(map(schema_id, prefixes)))
         if len(ids) > _MOST_SCHEMAS:
-            log.warning("%s: %d schema ids, more than are looked up; the rarest aren't", self._batch, len(ids))
+            log.warning("%d schema ids, more than are looked up: the rarest aren't (%s)", len(ids), self._batch)
         return {one: self._registry.schema(one, kind) for one in ids[:_MOST_SCHEMAS]}
 
     def _reader(self, side: Side, kind: SchemaType, written: Sequence[RegisteredSchema]) -> RegisteredSchema | None:

@@ -16,6 +16,7 @@ from tidegate.errors import (
     RecordsFailedError,
     SparkUnavailableError,
     TidegateError,
+    message,
 )
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Manifest, audit
@@ -52,7 +53,7 @@ def recorded(batch: Batch, delivery: Delivery, ledger: Ledger) -> Iterator[None]
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        _enter(batch, delivery, ledger, InterruptedDeliveryError(f"{batch}: its delivery was interrupted"))
+        _enter(batch, delivery, ledger, InterruptedDeliveryError(message("the delivery was interrupted", batch)))
         raise
     except Exception as error:
         failed = error if isinstance(error, TidegateError) else _fault(batch, error)
@@ -67,7 +68,7 @@ def _enter(batch: Batch, delivery: Delivery, ledger: Ledger, failed: TidegateErr
     try:
         ledger.failed(batch.id, delivery, str(failed), _cause_of(failed))
     except TidegateError as unnoted:
-        log.error("%s: its failure isn't in the ledger: %s", batch, unnoted)  # noqa: TRY400 (the failure is raised)
+        log.error("%s", message(f"a delivery's failure isn't in the ledger: {unnoted}", batch))  # noqa: TRY400 (the failure is raised)
 
 
 def _whole_log(job_log: JobLog) -> str:
@@ -90,8 +91,11 @@ def _fault(batch: Batch, error: Exception) -> BatchFailedError:
     """What is said of an exception that nobody expected."""
     *_, last = traceback.extract_tb(error.__traceback__)
     return BatchFailedError(
-        f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno}): a fault of Tidegate or of "
-        f"this machine, and not of the records of {batch}; nothing of them is published"
+        message(
+            f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno}): a fault of Tidegate or "
+            "of this machine, and not of the records: nothing of them is published",
+            batch,
+        )
     )
 
 
@@ -128,8 +132,11 @@ class Deliverer:
         results = self.lake.results(manifest.staging)
         if not results:
             raise BatchFailedError(
-                f"{manifest.batch}: the job ended well and left no result below {manifest.staging}; end it with "
-                "batch_io.write_outcome"
+                message(
+                    f"the job ended well and left no result below {manifest.staging}",
+                    manifest.batch,
+                    "end it with batch_io.write_outcome",
+                )
             )
         result = results[0]
         self.landing.verify(manifest.batch.files)  # the job has read what it was to read
@@ -141,12 +148,16 @@ class Deliverer:
         reached = () if acknowledging is None else acknowledging.settled(manifest, result)
         if result.withheld and not reached:
             raise BatchFailedError(
-                f"the job withheld {result.withheld} rows, and acknowledged all of their records; {manifest.batch}; "
-                "nothing is published: leave withholding to batch_io.write_outcome"
+                message(
+                    f"the job withheld {result.withheld} rows, and acknowledged all of their records: nothing is "
+                    "published",
+                    manifest.batch,
+                    "leave withholding to batch_io.write_outcome",
+                )
             )
         batch = self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
         if reached and result.withheld is None and counts.written:
-            log.warning("%s; %s", _DOUBLED, batch)
+            log.warning("%s", message(_DOUBLED, batch))
             batch = self.ledger.remark(batch.id, _DOUBLED)
         return batch
 
@@ -165,5 +176,5 @@ class Deliverer:
             try:
                 self.processor.run(uri, timeout, on_line, watch)
             except (BatchFailedError, SparkUnavailableError) as error:
-                raise type(error)(f"{error}{_whole_log(job_log)}") from error
-        log.info("%s: the Spark job took %.2f s, its start included", manifest.batch, self.clock.monotonic() - began)
+                raise type(error)(f"{message(error, manifest.batch)}{_whole_log(job_log)}") from error
+        log.info("the Spark job took %.2f s, its start included (%s)", self.clock.monotonic() - began, manifest.batch)

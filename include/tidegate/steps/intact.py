@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidegate.batch import Batch, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import GoOn, GoOnFrom
-from tidegate.errors import CorruptFileError, StaleError
+from tidegate.errors import CorruptFileError, StaleError, message
 from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,9 @@ class IntactLanding:
         with self.offsets.fence() as fence:
             now = self.ledger.batch(batch.id)
             if (now.files, now.state.is_open) != (batch.files, True):
-                raise StaleError(f"{batch}: somebody else went on with it meanwhile; the next run finds out")
+                raise StaleError(
+                    message("somebody else went on with the batch meanwhile", batch, "the next run finds out")
+                )
             positions = fence.committed([r.at for r in batch.ranges])
             stands = COMMIT_STRATEGIES[batch.commit_strategy].reconcile(now, positions)
             if now.offsets_committed or not isinstance(stands, GoOn | GoOnFrom):
@@ -49,16 +51,21 @@ class IntactLanding:
             self.lake.set_aside(batch.output, batch.id)
             self.ledger.move(batch.id, State.ABANDONED, f"landed files were damaged: {found}")
         return CorruptFileError(
-            f"landed files were damaged: {found}; {batch} is abandoned, and the next run lands its records again from "
-            "Kafka"
+            message(
+                f"landed files were damaged: {found}",
+                batch,
+                "the batch is abandoned, and the next run lands its records again from Kafka",
+            )
         )
 
     def _failed(self, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
         ranges = ", ".join(str(r) for r in batch.ranges if not r.is_empty)
-        reason = (
-            f"landed files were damaged: {found}; {batch} isn't landed again by itself, because {why}, and nothing of "
-            "it is processed: put the files back as they were. Where that can't be, skip the batch once it has stopped "
-            f"(`tidegate clear {batch.subscription} --answer skip`) and reset the group to read {ranges} again"
+        reason = message(
+            f"landed files were damaged: {found}",
+            batch,
+            "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
+            f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
+            f"{batch.subscription} --answer skip`) and reset the group to read {ranges} again",
         )
         self.ledger.failed(batch.id, self.ledger.start_delivery(batch.id), reason)
         return CorruptFileError(reason)

@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.batch import Batch, Landed, State
-from tidegate.errors import StaleError, TransitionError
+from tidegate.errors import StaleError, TransitionError, message
 from tidegate.ports import Clock, Lander, Landing, Ledger, RecordSource
 from tidegate.positions import Range, TopicPartition
 from tidegate.steps.loss import recreated
@@ -32,14 +32,14 @@ def land(
     batch = own_batch(subscription, batch_id, ledger)
     share = batch.share(member)
     if batch.state is not State.PLANNED or not share or ledger.reported(batch_id, member):
-        log.info("%s: member %d has nothing left to land (%s)", batch, member, batch.state)
+        log.info("member %d has nothing left to land: the batch is %s (%s)", member, batch.state, batch)
         return batch
     began = clock.monotonic()
     landed = lander.land(batch, member)
     _refuse_other_topics(batch, landed, source=source, landing=landing, ledger=ledger)
     batch = _report(batch_id, member, landed, landing=landing, ledger=ledger)
     if batch.state is not State.PLANNED and not set(landed.files) <= set(batch.files):
-        log.warning("%s: member %d came too late: its landing doesn't count and was removed", batch, member)
+        log.warning("member %d came too late: its landing doesn't count and was removed (%s)", member, batch)
         return batch
     _say(batch, member, landed, dict(zip((r.at for r in share), share, strict=True)), clock.monotonic() - began)
     return batch
@@ -53,7 +53,8 @@ def _refuse_other_topics(
     if topics and (again := recreated(source.topic_ids(topics), ledger.look(batch.subscription).topic_ids)):
         landing.remove({file.uri for file in landed.files})
         said = "; ".join(f"topic {topic} {why}" for topic, why in again.items())
-        raise StaleError(f"{said}, after {batch} was planned: nothing was landed, the next run decides by on-data-loss")
+        why = f"{said}, after the batch was planned: nothing was landed"
+        raise StaleError(message(why, batch, "the next run decides by on-data-loss"))
 
 
 def _report(batch_id: str, member: int, landed: Landed, *, landing: Landing, ledger: Ledger) -> Batch:
@@ -72,14 +73,14 @@ def _report(batch_id: str, member: int, landed: Landed, *, landing: Landing, led
 def _say(batch: Batch, member: int, landed: Landed, planned: dict[TopicPartition, Range], seconds: float) -> None:
     records = sum(landed.records.values())
     log.info(
-        "%s: member %d landed %d records of %s in %d files, %.1f s",
-        batch,
+        "member %d landed %d records of %s in %d files, %.1f s (%s)",
         member,
         records,
         ", ".join(map(str, landed.ranges)),
         len(landed.files),
         seconds,
+        batch,
     )
     for read in landed.ranges:
         if read.end < planned[read.at].end:
-            log.warning("%s: the poll timeout cut %s short at %d", batch, planned[read.at], read.end)
+            log.warning("the poll timeout cut %s short at %d (%s)", planned[read.at], read.end, batch)

@@ -1,6 +1,7 @@
 """Limit: what becomes of a batch that failed as often as it may."""
 
 from tidegate.batch import Batch, State
+from tidegate.errors import message
 from tidegate.failures.chosen import failure_strategy
 from tidegate.failures.fail import where
 from tidegate.failures.verdict import Verdict
@@ -21,14 +22,12 @@ def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict
     tries = ledger.tries(batch.id)
     if tries.interrupted >= MOST_INTERRUPTED:
         why = f"its last {tries.interrupted} deliveries were interrupted, one after the other"
-        return Verdict(State.STOPPED, f"processing halted at {where(batch)}, because {why}: {batch.reason}")
+        return Verdict(State.STOPPED, f"{why}: {batch.reason}\n  its records: {where(batch)}")
     if tries.counted <= subscription.max_retries:
         return None
     chosen = failure_strategy(subscription).at_limit(batch)
     if tries.fails_records or not chosen.state.is_given_up:
         return chosen
-    return Verdict(
-        State.STOPPED,
-        f"processing halted because the retry limit was reached at {where(batch)}, and not by its records, so that "
-        f"failure-strategy: {subscription.failure_strategy} doesn't give them up: {batch.reason}",
-    )
+    blame = f"its records aren't to blame, so failure-strategy: {subscription.failure_strategy} doesn't give them up"
+    reason = message(f"the retry limit was reached: {batch.reason}", remedy=blame)
+    return Verdict(State.STOPPED, f"{reason}\n  its records: {where(batch)}")

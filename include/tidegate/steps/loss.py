@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tidegate.errors import LostDataError, place
+from tidegate.errors import LostDataError, message, place
 from tidegate.ports import Committed, Loss
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.receipt import Receipt
@@ -26,8 +26,9 @@ class Lost:
         return TopicPartition(self.loss.topic, self.loss.partition)
 
     def __str__(self) -> str:
-        """`topic flights, partition 0, offset 5: it is outside of what the partition holds, [100, 120)`."""
-        return f"{place(topic=self.loss.topic, partition=self.loss.partition, offset=self.loss.position)}: {self.why}"
+        """`it is outside of what the partition holds, [100, 120) (topic flights, partition 0, offset 5)`."""
+        at = place(topic=self.loss.topic, partition=self.loss.partition, offset=self.loss.position)
+        return message(self.why, at)
 
 
 def lost_positions(
@@ -111,14 +112,19 @@ def refuse_outside(
 ) -> None:
     """Raises LostDataError for cursors' offsets that their partitions don't hold, unless `on-data-loss: reset`."""
     outside = [
-        f"{place(topic=tp.topic, partition=tp.partition, offset=offset)}: it is to start outside of what it holds, "
-        f"[{marks[tp].earliest}, {marks[tp].end})"
+        message(
+            f"a start is outside of what the partition holds, [{marks[tp].earliest}, {marks[tp].end})",
+            place(topic=tp.topic, partition=tp.partition, offset=offset),
+        )
         for tp, offset in sorted(offsets.items())
         if not marks[tp].earliest <= offset <= marks[tp].end
     ]
     if outside and subscription.on_data_loss == "fail":
-        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
         raise LostDataError(
-            f"{where}: {'; '.join(outside)}: correct assign-seek or cursor, or set on-data-loss: reset to start at the "
-            "earliest record of each of these partitions"
+            message(
+                "; ".join(outside),
+                place(subscription=subscription.name, group=subscription.consumer.group_id),
+                "correct assign-seek or cursor, or set on-data-loss: reset to start at the earliest record of each of "
+                "these partitions",
+            )
         )

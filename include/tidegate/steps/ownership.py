@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.errors import StaleError, WrongDefinitionError, message, place
 from tidegate.ports import Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
 from tidegate.subscription import Subscription
 
@@ -19,8 +19,11 @@ def own_batch(subscription: Subscription, batch_id: str, ledger: Ledger) -> Batc
     batch = ledger.batch(batch_id)
     if batch.subscription != subscription.name:
         raise StaleError(
-            f"batch {batch_id} is subscription {batch.subscription}'s (group {batch.group}), and this is a run of "
-            f"{subscription.name}: nothing was changed; trigger a run of {batch.subscription} for it"
+            message(
+                f"batch {batch_id} is subscription {batch.subscription}'s (group {batch.group}): nothing was changed",
+                f"a run of subscription {subscription.name}",
+                f"trigger a run of {batch.subscription} for it",
+            )
         )
     refuse_other_group(batch, subscription)
     return batch
@@ -31,9 +34,13 @@ def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
     group = subscription.consumer.group_id
     if batch.state.is_open and batch.group != group:
         raise WrongDefinitionError(
-            f"batch {batch.id} of group {batch.group} is open ({batch.state}), and the definition of "
-            f"{subscription.name} says group.id: {group} now: nothing was changed. Set consumer.group.id back to "
-            f"{batch.group} until that batch is committed, or give the new group a definition of its own"
+            message(
+                f"a batch of group {batch.group} is open ({batch.state}), and the definition says group.id: {group} "
+                "now: nothing was changed",
+                batch,
+                f"set consumer.group.id back to {batch.group} until that batch is committed, or give the new group a "
+                "definition of its own",
+            )
         )
 
 
@@ -43,10 +50,13 @@ def refuse_other_cluster(subscription: Subscription, now: str | None, glance: Gl
     noted = glance.clusters.get(group)
     if noted and now and noted != now:
         raise WrongDefinitionError(
-            f"connection {subscription.connection} leads to another Kafka cluster: group {group} of subscription "
-            f"{subscription.name} was read from cluster {noted}, and this is {now}: nothing was read or changed. Point "
-            f"the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
-            f"{subscription.name}`, which says what that means"
+            message(
+                f"connection {subscription.connection} leads to another Kafka cluster, {now}, and the group was read "
+                f"from cluster {noted}: nothing was read or changed",
+                place(subscription=subscription.name, group=group),
+                "point the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
+                f"{subscription.name}`, which says what that means",
+            )
         )
 
 
@@ -67,9 +77,13 @@ def claim_group(
         return True
     if _is_in_use(holder, group, definitions):
         raise WrongDefinitionError(
-            f"group {group} is subscription {holder.subscription}'s, whose definition is still there: {name} read and "
-            f"changed nothing. Give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s "
-            f"place, remove the definition {holder.subscription}, and {name} goes on where that one stands"
+            message(
+                f"group {group} is subscription {holder.subscription}'s, whose definition is still there: nothing was "
+                "read or changed",
+                place(subscription=name),
+                f"give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s place, remove "
+                f"the definition {holder.subscription}, and {name} goes on where that one stands",
+            )
         )
     ledger.take_over_group(name, group, holder.subscription)
     log.warning(
@@ -95,7 +109,10 @@ def accept_cluster(
     noted = glance.clusters.get(group)
     if now is None or noted is None or noted == now:
         raise StaleError(
-            f"group {group} of subscription {name} is of cluster {now or noted}: there is nothing to accept"
+            message(
+                f"the group is of cluster {now or noted}: there is nothing to accept",
+                place(subscription=name, group=group),
+            )
         )
     abandoned = None
     if glance.open is not None and not glance.open.offsets_committed:
@@ -103,7 +120,8 @@ def accept_cluster(
         lake.set_aside(glance.open.output, glance.open.id)
         abandoned = ledger.move(glance.open.id, State.ABANDONED, reason)
     ledger.accept_cluster(name, group, now, by)
-    log.warning("group %s of subscription %s goes on in cluster %s, as %s decided", group, name, now, by)
+    at = place(subscription=name, group=group)
+    log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)
     return abandoned
 
 

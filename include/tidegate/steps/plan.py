@@ -15,6 +15,7 @@ from tidegate.errors import (
     StaleError,
     TidegateError,
     WrongDefinitionError,
+    message,
     place,
 )
 from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
@@ -130,15 +131,22 @@ class Planner:
         committed = self.offsets.committed(partitions_of(self.subscription, self.source))
         if committed and not any(position.metadata for position in committed.values()):
             return WrongDefinitionError(
-                f"{self._place}: the group's offsets are committed and their metadata is not kept, by which Tidegate "
-                "knows its own commits: no batch was planned. Have the cluster keep offset metadata, or set "
-                "commit-strategy: checkpoint, which keeps positions in the ledger"
+                message(
+                    "the cluster keeps no metadata with the group's offsets, by which Tidegate knows its own commits: "
+                    "no batch was planned",
+                    self._place,
+                    "have it keep offset metadata, or set commit-strategy: checkpoint, which keeps positions in the "
+                    "ledger",
+                )
             )
         counted = Counter(changes).most_common(3)
         said = "; ".join(f"{what} ({number} times)" for what, number in counted)
         return StaleError(
-            f"{self._place}: no batch was planned, because something changed at each of {len(changes)} looks: {said}. "
-            "See that no other tool and no second Tidegate moves this group; the next run tries again"
+            message(
+                f"no batch was planned, because something changed at each of {len(changes)} looks: {said}",
+                self._place,
+                "see that no other tool and no second Tidegate moves this group; the next run tries again",
+            )
         )
 
     def _claim_group(self, glance: Glance) -> bool:
@@ -172,7 +180,7 @@ class Planner:
         if self._was_committed(batch.id):
             self._stander.forward(batch.id, unfinished.receipt, published.ranges, published.state)
             return Changed(f"the group was taken forward to the end of batch {batch.id}")
-        log.warning("%s is in the lake and the ledger doesn't know it: its commit is finished", batch)
+        log.warning("a batch is in the lake and the ledger doesn't know it: its commit is finished (%s)", batch)
         self.ledger.open(batch, glance.version, published)
         return Changed(f"batch {batch.id} was taken from the lake")
 
@@ -187,9 +195,9 @@ class Planner:
         missing = missing_names(self.subscription.topics, existing) - known
         if missing:
             log.warning(
-                "%s: no such topic or partition yet: %s; once there, it is read from its %s",
-                place(subscription=self.subscription.name),
+                "no such topic or partition yet: %s (%s); once there, it is read from its %s",
                 ", ".join(sorted(missing)),
+                place(subscription=self.subscription.name),
                 "earliest record" if self.offsets.lasting else "cursor",
             )
             self.ledger.note_missing(self.subscription.name, missing)
@@ -207,8 +215,8 @@ class Planner:
             return Changed(f"the group was taken forward to the end of batch {batch.id}")
         taken = [r for r in batch.ranges if not r.is_empty]
         if batch.receipt.batch_id is not None and self.subscription.has_cursors:
-            log.info("%s: the group has committed and goes on from there: cursor and assign-seek are ignored", batch)
-        log.info("%s: planned %s", batch, ", ".join(map(str, taken)))
+            log.info("the group has committed and goes on from there: cursor and assign-seek are ignored (%s)", batch)
+        log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
 
     def _settled_ahead(self, batch: Batch, standing: Standing) -> tuple[Range, ...]:
@@ -235,7 +243,7 @@ class Planner:
         return None
 
     def _nothing(self, why: str) -> Plan:
-        log.info("%s: no batch: %s", self._place, why)
+        log.info("%s", message(f"no batch: {why}", self._place))
         return Plan(None, (), why)
 
     @property

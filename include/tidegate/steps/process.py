@@ -8,7 +8,7 @@ from tidegate.commits.acknowledging import by_acknowledgement
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, StaleError
+from tidegate.errors import BatchFailedError, StaleError, message
 from tidegate.ports import (
     Clock,
     JobLogs,
@@ -60,13 +60,15 @@ def process(
     """
     batch = own_batch(subscription, batch_id, ledger)
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
-        log.info("%s holds no records: nothing to process", batch)
+        log.info("the batch holds no records: nothing to process (%s)", batch)
         return None
     if batch.state in _PAST_PROCESSING or batch.state.is_given_up:
-        log.info("%s is %s already: nothing to process", batch, batch.state)
+        log.info("the batch is %s already: nothing to process (%s)", batch.state, batch)
         return batch
     if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT and not batch.offsets_committed:
-        raise BatchFailedError(f"{batch}: its offsets aren't committed yet, which on-receipt does first: run commit")
+        raise BatchFailedError(
+            message("the batch's offsets aren't committed yet, which on-receipt does first", batch, "run commit")
+        )
     refuse_other_store(batch, subscription)
     acknowledging = None
     if strategy := by_acknowledgement(batch, subscription):
@@ -89,13 +91,13 @@ def process(
             manifest, acknowledging
         )
     log.info(
-        "%s: delivery %d wrote %s rows and rejected %s of %d records, %.1f s",
-        batch,
+        "delivery %d wrote %s rows and rejected %s of %d records, %.1f s (%s)",
         delivery.number,
         batch.rows,
         batch.rejected,
         manifest.records,
         clock.monotonic() - began,
+        batch,
     )
     return batch
 
@@ -103,10 +105,10 @@ def process(
 def _refuse_others(batch: Batch, delivery: Delivery, started: Batch) -> None:
     """Raise StaleError unless the batch is this delivery's, and what was looked at."""
     if started.delivery != delivery:
-        raise StaleError(f"{batch}: another delivery began at the same time; this one gives way to it")
+        raise StaleError(message("another delivery began at the same time: this one gives way to it", batch))
     if (started.ranges, started.files) != (batch.ranges, batch.files):
         raise StaleError(
-            f"{batch}: it landed meanwhile, and this delivery was of what there was before; it is delivered again"
+            message("the batch landed meanwhile, and this delivery was of what there was before", batch, "run again")
         )
 
 
@@ -120,14 +122,19 @@ def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, ackno
     tries = ledger.tries(batch.id)
     if tries.counted <= subscription.max_retries and tries.interrupted < MOST_INTERRUPTED:
         return
-    reason = f"{batch}: {len(tries.causes)} deliveries were started, and max-retries is {subscription.max_retries}"
+    reason = f"{len(tries.causes)} deliveries were started, and max-retries is {subscription.max_retries}"
     if batch.state is State.PROCESSING and batch.delivery is not None:
         silent = ledger.delivery_age(batch.id, batch.delivery.token).silent
         if silent <= SILENT:
             ago = f"{silent.total_seconds():.0f} s ago"
-            raise BatchFailedError(f"{reason}, and the last one is under way, with a sign of life {ago}")
+            raise BatchFailedError(
+                message(
+                    f"{reason}, and the last one is under way, with a sign of life {ago}", batch, "wait for its end"
+                )
+            )
         if acknowledging:
             acknowledging.catch_up()
-        word = f"ended without a word, {silent.total_seconds():.0f} s ago: its process or its machine died"
-        ledger.failed(batch.id, batch.delivery, f"{reason}; the last one {word}")
-    raise BatchFailedError(f"{reason}; commit settles the batch by failure-strategy: {subscription.failure_strategy}")
+        word = f"ended without a word {silent.total_seconds():.0f} s ago: its process or its machine died"
+        ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch))
+    settles = f"commit settles the batch by failure-strategy: {subscription.failure_strategy}"
+    raise BatchFailedError(message(reason, batch, settles))

@@ -1,6 +1,6 @@
 """Produced topics: those that failed records go to must be there before anything is processed."""
 
-from tidegate.errors import WrongDefinitionError, place
+from tidegate.errors import WrongDefinitionError, message, place
 from tidegate.ports import RecordSource
 from tidegate.subscription import Subscription, TopicNames
 
@@ -13,18 +13,25 @@ def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> N
     exist = {tp.topic for tp in source.partitions(TopicNames(wanted))}
     missing = [topic for topic in wanted if topic not in exist]
     if missing:
-        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
-        raise WrongDefinitionError(
-            f"{where}: {said_missing(subscription, missing[0])}"
-            + (f"; nor are {', '.join(missing[1:])}" if missing[1:] else "")
-            + ". Nothing is processed before"
+        what = f"{_named(subscription, missing[0])} isn't there" + (
+            f", nor are {', '.join(missing[1:])}" if missing[1:] else ""
         )
+        how = _how_to_create(missing[0])
+        where = place(subscription=subscription.name)
+        raise WrongDefinitionError(message(f"{what}: nothing is processed before", where, how))
 
 
 def said_missing(subscription: Subscription, topic: str) -> str:
     """That a topic which failed records go to isn't there, and how to create it."""
-    what = "retry" if topic in subscription.retry_topics else "dead-letter"
+    return f"{_named(subscription, topic)} isn't there: {_how_to_create(topic)}"
+
+
+def _named(subscription: Subscription, topic: str) -> str:
+    return f"{'retry' if topic in subscription.retry_topics else 'dead-letter'} topic {topic}"
+
+
+def _how_to_create(topic: str) -> str:
     return (
-        f"{what} topic {topic} isn't there, and producing never creates one: create it with `kafka-topics.sh "
-        f"--bootstrap-server ... --create --topic {topic}`, or name another in the definition"
+        f"create it with `kafka-topics.sh --bootstrap-server ... --create --topic {topic}` (producing never creates "
+        "one), or name another in the definition"
     )

@@ -14,6 +14,7 @@ from tidegate.errors import (
     StaleError,
     StoppedError,
     TidegateError,
+    message,
 )
 from tidegate.ports import Lake, Ledger
 from tidegate.steps.deliver import manifest_of
@@ -51,11 +52,14 @@ class Publisher:
             case State.STOPPED | State.ASKING:
                 raise stopped(batch)
             case State.ABANDONED:
-                raise StaleError(f"{batch} is abandoned: {batch.reason}; the next run plans anew")
+                raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
             case State.PLANNED | State.LANDED | State.PROCESSING:
                 raise BatchFailedError(
-                    f"{batch} is only {batch.state}: an earlier task failed, see its log; nothing is published, the "
-                    "next run goes on with this batch"
+                    message(
+                        f"the batch is only {batch.state}, because an earlier task failed: nothing is published",
+                        batch,
+                        "see that task's log; the next run goes on with this batch",
+                    )
                 )
             case _:
                 assert_never(batch.state)
@@ -69,12 +73,15 @@ class Publisher:
             self.lake.set_aside(batch.output, batch.id)
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
-            log.info("%s is in the lake already", batch)
+            log.info("the batch is in the lake already (%s)", batch)
             return batch if batch.state is State.PUBLISHED else self.ledger.adopt(batch.id, published)
         if batch.state is State.PUBLISHED:
             raise LostDataError(
-                f"{batch} was published, and {batch.output}/batch_id={batch.id} isn't there any more: put it back, or "
-                "reset the group to where this batch starts, to read it again"
+                message(
+                    f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
+                    batch,
+                    "put it back, or reset the group to where this batch starts, to read it again",
+                )
             )
         if batch.state.is_given_up or not batch.landed_records:
             return batch
@@ -83,11 +90,12 @@ class Publisher:
     def _failed(self, batch: Batch) -> BatchFailedError:
         tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
         if not tries.causes:
-            return BatchFailedError(f"{batch} was cleared, the next run delivers it again: {batch.reason}")
-        if tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
-            how = f"{tries.causes[-1]}, which doesn't count"
-            return BatchFailedError(f"{batch}: its delivery was {how}, the next run delivers it again: {batch.reason}")
-        return BatchFailedError(f"{batch} failed in delivery {tries.counted} of {most}: {batch.reason}")
+            how = "the batch was cleared"
+        elif tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
+            how = f"its delivery was {tries.causes[-1]}, which doesn't count"
+        else:
+            how = f"delivery {tries.counted} of {most} failed"
+        return BatchFailedError(message(f"{how}: {batch.reason}", batch, "the next run delivers the batch again"))
 
     def _decided(self, batch: Batch) -> Batch:
         """The batch; one that failed as often as it may goes on as is decided then."""
@@ -107,12 +115,14 @@ class Publisher:
         try:
             self.lake.publish(manifest, batch.attempt)
         except CorruptFileError as error:
-            reason = f"staged files were damaged: {error}; {batch} is delivered again, and nothing of it is published"
+            reason = message(
+                f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
+            )
             self.ledger.move(batch.id, State.FAILED, reason)
             raise CorruptFileError(reason) from error
         published = self.lake.published(batch.output, batch.id)
         if published is None:
-            raise StaleError(f"{batch}: what was just published is gone again; nothing is committed, run again")
+            raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
         return self.ledger.adopt(batch.id, published)
 
     def _new_state(self, staging: str, attempt: str) -> str | None:
@@ -122,8 +132,10 @@ class Publisher:
     def _gone(self, batch: Batch, staging: str) -> TidegateError:
         """The staged output is gone: to be delivered again, unless somebody else has just published it."""
         if self.lake.published(batch.output, batch.id) is not None:
-            return StaleError(f"{batch}: somebody else has just published it; the next run finds out")
-        reason = f"{batch}: the staged output of its delivery is gone from {staging}; it is delivered again"
+            return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
+        reason = message(
+            f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again"
+        )
         self.ledger.move(batch.id, State.FAILED, reason)
         return BatchFailedError(reason)
 
@@ -131,10 +143,11 @@ class Publisher:
         limit = self.subscription.consumer.max_poll_interval_ms
         taken = self.ledger.delivery_age(batch.id, token).begun.total_seconds()
         if taken * 1000 > limit:
-            reason = (
-                f"{batch}: {taken:.0f} s passed from the delivery's start to its publish, more than "
-                f"consumer.max.poll.interval.ms ({limit} ms); nothing is published, it is delivered again. Raise "
-                "that property, or lower consumer.max.poll.records"
+            reason = message(
+                f"{taken:.0f} s passed from the delivery's start to its publish, more than "
+                f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
+                batch,
+                "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
             )
             self.ledger.move(batch.id, State.FAILED, reason)
             raise OverrunError(reason)
@@ -144,10 +157,7 @@ def stopped(batch: Batch) -> StoppedError:
     """What a run says of a subscription that stands still, or that asks a person."""
     name = batch.subscription
     if batch.state is State.ASKING:
-        return StoppedError(
-            f"{batch} asks how to go on: {batch.reason}. Answer in Airflow, or by `tidegate clear {name} --answer "
-            "redeliver|dead-letter|skip|stop`"
-        )
-    return StoppedError(
-        f"{batch} is stopped: {batch.reason}. Mend the job, then `tidegate clear {name}` delivers it again"
-    )
+        how = f"answer in Airflow, or by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
+        return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
+    how = f"once the cause is mended, `tidegate clear {name}` has it delivered again"
+    return StoppedError(message(f"the subscription is stopped: {batch.reason}", batch, how))

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from tidegate.batch import Batch, Landed
-from tidegate.errors import BrokerUnavailableError, UnavailableError
+from tidegate.errors import BrokerUnavailableError, UnavailableError, message
 from tidegate.ports import Clock, Landing, RecordSource
 from tidegate.positions import Range
 
@@ -47,10 +47,13 @@ class ReadingLander:
         try:
             self.source.watermarks([r.at for r in share])
         except BrokerUnavailableError as away:
-            log.warning("%s: the broker went away before anything was read (%s)", batch, away)
+            log.warning("the broker went away before anything was read: %s (%s)", away, batch)
             return
         raise UnavailableError(
-            f"{batch}: nothing of {', '.join(map(str, share))} could be read within the poll timeout "
-            f"({self.poll_timeout_ms} ms) though the broker answers; nothing was landed. Raise poll-timeout.ms, or "
-            "look for an unreadable record at these positions"
+            message(
+                f"nothing of {', '.join(map(str, share))} could be read within the poll timeout "
+                f"({self.poll_timeout_ms} ms) though the broker answers: nothing was landed",
+                batch,
+                "raise poll-timeout.ms, or look for an unreadable record at these positions",
+            )
         )

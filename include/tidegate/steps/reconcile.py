@@ -7,6 +7,7 @@ from tidegate.batch import Batch, State
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.decision import Abandon, GoOn, GoOnFrom, Note, Received
 from tidegate.commits.stores import refuse_other_store
+from tidegate.errors import message
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.positions import Range
 from tidegate.steps.loss import Lost, lost_positions, recreated
@@ -39,13 +40,13 @@ class Reconciler:
         match COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, committed):
             case GoOn() | GoOnFrom():
                 if not committed and self.offsets.lasting:
-                    log.warning("%s: the group's offsets vanished; the ledger knows where it stands", batch)
+                    log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)
                 return self._go_on(batch)
             case Received():
-                log.info("%s was committed on receipt, which the ledger didn't know: it is noted", batch)
+                log.info("a batch was committed on receipt, which the ledger didn't know: it is noted (%s)", batch)
                 self.ledger.received(batch.id)
             case Note():
-                log.info("%s was committed, which the ledger didn't know: it is noted", batch)
+                log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
                 self.ledger.move(batch.id, batch.once_settled, batch.reason)
             case Abandon(reason):
                 self._abandon(batch, reason)
@@ -56,7 +57,7 @@ class Reconciler:
             return self._still_there(batch)
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
-            log.warning("%s is in the lake, which the ledger didn't know: it is taken as published", batch)
+            log.warning("a batch is in the lake, which the ledger didn't know: it is taken as published (%s)", batch)
             self.ledger.adopt(batch.id, published)
             return None
         if batch.state is State.PLANNED and (lost := self._lost(batch)):
@@ -65,7 +66,7 @@ class Reconciler:
             return None
         if batch.state in (State.STOPPED, State.ASKING):
             raise stopped(batch)
-        log.info("%s is open (%s): the run goes on with it", batch, batch.state)
+        log.info("the run goes on with an open batch, which is %s (%s)", batch.state, batch)
         return batch
 
     def _still_there(self, batch: Batch) -> Batch | None:
@@ -79,13 +80,13 @@ class Reconciler:
         if len(gone) == len(batch.ranges):
             self._abandon(batch, f"it is published, and nothing can be committed: {said} isn't there any more")
         else:
-            log.warning("%s: %s isn't there any more, nothing is committed for it", batch, said)
+            log.warning("%s isn't there any more, nothing is committed for it (%s)", said, batch)
             self.ledger.adopt(batch.id, of_partitions(published, exist))
         return None
 
     def _abandon(self, batch: Batch, reason: str) -> None:
         """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""
-        log.warning("%s is abandoned: %s", batch, reason)
+        log.warning("%s", message(f"the batch is abandoned: {reason}", batch))
         self.lake.set_aside(batch.output, batch.id)
         self.ledger.move(batch.id, State.ABANDONED, reason)
 

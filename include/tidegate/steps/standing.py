@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.commits.stores import Store, store_of
-from tidegate.errors import LostDataError, place
+from tidegate.errors import LostDataError, message, place
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Published
 from tidegate.ports import Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
@@ -131,13 +131,13 @@ class Stander:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
         with self.offsets.fence() as fence:
             if fence.committed(standing.committed.keys()) != standing.committed:
-                log.info("%s: somebody moved the group, which is idle no more", self._place)
+                log.info("somebody moved the group, which is idle no more (%s)", self._place)
                 return
             offsets = {tp: position.offset for tp, position in standing.committed.items()}
             epochs = {tp: p.leader_epoch for tp, p in standing.committed.items() if p.leader_epoch is not None}
             fence.commit(offsets, str(standing.receipt), epochs)
         self._note_commit(offsets, version)
-        log.info("%s: idle: its %d positions were committed anew, so that they don't expire", self._place, len(offsets))
+        log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), self._place)
 
     def forward(self, batch_id: str, receipt: Receipt, ranges: Sequence[Range], state: str | None = None) -> None:
         """Commit the ends of a batch that was committed before: without a fence an old committer moves a group back.
@@ -147,11 +147,11 @@ class Stander:
         with self.offsets.fence() as fence:
             committed = fence.committed([r.at for r in ranges])
             if not all(_is_behind(committed.get(r.at), r, receipt) for r in ranges):
-                log.info("%s: somebody moved the group meanwhile", self._place)
+                log.info("somebody moved the group meanwhile (%s)", self._place)
                 return
             state = state if self.subscription.commit_strategy == "checkpoint" else None
             fence.commit(ends(ranges), str(receipt.next(batch_id)), state=state)
-        log.warning("%s: moved back to before batch %s, which is committed: forward again", self._place, batch_id)
+        log.warning("moved back to before batch %s, which is committed: forward again (%s)", batch_id, self._place)
 
     def _look(self, partitions: Sequence[TopicPartition], glance: Glance) -> tuple[_Seen, OlderTopics]:
         committed = self.offsets.committed(partitions)
@@ -194,13 +194,13 @@ class Stander:
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.committed
             if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
-                log.info("%s: somebody went on while its start was determined", self._place)
+                log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
         self._note_commit(positions, seen.glance.version)
         self._note_topics(seen, seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions})
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
-        log.info("%s: anchored %s (%s)", self._place, said, at.why)
+        log.info("anchored %s: %s (%s)", said, at.why, self._place)
         return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
 
     def _refuse_outside(self, at: Anchorage, positions: Mapping[TopicPartition, int], known: Known) -> None:
@@ -230,7 +230,8 @@ class Stander:
         """Move the partitions whose position is lost, and only those, to their earliest record, if that is allowed."""
         refuse_loss(self.subscription, lost)
         for one in lost:
-            log.error("%s: %s; it goes on at its earliest record (on-data-loss: reset)", self._place, one)
+            goes_on = "the partition goes on at its earliest record (on-data-loss: reset)"
+            log.error("%s", message(f"records are lost: {one}", self._place, goes_on))
         self.ledger.note_losses(self.subscription.name, [one.loss for one in lost])
         moved = [one.at for one in lost]
         why = "on-data-loss: reset"
@@ -276,6 +277,10 @@ def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
     if subscription.on_data_loss == "fail":
         where = place(subscription=subscription.name, group=subscription.consumer.group_id)
         raise LostDataError(
-            f"{where}: {'; '.join(map(str, lost))}. Records are lost: set on-data-loss: reset to go on at the earliest "
-            "record of each of these partitions, or reset the group"
+            message(
+                f"records are lost: {'; '.join(map(str, lost))}",
+                where,
+                "set on-data-loss: reset to go on at the earliest record of each of these partitions, or reset the "
+                "group",
+            )
         )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from tidegate.errors import LostDataError, TidegateError
+from tidegate.errors import LostDataError, TidegateError, message, place
 from tidegate.ports import Lake, Landing, Ledger
 
 log = logging.getLogger(__name__)
@@ -29,9 +29,10 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
             landing.remove(sorted(orphans - kept))
     except Exception as error:
         log.warning(
-            "not everything was cleaned up: %s; the next run does it; subscription %s",
-            error,
-            subscription,
+            "%s",
+            message(
+                f"not everything was cleaned up: {error}", place(subscription=subscription), "the next run does it"
+            ),
             exc_info=not isinstance(error, TidegateError | OSError),
         )
 

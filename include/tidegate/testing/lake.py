@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate.acknowledged import TakesOffsets
-from tidegate.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError
+from tidegate.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
 from tidegate.failures.dead_letters import UNDECODABLE
 from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.positions import TopicPartition
@@ -149,9 +149,11 @@ class MemoryLake:
         at = (manifest.batch.output, manifest.batch.id)
         with self._lock:
             if not self.has_attempt(manifest.staging, attempt):
-                raise StaleError(f"{manifest.batch}: the staged attempt {attempt} is gone; nothing is published")
+                raise StaleError(message(f"the staged attempt {attempt} is gone: nothing is published", manifest.batch))
             if at in self.published_attempts:
-                raise StaleError(f"{manifest.batch} is published already; the next run finds out by whom")
+                raise StaleError(
+                    message("the batch is published already", manifest.batch, "the next run finds out by whom")
+                )
             damage = self.staged[manifest.staging][attempt].damage
             if manifest.batch.seal is not None and damage is not None:
                 raise CorruptFileError(damage)

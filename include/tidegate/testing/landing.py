@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.acknowledged import Acknowledgements
 from tidegate.batch import Batch, LandedFile
-from tidegate.errors import BatchFailedError, CorruptFileError, UnavailableError
+from tidegate.errors import BatchFailedError, CorruptFileError, UnavailableError, message
 from tidegate.framing import ID_END, MAGIC, message_path
 from tidegate.manifest import Manifest
 from tidegate.ports import Side
@@ -72,7 +72,9 @@ class MemoryLanding:
         landed = {r.at: sorted(read.offset for read in reads if _is_within(read, r)) for r in batch.ranges}
         for at, offsets in landed.items():
             if len(offsets) != batch.records.get(at, 0):
-                raise BatchFailedError(f"{batch}: {len(offsets)} records of {at}, not {batch.records.get(at, 0)}")
+                raise BatchFailedError(
+                    message(f"{len(offsets)} records of {at}, not {batch.records.get(at, 0)}", batch)
+                )
         return {at: Acknowledgements(at, np.array(offsets, np.int64)) for at, offsets in landed.items()}
 
     def put_manifest(self, manifest: Manifest) -> str:

@@ -369,4 +369,4 @@ def _known(entry: _Entry, delivery: Delivery) -> Delivery:
     for started, _ in entry.started:
         if started.token == delivery.token:
             return started
-    raise rules.unknown_delivery(str(entry.batch), delivery.token)
+    raise rules.unknown_delivery(entry.batch.id, delivery.token)

@@ -10,6 +10,7 @@ from tidegate.errors import (
     CommitUnknownError,
     GroupInUseError,
     StaleError,
+    message,
     place,
 )
 from tidegate.ports import Committed, Fence
@@ -59,7 +60,7 @@ class MemoryOffsets:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`."""
         if self._away:
-            raise BrokerUnavailableError(f"{place(group=self.group)}: the broker is away; try again later")
+            raise BrokerUnavailableError(message("the broker is away", place(group=self.group), "try again later"))
         return {tp: self.positions[tp] for tp in partitions if tp in self.positions}
 
     def state(self) -> str | None:
@@ -116,7 +117,9 @@ class MemoryOffsets:
 
     def _refuse_members(self) -> None:
         if self._members:
-            raise GroupInUseError(f"{place(group=self.group)} has live members: {', '.join(self._members)}; stop them")
+            raise GroupInUseError(
+                message(f"the group has live members: {', '.join(self._members)}", place(group=self.group), "stop them")
+            )
 
     def _commit(
         self,
@@ -127,9 +130,9 @@ class MemoryOffsets:
         state: str | None,
     ) -> None:
         if self._away:
-            raise CommitUnknownError(f"{place(group=self.group)}: the broker is away")
+            raise CommitUnknownError(message("the broker is away", place(group=self.group)))
         if self._fencing and fence != self._newest:
-            raise StaleError(f"{place(group=self.group)}: a newer committer holds the fence")
+            raise StaleError(message("a newer committer holds the fence", place(group=self.group)))
         self._refuse_members()
         lost, self._lost_answer = self._lost_answer, None
         refused = [tp for tp in positions if tp in self._refusals]
@@ -141,13 +144,16 @@ class MemoryOffsets:
             self.kept = self.kept if state is None else state
             self.commits.append(({tp: position.offset for tp, position in taken.items()}, metadata))
         if lost is not None:
-            raise CommitUnknownError(f"{place(group=self.group)}: the answer never came")
+            raise CommitUnknownError(message("the answer never came", place(group=self.group)))
         if refused:
             each = (
-                f"{place(topic=tp.topic, partition=tp.partition, offset=positions[tp].offset)}: {self._refusals[tp]}"
+                message(
+                    self._refusals[tp],
+                    place(topic=tp.topic, partition=tp.partition, offset=positions[tp].offset),
+                )
                 for tp in refused
             )
-            raise CommitFailedError(f"{place(group=self.group)}: refused: {'; '.join(each)}")
+            raise CommitFailedError(message(f"refused: {'; '.join(each)}", place(group=self.group)))
 
     def _produce(self, records: tuple[Outgoing, ...]) -> None:
         self.produced += records

@@ -88,10 +88,10 @@ class MemoryProcessor:
         acked = self._acknowledge(manifest, attempt, watch)
         self._clock.wait(self.seconds if timeout is None else min(self.seconds, timeout))
         if self.failures:
-            raise RecordsFailedError(f"{manifest.batch}: the job failed: {self.failures.pop(0)}")
+            raise RecordsFailedError(f"the job failed: {self.failures.pop(0)}")
         if timeout is not None and self.seconds > timeout:
             self._late.append(manifest)
-            raise OverrunError(f"{manifest.batch}: the job wasn't done after {timeout:.0f} s and was stopped")
+            raise OverrunError(f"the job wasn't done after {timeout:.0f} s and was stopped")
         watch()
         self._stage(manifest, attempt, acked)
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidegate.errors import BrokerUnavailableError, LostDataError, UnavailableError, place
+from tidegate.errors import BrokerUnavailableError, LostDataError, UnavailableError, message, place
 from tidegate.ports import Clock
 from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
@@ -130,7 +130,7 @@ class MemoryReader:
             return
         if not log.earliest <= planned.start <= log.high:
             where = place(topic=planned.topic, partition=planned.partition, offset=planned.start)
-            raise LostDataError(f"{where}: gone, the partition holds [{log.earliest}, {log.high})")
+            raise LostDataError(message(f"gone, the partition holds [{log.earliest}, {log.high})", where))
         end = min(planned.end, log.end(committed_only=self._committed_only))
         if log.stuck_at is not None:
             end = max(planned.start, min(end, log.stuck_at))

@@ -55,7 +55,7 @@ def test_a_partition_that_was_brought_to_its_end_isnt_told() -> None:
 
 @pytest.mark.parametrize("ends", [{}, {P0: 12}, {P0: 10, P1: 0}])
 def test_a_gap_alone_is_no_progress(ends: dict[TopicPartition, int]) -> None:
-    with pytest.raises(BatchFailedError, match=r"handed 7 records, .* throttled could commit; .* offset 13"):
+    with pytest.raises(BatchFailedError, match=r"handed 7 records, .* throttled could commit: .* offset 13"):
         reached(PLANNED, DONE, {}, ends)
 
 

@@ -91,8 +91,8 @@ def test_a_stuck_record_fails_after_its_age_and_not_before() -> None:
     with pytest.raises(BatchFailedError) as failed:
         strategy.check(planned, done, committed, received=RECEIVED, now=late)
     said = str(failed.value)
-    assert "subscription orders, group orders-lake" in said
-    assert "topic my-topic, partition 1, offset 10: unacknowledged for 1.0 s" in said
+    assert "subscription orders, batch b" in said
+    assert "a record is unacknowledged for 1.0 s (topic my-topic, partition 1, offset 10)" in said
     assert "490 records of the partition wait" in said
     assert "last committed offset is 10" in said
     assert "throttled.unprocessed-record-max-age.ms allows 1000 ms" in said

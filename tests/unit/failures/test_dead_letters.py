@@ -153,5 +153,5 @@ def test_a_batch_past_its_limit_fails_and_says_how_to_go_on() -> None:
     DeadLetterLimit.parse("3%").check(batch, 30)
     with pytest.raises(BatchFailedError) as failed:
         DeadLetterLimit.parse("3%").check(batch, 31)
-    for said in ("orders", "orders-lake", "b1", "31 of its 1000 records", "limit allows 3%, or 10 if that is more"):
+    for said in ("orders", "b1", "31 of 1000 records", "limit allows 3%, or 10 if that is more"):
         assert said in str(failed.value)

@@ -49,13 +49,13 @@ def test_closing_that_hangs_is_given_up_with_a_log_line(
     began = time.monotonic()
     closing.close("the reader", never.wait, 0.2)
     assert 0.2 <= time.monotonic() - began < 5
-    assert caplog.messages == ["the reader: closing took longer than 0.2 s and was given up; what was done stays done"]
+    assert caplog.messages == ["closing took longer than 0.2 s and was given up: what was done stays done (the reader)"]
 
 
 def test_closing_that_fails_is_a_log_line_too(caplog: pytest.LogCaptureFixture) -> None:
     with closing.held(Client(RuntimeError("no")), "the reader") as client:
         assert isinstance(client, Client)
-    assert caplog.messages == ["the reader: closing failed (no); what was done stays done"]
+    assert caplog.messages == ["closing failed, what was done stays done: no (the reader)"]
 
 
 def test_closing_that_works_is_waited_for_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

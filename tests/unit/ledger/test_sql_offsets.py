@@ -84,7 +84,7 @@ def test_an_answer_that_never_came_is_said_to_be_unknown(url: str, unanswered: l
     store = Store(url)
     with store.fence() as fence:
         unanswered.append(True)
-        with pytest.raises(CommitUnknownError, match=r"subscription flights, group g: .*finds out"):
+        with pytest.raises(CommitUnknownError, match=r"\(subscription flights, group g\); .*finds out"):
             fence.commit({AT: 1}, "one")
         unanswered.clear()
 

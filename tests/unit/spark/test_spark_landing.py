@@ -107,7 +107,7 @@ def fail(error: BaseException) -> Callable[[dict[str, Any], Path], None]:
 def test_a_job_that_fails_lands_nothing_and_leaves_nothing(
     bench: Bench, does: Callable[[dict[str, Any], Path], None], said: str
 ) -> None:
-    with pytest.raises(UnavailableError, match=f"batch b1: nothing was landed, and nothing has changed: .*{said}"):
+    with pytest.raises(UnavailableError, match=f"^nothing was landed, and nothing has changed: .*{said}.*batch b1"):
         bench.lander(Job(does)).land(BATCH, 0)
     assert bench.left() == []
 
@@ -120,7 +120,7 @@ def test_whatever_else_ends_the_job_leaves_nothing_either(bench: Bench) -> None:
 
 def test_a_job_that_failed_because_records_are_gone_is_lost_data(bench: Bench) -> None:
     bench.topics.expire("orders", 3)
-    with pytest.raises(LostDataError, match=r"b1, topic orders, partition 0, offset 1: .*\[3, 4\)"):
+    with pytest.raises(LostDataError, match=r"\[3, 4\).*b1, topic orders, partition 0, offset 1"):
         bench.lander(Job(fail(BatchFailedError("offsets out of range")))).land(BATCH, 0)
 
 

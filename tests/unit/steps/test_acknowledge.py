@@ -239,7 +239,7 @@ def test_acknowledging_what_never_landed_fails_the_job_while_it_runs() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0], [7], [1])
-    with pytest.raises(BatchFailedError, match="partition 0, offset 7: acknowledged, but no such record landed"):
+    with pytest.raises(BatchFailedError, match=r"acknowledged that didn't land .*partition 0, offset 7"):
         world.pipeline(**THROTTLED).process(batch.id)
     assert len(world.lake.acks) == 2
     assert world.ledger.batch(batch.id).state is State.FAILED
@@ -522,9 +522,9 @@ def test_a_stuck_record_is_named_after_its_age_and_the_job_is_stopped() -> None:
     world.processor.acks = acks([0, 1, 3], [], [], [], [])
     with pytest.raises(BatchFailedError) as failed:
         world.pipeline(**definition).process(batch.id)
-    assert "topic orders, partition 0, offset 2: unacknowledged for 15.0 s; 3 records of the" in str(failed.value)
+    assert "unacknowledged for 15.0 s (topic orders, partition 0, offset 2); 3 records of the" in str(failed.value)
     assert "the last committed offset is 2" in str(failed.value)
-    assert "subscription orders, group orders-lake" in str(failed.value)
+    assert "subscription orders, batch b" in str(failed.value)
     assert world.ledger.batch(batch.id).reason == str(failed.value)
     assert len(world.lake.acks) == 3
 
@@ -534,7 +534,7 @@ def test_it_is_named_as_soon_as_it_is_too_old_however_long_the_interval() -> Non
     definition = THROTTLED | {"unprocessed_record_max_age_ms": 2000, "auto_commit_interval_ms": 600_000}
     batch = landed(world, **definition)
     world.processor.acks = acks([0], [], [], seconds=1)
-    with pytest.raises(BatchFailedError, match=r"offset 1: unacknowledged for 3.0 s; .* committed offset is 1"):
+    with pytest.raises(BatchFailedError, match=r"unacknowledged for 3.0 s \(.*offset 1\); .* committed offset is 1"):
         world.pipeline(**definition).process(batch.id)
 
 
@@ -554,7 +554,7 @@ def test_a_job_that_acknowledges_nothing_while_it_runs_has_no_longer() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.seconds = 61
-    with pytest.raises(BatchFailedError, match=r"offset 0: unacknowledged for 61\.0 s; 4 records"):
+    with pytest.raises(BatchFailedError, match=r"unacknowledged for 61\.0 s \(.*offset 0\); 4 records"):
         world.pipeline(**THROTTLED).process(batch.id)
 
 

@@ -65,7 +65,7 @@ def test_the_records_that_the_job_rejected_are_named() -> None:
         pipeline.process(batch.id)
     asked = pipeline.question()
     assert asked is not None
-    assert "rejected 4 of 5 records (orders-0 at 0: rejected; orders-0 at 1: rejected; orders-0 at 2" in asked.reason
+    assert "rejected 4 of 5 records: orders-0 at 0: rejected; orders-0 at 1: rejected; orders-0 at 2" in asked.reason
 
 
 def test_nothing_is_asked_while_it_can_be_delivered_again() -> None:

@@ -174,7 +174,7 @@ def test_a_published_batch_waits_for_its_commit_and_no_other_is_planned() -> Non
     assert (world.committed(), world.published()) == (0, [(0, 5)])
     assert pipeline.commit_open().state is State.COMMITTED
     assert world.committed() == 5
-    with pytest.raises(StaleError, match="nothing waits for a commit: no batch is open"):
+    with pytest.raises(StaleError, match="nothing waits for a commit, no batch is open"):
         pipeline.commit_open()
     assert [(r.start, r.end) for r in done(pipeline).ranges] == [(5, 8)]
     assert pipeline.ledger.batch(batch.id).state is State.COMMITTED
@@ -183,7 +183,7 @@ def test_a_published_batch_waits_for_its_commit_and_no_other_is_planned() -> Non
 def test_what_is_not_published_can_not_be_committed_by_hand() -> None:
     world, pipeline = world_with(5, commit_strategy="manual")
     planned(pipeline)
-    with pytest.raises(StaleError, match="is landed; nothing was committed"):
+    with pytest.raises(StaleError, match="is landed: nothing was committed"):
         pipeline.commit_open()
     assert world.committed() == 0
 

@@ -55,9 +55,9 @@ def test_letters_of_a_batch_have_the_first_line_of_its_reason_without_paths_and_
     assert batch is not None
     for _, reason in dead(world):
         assert reason is not None
-        assert reason.endswith(b"the job failed: no file rates.csv")
+        assert b"the job failed: no file rates.csv (" in reason
     assert len(dead(world)) == 2
-    assert (batch.reason or "").endswith(why)
+    assert (batch.reason or "").endswith(why.partition("\n")[2])
 
 
 @pytest.mark.parametrize("strategy", ["dead-letter-queue", "ignore"])
@@ -100,7 +100,7 @@ def test_a_missing_topic_for_failed_records_is_told_before_anything_is_processed
 def test_every_missing_topic_is_named() -> None:
     _, pipeline = world_with(5, failure_strategy="delayed-retry-topic")
     with pytest.raises(
-        WrongDefinitionError, match=r"orders_retry_10000 .*; nor are orders_retry_20000, orders_retry_50000"
+        WrongDefinitionError, match=r"orders_retry_10000 .*, nor are orders_retry_20000, orders_retry_50000"
     ):
         pipeline.plan()
 
@@ -148,7 +148,7 @@ def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: st
     world.processor.rejected = most + 1
     batch = planned(pipeline)
     assert batch is not None
-    with pytest.raises(BatchFailedError, match=rf"{most + 1} of its {records} records would become dead letters"):
+    with pytest.raises(BatchFailedError, match=rf"{most + 1} of {records} records would become dead letters"):
         pipeline.process(batch.id)
     assert (dead(world), world.committed()) == ([], 0)
     world.processor.rejected = most

@@ -139,7 +139,7 @@ def test_whoever_verifies_files_that_another_run_has_replaced_abandons_nothing()
         def after(self, effect: Effect) -> None:
             """Nothing."""
 
-    with pytest.raises(StaleError, match="somebody else went on with it"):
+    with pytest.raises(StaleError, match="somebody else went on with the batch"):
         watched(world.pipeline(), Overtaking()).process(batch.id)
     assert world.ledger.batch(batch.id).state is State.LANDED
 

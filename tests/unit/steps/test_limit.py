@@ -37,7 +37,7 @@ def failing(world: World, times: int, **definition: Any) -> Pipeline:
         with pytest.raises(BatchFailedError, match="no memory"):
             pipeline.process(batch.id)
         if number < times - 1:
-            with pytest.raises(BatchFailedError, match=f"failed in delivery {number + 1} of 3"):
+            with pytest.raises(BatchFailedError, match=f"delivery {number + 1} of 3 failed"):
                 pipeline.commit(batch.id)
     return pipeline
 
@@ -53,7 +53,7 @@ def test_after_the_last_retry_the_subscription_stops_and_says_where() -> None:
     pipeline = failing(world, 3)
     with pytest.raises(
         StoppedError,
-        match=r"group orders-lake.*retry limit was reached at orders-0 \[0, 5\): .*no memory.*`tidegate clear orders`",
+        match=r"(?s)limit was reached: .*no memory.*subscription orders.*`tidegate clear orders`.*: orders-0 \[0, 5\)",
     ):
         pipeline.commit(open_id(world))
     assert (world.ledger.deliveries(open_id(world)), world.committed()) == (3, 0)
@@ -80,7 +80,7 @@ def test_a_cleared_batch_that_was_not_delivered_yet_says_so() -> None:
     with pytest.raises(StoppedError):
         pipeline.commit(open_id(world))
     pipeline.clear("ada", "")
-    with pytest.raises(BatchFailedError, match="was cleared, the next run delivers it again"):
+    with pytest.raises(BatchFailedError, match=r"was cleared: .*the next run delivers the batch again"):
         pipeline.commit(open_id(world))
 
 
@@ -142,7 +142,7 @@ def test_what_goes_on_by_itself_is_not_cleared() -> None:
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    with pytest.raises(StaleError, match="is processed; nothing was cleared; the next run goes on with it"):
+    with pytest.raises(StaleError, match=r"is processed: nothing was cleared \(.*\); the next run goes on with it"):
         pipeline.clear("ada", "")
     pipeline.commit(batch.id)
     with pytest.raises(StaleError, match="no batch is open"):
@@ -233,7 +233,7 @@ def test_rejected_records_fail_the_delivery_and_are_named() -> None:
     pipeline = world.pipeline()
     batch = planned(pipeline)
     assert batch is not None
-    with pytest.raises(BatchFailedError, match=r"rejected 4 of 5 records \(orders-0 at 0: rejected; orders-0 at 1"):
+    with pytest.raises(BatchFailedError, match=r"rejected 4 of 5 records: orders-0 at 0: rejected; orders-0 at 1"):
         pipeline.process(batch.id)
     assert (world.committed(), world.published()) == (0, [])
 
@@ -307,7 +307,9 @@ def test_interrupted_deliveries_dont_count() -> None:
     interrupted(world, pipeline, 4)
     batch_id = open_id(world)
     assert world.ledger.batch(batch_id).state is State.FAILED
-    with pytest.raises(BatchFailedError, match="interrupted, which doesn't count, the next run delivers it again"):
+    with pytest.raises(
+        BatchFailedError, match=r"interrupted, which doesn't count: .* the next run delivers the batch again"
+    ):
         pipeline.commit(batch_id)
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]

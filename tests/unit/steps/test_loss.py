@@ -12,7 +12,7 @@ def test_a_position_is_lost_when_the_partition_begins_behind_it_or_ends_before_i
     found = lost_positions({P1: Committed(10), P0: Committed(4)}, marks, {})
     assert [one.loss for one in found] == [Loss("orders", 0, 4, 5, 9), Loss("orders", 1, 10, 5, 9)]
     assert str(found[0]) == (
-        "topic orders, partition 0, offset 4: the committed position is outside of what the partition holds, [5, 9)"
+        "the committed position is outside of what the partition holds, [5, 9) (topic orders, partition 0, offset 4)"
     )
 
 

@@ -106,9 +106,7 @@ def test_a_group_that_its_holder_gave_up_is_taken_over_once_its_batch_is_done() 
     others = MemoryDefinitions({"orders": "another-group"})
     with pytest.raises(WrongDefinitionError, match="group orders-lake is subscription orders's"):
         pipeline(world, "purchases", others).plan()
-    with pytest.raises(
-        WrongDefinitionError, match=r"batch .* of group orders-lake is open.*Set consumer.group.id back"
-    ):
+    with pytest.raises(WrongDefinitionError, match=r"batch of group orders-lake is open.*set consumer.group.id back"):
         pipeline(world, consumer={"group_id": "another-group"}).plan()
     assert deliver(first) is not None
     world.produce(5)
@@ -172,7 +170,9 @@ def test_another_cluster_is_refused_by_name_until_somebody_accepts_it(strategy: 
     another.processor = world.processor
     moved = pipeline(another, commit_strategy=strategy)
     for _ in range(2):
-        with pytest.raises(WrongDefinitionError, match=r"cluster memory, and this is another.*accept-cluster orders"):
+        with pytest.raises(
+            WrongDefinitionError, match=r"cluster, another, and .* read from cluster memory.*accept-cluster orders"
+        ):
             moved.plan()
     assert another.committed() is None
     moved.accept_cluster("ada")
@@ -181,7 +181,7 @@ def test_another_cluster_is_refused_by_name_until_somebody_accepts_it(strategy: 
     assert run.batch is not None
     assert run.batch.ranges == (Range("orders", 0, 0, 30),)
     assert world.ledger.last_ends("orders", "orders-lake")
-    with pytest.raises(WrongDefinitionError, match="cluster another, and this is memory"):
+    with pytest.raises(WrongDefinitionError, match=r"cluster, memory, and .* read from cluster another"):
         first.plan()
 
 
@@ -233,7 +233,7 @@ def test_a_store_that_drops_metadata_is_named_and_no_plan_goes_round_for_ever() 
     world = World()
     world.kafka.keeps_metadata = False
     world.produce(10)
-    with pytest.raises(WrongDefinitionError, match=r"metadata is not kept.*commit-strategy: checkpoint"):
+    with pytest.raises(WrongDefinitionError, match=r"keeps no metadata.*commit-strategy: checkpoint"):
         pipeline(world).plan()
     assert len(world.kafka.commits) < 20
 

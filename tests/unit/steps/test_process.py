@@ -31,7 +31,7 @@ def test_a_failed_delivery_is_counted_and_the_next_one_is_of_the_same_files() ->
     with pytest.raises(BatchFailedError, match="no memory"):
         world.pipeline().process(batch_id)
     failed = world.ledger.batch(batch_id)
-    assert (failed.state, failed.reason) == (State.FAILED, f"{failed}: the job failed: no memory")
+    assert (failed.state, failed.reason) == (State.FAILED, f"the job failed: no memory ({failed})")
     batch = deliver(world.pipeline())
     assert batch is not None
     assert batch.id == batch_id

@@ -122,9 +122,9 @@ class SimulatedSpark:
     def _check_alive(self, manifest: Manifest) -> None:
         if self.order is Order.OUTLIVE:
             self.late.append(manifest)
-            raise OverrunError(f"{manifest.batch}: the job took too long and was stopped")
+            raise OverrunError("the job took too long and was stopped")
         if self.order is Order.FAIL:
-            raise RecordsFailedError(f"{manifest.batch}: the job failed: simulated")
+            raise RecordsFailedError("the job failed: simulated")
 
     def _acknowledged(self, job: Job, record: Rejected) -> Job:
         name, number = job.manifest.batch.receipt.incarnation, len(job.files)
@@ -140,7 +140,7 @@ class SimulatedSpark:
     def _read(self, manifest: Manifest) -> Iterator[Rejected]:
         """The records that the manifest hands to the job."""
         if gone := [file.uri for file in manifest.batch.files if file.uri not in self._landing.files]:
-            raise BatchFailedError(f"{manifest.batch}: the job failed: no such file: {', '.join(gone)}")
+            raise BatchFailedError(f"the job failed: no such file: {', '.join(gone)}")
         ranges = {r.at: range(r.start, r.end) for r in manifest.batch.ranges}
         landed = self._landing.records([file.uri for file in manifest.batch.files], _REJECTED)
         return (record for record in landed if record.offset in ranges[record.at])
