@@ -190,10 +190,13 @@ def status(
             names = _names(settings.subscriptions)
             documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
     except UnavailableError as error:
-        if not for_monitor:
+        if as_json:
+            print_json({"verdict": "UNKNOWN", "reason": str(error), "since": None, "action": None})
+        elif for_monitor:
+            out.print(f"UNKNOWN: {error}", markup=False)
+        else:
             raise
-        out.print(f"UNKNOWN: {error}", markup=False)
-        raise typer.Exit(_UNKNOWN) from None
+        raise typer.Exit(_UNKNOWN if for_monitor else 1) from None
     if as_json:
         print_json(documents[0] if name else documents)
     elif for_monitor:

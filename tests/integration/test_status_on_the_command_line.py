@@ -155,3 +155,7 @@ def test_a_ledger_that_is_away_is_unknown_to_a_monitor(line: CommandLine, topic:
     done = line.run("status", "--check", TIDEGATE_LEDGER=away)
     assert (done.returncode, done.stdout.startswith("UNKNOWN: the ledger")) == (3, True), done
     assert "secret" not in done.stdout
+    told = line.run("status", "--check", "--json", TIDEGATE_LEDGER=away)
+    found = json.loads(told.stdout)
+    assert (told.returncode, found["verdict"], found["reason"][:10]) == (3, "UNKNOWN", "the ledger"), told
+    assert "secret" not in told.stdout
