@@ -216,7 +216,9 @@ class _SettlingOperator(StepOperator):
             "rows": batch.rows,
             "rejected": batch.rejected,
         }
-        if self.output_asset is not None:
+        if batch.rows is None:
+            self.outlets: list[Any] = []  # nothing of the batch was published: the output hasn't changed
+        elif self.output_asset is not None:
             context["outlet_events"][self.output_asset].extra = facts
         return facts
 

@@ -177,6 +177,17 @@ def test_a_commit_tells_whom_the_output_concerns(run: Callable[..., Run]) -> Non
         assert event.extra == {"batch_id": "b1", "state": "committed", "records": 10, "rows": 9, "rejected": 1}
 
 
+@pytest.mark.parametrize("state", [State.IGNORED, State.DEAD_LETTERED, State.RETRIED])
+def test_a_batch_of_which_nothing_is_published_changes_no_output(run: Callable[..., Run], state: State) -> None:
+    def events() -> int:
+        with create_session() as session:
+            return len(session.scalars(select(AssetEvent)).all())
+
+    before = events()
+    done = run(Script(commit=replace(BATCH, state=state, rows=None, rejected=None)))
+    assert (done.state, events()) == ("success", before)
+
+
 def test_nothing_to_read_skips_everything_and_the_run_is_green(run: Callable[..., Run]) -> None:
     script = Script(plan=Planned(None, (), "there is nothing to read"))
     done = run(script)
