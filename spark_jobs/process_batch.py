@@ -105,13 +105,17 @@ def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: flo
         result = write_outcome(spark, manifest, outcome, batch)
     print(  # noqa: T201 (a program's own output)
         f"batch {manifest.batch_id}, delivery {manifest.delivery.number}: read {result.read} records; "
-        f"wrote {len(result.files)} files, {len(result.rejected_files)} of rejected records; "
+        f"wrote {_files(len(result.files))} of rows and {_files(len(result.rejected_files))} of rejected records; "
         f"filtered {result.filtered}; {_told(result)}attempt {result.attempt}; {time.monotonic() - started:.1f} s"
     )
 
 
 def _told(result: Result) -> str:
-    return "" if result.ack_files is None else f"{len(result.ack_files)} files of acknowledgements; "
+    return "" if result.ack_files is None else f"{_files(len(result.ack_files))} of acknowledgements; "
+
+
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"
 
 
 def _packed(module: ModuleType, folder: Path) -> Path:

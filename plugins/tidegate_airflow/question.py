@@ -18,7 +18,8 @@ _BACKTICKS = re.compile(r"`+")
 def subject(asked: Question) -> str:
     """One line."""
     batch = asked.batch
-    return f"{batch.subscription}: batch {batch.id} failed {asked.deliveries} times. How is it to go on?"
+    often = "once" if asked.deliveries == 1 else f"{asked.deliveries} times"
+    return f"{batch.subscription}: batch {batch.id} failed {often}. How is it to go on?"
 
 
 def body(asked: Question, subscription: Subscription) -> str:

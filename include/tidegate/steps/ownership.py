@@ -108,12 +108,7 @@ def accept_cluster(
     glance = ledger.look(name)
     noted = glance.clusters.get(group)
     if now is None or noted is None or noted == now:
-        raise StaleError(
-            message(
-                f"the group is of cluster {now or noted}: there is nothing to accept",
-                place(subscription=name, group=group),
-            )
-        )
+        raise StaleError(message(_nothing_to_accept(now, noted), place(subscription=name, group=group)))
     abandoned = None
     if glance.open is not None and not glance.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
@@ -123,6 +118,14 @@ def accept_cluster(
     at = place(subscription=name, group=group)
     log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)
     return abandoned
+
+
+def _nothing_to_accept(now: str | None, noted: str | None) -> str:
+    if noted is None:
+        return "the group was never read from any cluster: there is nothing to accept, its first run may begin"
+    if now is None:
+        return f"the group is of cluster {noted}, and the connection's doesn't tell its id: there is nothing to accept"
+    return f"the group is of cluster {now}, to which the connection leads: there is nothing to accept"
 
 
 def _is_in_use(holder: GroupHolder, group: str, definitions: Definitions) -> bool:

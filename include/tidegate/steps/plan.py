@@ -140,7 +140,7 @@ class Planner:
                 )
             )
         counted = Counter(changes).most_common(3)
-        said = "; ".join(f"{what} ({number} times)" for what, number in counted)
+        said = "; ".join(f"{what} ({'once' if number == 1 else f'{number} times'})" for what, number in counted)
         return StaleError(
             message(
                 f"no batch was planned, because something changed at each of {len(changes)} looks: {said}",

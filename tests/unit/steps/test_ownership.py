@@ -229,6 +229,11 @@ def test_what_landed_of_the_other_cluster_and_is_committed_there_still_reaches_t
     assert world.published() == [(0, 10)]
 
 
+def test_a_group_that_was_never_read_has_no_cluster_to_accept() -> None:
+    with pytest.raises(StaleError, match="never read from any cluster: there is nothing to accept"):
+        World().pipeline().accept_cluster("ada")
+
+
 def test_a_store_that_drops_metadata_is_named_and_no_plan_goes_round_for_ever() -> None:
     world = World()
     world.kafka.keeps_metadata = False
