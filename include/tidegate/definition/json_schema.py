@@ -132,10 +132,8 @@ def _property(key: Key, description: Description, name: str) -> Schema:
     said: Schema = {
         "description": description.says + (f" In {measure}." if measure in ("milliseconds", "bytes") else "")
     }
-    if key.default is None:
-        said |= {"anyOf": [shape(key.kind), {"type": "null"}]}
-    else:
-        said |= shape(key.kind)
+    said["anyOf"] = [shape(key.kind), {"type": "null"}]
+    if key.default is not None:
         said["default"] = list(key.default) if isinstance(key.default, tuple) else key.default
     return said
 
@@ -160,7 +158,7 @@ def _section(section: str) -> Schema:
                 f"^{re.escape(prefix)}": _refused(why) for prefix, why in properties.REFUSED_FAMILIES.items()
             }
         case "cursor":
-            schema["anyOf"] = [{"required": ["type"]}, {"maxProperties": 0}]
+            schema["anyOf"] = [_given("type"), {"not": {"anyOf": [_given("time"), _given("offset")]}}]
             schema["allOf"] = [_cursor_rule(type_) for type_ in get_args(CursorType)]
         case "processing":
             schema["not"] = {"allOf": [_given("job"), _given("transform")]}

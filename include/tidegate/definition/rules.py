@@ -69,7 +69,7 @@ def _assigned(given: list[str], good: Values, findings: Findings) -> TopicPartit
 
 def cursor(found: Values, good: Values, findings: Findings) -> Cursor | None:
     """The cursor, with what its type needs and nothing else; None if none is given or it has no type."""
-    if not found:
+    if all(value is None for value in found.values()):
         return None
     if found.get("type") is None:
         findings.add("cursor.type", "cursor.type is missing: it has no default", "required")

@@ -19,18 +19,20 @@ def read_sections(
 ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, Any]]]:
     """What a file gives in each of its sections, and the part of it that may stand; "" is the top level.
 
-    A section that isn't given is empty. What is `changed`, by its whole name, stands in place of what the file gives.
+    A section that isn't given is empty. What is `changed`, by its whole name, stands in place of what the file gives;
+    what is changed to nothing isn't changed.
     Whatever may not stand goes to the findings.
     """
     findings.lines[""] = 1
     top = graph.section(root, "")
     _resolve_aliases(top, findings)
     found = {"": {name: value for name, value in top.items() if not name or name not in KEYS}}
-    found[""] |= {name: value for name, value in changed.items() if name in KEYS[""]}
+    instead = {path: value for path, value in changed.items() if value is not None}
+    found[""] |= {name: value for name, value in instead.items() if name in KEYS[""]}
     good = {"": _checked(found[""], "", findings)}
     for name in filter(None, KEYS):
         found[name] = {} if top.get(name) is None else _section(name, graph, root, findings)
-        found[name] |= {key: changed[path] for key in KEYS[name] if (path := path_of(name, key)) in changed}
+        found[name] |= {key: instead[path] for key in KEYS[name] if (path := path_of(name, key)) in instead}
         good[name] = _checked(found[name], name, findings)
     return found, good
 
@@ -55,13 +57,12 @@ def _checked(found: Mapping[str, object], section: str, findings: Findings) -> d
         path = path_of(section, name)
         if name not in known:
             _add_unknown(section, name, value, findings)
-        elif value is None and known[name].default is None:
+        elif value is None:
             continue  # written out, and unset
         elif wrong := known[name].kind.wrong(value):
             brief = shown(path, value)
             quoted = repr(brief) if isinstance(value, str) else brief
-            it_is = "it is empty" if value is None else f"it is {quoted}"
-            findings.add(path, f"{path} {wrong}; {it_is}", "allowed", value)
+            findings.add(path, f"{path} {wrong}; it is {quoted}", "allowed", value)
         else:
             good[name] = value
     return good

@@ -81,7 +81,6 @@ WRONG = [
     "members: 0",
     "members: 1025",
     "members: '2'",
-    "members: null",
     "poll-timeout.ms: 1m",
     "description: 5",
     "schedule: 5",
@@ -209,6 +208,32 @@ def test_what_the_loader_takes_the_schema_takes(reading: Callable[[str], Reading
     taken = reading(LEAST + line)
     assert taken.subscription is not None, taken.problems
     assert refusals(taken.file) == []
+
+
+OPTIONAL = [
+    (section, name)
+    for section, keys in KEYS.items()
+    for name in keys
+    if (section, name) not in {("", "topics"), ("consumer", "group.id"), ("processing", "output")}
+]
+
+
+@pytest.mark.parametrize(("section", "name"), OPTIONAL)
+def test_an_empty_value_is_the_same_as_leaving_the_property_out(
+    reading: Callable[[str], Reading], section: str, name: str
+):
+    least: dict[str, Any] = {
+        "topics": ["flights"],
+        "consumer": {"group.id": "g"},
+        "processing": {"output": "out"},
+    }
+    left_out = reading(yaml.safe_dump(least))
+    given = least.setdefault(section, {}) if section else least
+    given[name] = None
+    empty = reading(yaml.safe_dump(least))
+    assert empty.subscription is not None, empty.problems
+    assert empty.subscription == left_out.subscription
+    assert refusals(empty.file) == []
 
 
 def patterns(schema: object) -> Iterator[str]:

@@ -11,7 +11,6 @@ from definition_files import LEAST, told
         ("consumer.group.id: g", "consumer.group.id", "unknown"),
         ("grup: g", "grup", "unknown"),
         ("members: 0", "members", "allowed"),
-        ("members:", "members", "allowed"),
         ("poll-timeout.ms: 1m", "poll-timeout.ms", "allowed"),
         ("max-retries: -1", "max-retries", "allowed"),
         ("connection: ''", "connection", "allowed"),
