@@ -117,7 +117,7 @@ def test_a_record_that_the_broker_does_not_take_costs_its_chunk_and_is_named(yar
 # The turn
 
 
-def test_a_newer_redriver_shuts_out_an_older_one(yard):
+def test_a_newer_redriver_shuts_out_an_older_one(yard, capfd):
     yard.put(2)
     with yard.letters() as first:
         order = yard.order()
@@ -141,6 +141,7 @@ def test_a_newer_redriver_shuts_out_an_older_one(yard):
             new.produce([], "b" * 32)
             assert (old.standing(), new.standing()) == ("b" * 32, "b" * 32)
     assert yard.values() == [0, 1]
+    assert "FATAL" not in capfd.readouterr().err  # the client's own line, beside what is raised
 
 
 # Crashes

@@ -1,5 +1,6 @@
 """Making a Kafka client: what its library doesn't take is a fault of the connection, said in its own words."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,14 +11,18 @@ from tidegate.errors import WrongDefinitionError, message, place
 
 _Client = TypeVar("_Client", Consumer, AdminClient, Producer)
 
+_log = logging.getLogger("tidegate.kafka.client")
+_FENCED = "fenced by a newer instance"
+_log.addFilter(lambda record: _FENCED not in record.getMessage())  # that is raised, in plainer words
 
-def made(make: type[_Client], configuration: Mapping[str, Any], **more: Any) -> _Client:
-    """A client; nothing is connected yet.
+
+def made(make: type[_Client], configuration: Mapping[str, Any], logger: logging.Logger = _log) -> _Client:
+    """A client, and where its own lines go; nothing is connected yet.
 
     Raises WrongDefinitionError for a configuration that the library refuses; it quotes no text that was given.
     """
     try:
-        return make(dict(configuration), **more)
+        return make(dict(configuration), logger=logger)
     except (KafkaException, ValueError, TypeError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else error
         raise WrongDefinitionError(

@@ -22,7 +22,6 @@ from tidegate.positions import Range, TopicPartition, Watermarks
 from tidegate.subscription import IsolationLevel, Scalar, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 
 log = logging.getLogger(__name__)
-_client_log = logging.getLogger("tidegate.kafka.client")
 
 _ALWAYS: Mapping[str, Scalar] = {
     "enable.auto.commit": False,
@@ -168,11 +167,11 @@ class KafkaSource:
 
 
 def _consumer(client: Mapping[str, Scalar], complaints: Complaints) -> Consumer:
-    return made(Consumer, dict(client) | {"error_cb": complaints.hear}, logger=_client_log)
+    return made(Consumer, dict(client) | {"error_cb": complaints.hear})
 
 
 def _admin(client: Mapping[str, Scalar], complaints: Complaints) -> AdminClient:
-    return made(AdminClient, dict(client) | {"error_cb": complaints.hear}, logger=_client_log)
+    return made(AdminClient, dict(client) | {"error_cb": complaints.hear})
 
 
 def _known_ids(answers: Mapping[str, Future[TopicDescription]]) -> dict[str, str]:
