@@ -8,12 +8,15 @@ open.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tidegate.batch import Batch, State
 from tidegate.ports import Committed
+from tidegate.failures.delayed_retry import delay_ms
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
+from tidegate.steps.deliver import manifest_of
 from tidegate.subscription import Subscription
 from tidegate.testing.effects import Effect
 from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
@@ -65,6 +68,9 @@ class Audit:
         self.compared: frozenset[int] = frozenset()
         self.older_batches: frozenset[str] = frozenset()
         self.older_files: frozenset[str] = frozenset()
+        self.made: frozenset[str] = frozenset()
+        self.fenced_at: dict[int, float] = {}
+        self.sent_at: dict[At, float] = {}
 
     @property
     def promise(self) -> Promise:
@@ -149,6 +155,10 @@ class Audit:
     def effected(self, world: "World", runner: int, effect: Effect) -> None:
         """An effect of a runner has happened."""
         match effect.port, effect.call:
+            case "fence", "open" if world.retry_partitions:
+                self.fenced_at[runner] = world.clock.monotonic()
+            case "ledger", "open" if world.retry_partitions:
+                self._check_due(world)
             case "fence", "committed":
                 self.compared |= {runner}
                 self.done[runner] = dict(world.spark.acknowledged_of)
@@ -166,8 +176,9 @@ class Audit:
                 self._look_at_the_lake(world)
             case "lake", _:
                 self._unchanged(world)
-            case "ledger", ("move" | "adopt" | "clear" | "start_delivery") as call:
+            case "ledger", ("move" | "adopt" | "clear" | "start_delivery" | "processed") as call:
                 self._look_at_the_ledger(world, call)
+                self._check_thrown_away(world)
                 world.touched("audit")
 
     def look(self, world: "World") -> None:
@@ -235,6 +246,29 @@ class Audit:
         if len(ahead) > 1:
             raise ViolationError(f"the group stands behind several published batches: {', '.join(ahead)}")
 
+    def _check_due(self, world: "World") -> None:
+        """A record of a retry topic isn't handed out before it is due, whatever clocks the machines have."""
+        now = world.clock.monotonic()
+        for r in [r for batch in world.ledger.open_batches() for r in batch.ranges if r.at in world.retry_partitions]:
+            for offset in range(r.start, r.end):
+                waits = self.sent_at.get((r.at, offset), now) + delay_ms(r.topic) / 1000 - now
+                if waits > 0:
+                    raise ViolationError(f"{r.at}@{offset} is handed out {waits:.1f} s before it is due")
+
+    def _check_thrown_away(self, world: "World") -> None:
+        """What a delivery made within its time isn't given up for having taken too long."""
+        limit = timedelta(milliseconds=self.subscription.consumer.max_poll_interval_ms)
+        for batch in world.ledger.open_batches():
+            if batch.state is State.PROCESSED:
+                self.made |= {batch.id}
+                continue
+            if batch.id in self.made and batch.state is State.FAILED and batch.delivery is not None:
+                took = world.ledger.delivery_age(batch.id, batch.delivery.token).begun
+                staging = manifest_of(batch, batch.delivery, self.subscription).staging
+                if took <= limit and world.lake.results(staging):
+                    raise ViolationError(f"batch {batch.id} is failed {took} after its delivery began: {batch.reason}")
+            self.made -= {batch.id}
+
     def _look_at_the_ledger(self, world: "World", call: str) -> None:
         """What the newest batches have come to: which are given up, and which wait for a person."""
         for outcome in [each for name in sorted(world.names) for each in world.ledger.history(name, _NEWEST)]:
@@ -267,6 +301,10 @@ class Audit:
 
     def _bury(self, world: "World", runner: int | None = None) -> None:
         """Dead letters and retries were produced."""
+        now = world.clock.monotonic()
+        for at in world.retry_partitions:
+            for offset in world.topics.logs[at].entries:  # it has its timestamp since the fence was taken, or later
+                self.sent_at.setdefault((at, offset), now if runner is None else self.fenced_at.get(runner, now))
         new = world.produced[self.produced :]
         self.produced += len(new)
         done = {} if runner is None else self.done.get(runner, {})

@@ -8,15 +8,19 @@ from tidegate.testing.clock import MemoryClock
 
 
 class RunnerClock:
-    """The port `Clock`: the world's time, and what the runner has waited in its present run."""
+    """The port `Clock`: the world's time, and what the runner has waited in its present run.
 
-    def __init__(self, world: MemoryClock) -> None:
+    Its machine's clock is `ahead` of the world's, which is the ledger's too.
+    """
+
+    def __init__(self, world: MemoryClock, ahead: Callable[[], float] = float) -> None:
         self._world = world
+        self._ahead = ahead
         self._waited = 0.0
 
     def now(self) -> datetime:
         """See `tidegate.ports.Clock`."""
-        return self._world.now() + timedelta(seconds=self._waited)
+        return self._world.now() + timedelta(seconds=self._waited + self._ahead())
 
     def monotonic(self) -> float:
         """See `tidegate.ports.Clock`."""

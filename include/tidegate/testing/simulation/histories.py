@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 _STEPS = 4_000
 _DAY = 86_400
 _LONG_PAUSE = 0.3
+_JUMP = 0.005
 _NAMES = ("orders", "purchases", "sales")
 
 
 @dataclass(frozen=True, slots=True)
 class Dangers:
-    """What may go wrong in a history, and how often at most."""
+    """What may go wrong in a history, and how often at most; `skew` is how many seconds a clock may be wrong."""
 
     crashes: int = 3
     lost: int = 3
@@ -49,6 +50,7 @@ class Dangers:
     renames: int = 2
     recreations: int = 1
     fenceless: bool = True
+    skew: float = 400.0
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class _Scheduler:
         )
         self._world.script.go_on()
         self._fencing = fencing
+        self._skew = dangers.skew
         self._moods = _Moods(
             switch=rng.choice([0.02, 0.1, 0.4]),
             act=rng.choice([0.01, 0.05, 0.15]),
@@ -160,6 +163,7 @@ class _Scheduler:
                 "expiries": rng.randint(0, dangers.expiries),
                 "renames": rng.randint(0, dangers.renames),
                 "recreations": rng.randint(0, dangers.recreations),
+                "jumps": rng.randint(0, 2),
             },
         )
         retries = rng.choice([0, 0, 1])
@@ -203,14 +207,22 @@ class _Scheduler:
 
     def _go_on(self, runner: Runner, step: int) -> None:
         if runner.following is None:
-            self._tell(f"runner {runner.number}", "a run begins")
+            self._set_clock(runner)
+            self._tell(f"runner {runner.number}", "a run begins", f"its clock is {runner.ahead:+.0f} s ahead")
             runner.begin()
         elif self._happens("crashes", self._moods.crash):
             self._crash(runner)
         else:
             if self._rng.random() < self._moods.sleep:
                 self._asleep[runner.number] = step + self._rng.randint(20, 300)
+            if self._happens("jumps", _JUMP):
+                self._set_clock(runner)
+                self._tell(f"runner {runner.number}", "its clock is set", f"{runner.ahead:+.0f} s ahead")
             self._resume(runner, self._order(runner))
+
+    def _set_clock(self, runner: Runner) -> None:
+        """Each run is on a machine of its own; somebody may set that one's clock meanwhile."""
+        runner.ahead = self._rng.uniform(-self._skew, self._skew)
 
     def _order(self, runner: Runner) -> Order:
         if runner.following is None:
@@ -274,7 +286,7 @@ class _Scheduler:
     def _disaster(self) -> Act | None:
         kind = self._rng.choice(["losses", "resets", "renames", "time"])
         if kind == "time":
-            return Pass(self._rng.choice([0.2, 400, _DAY + 1]))
+            return Pass(self._rng.choice([0.2, 60, 400, _DAY + 1]))
         positions = self._world.offsets.positions
         if (kind == "resets" and not positions) or not self._happens(kind, 1):
             return None

@@ -57,7 +57,7 @@ class Runner:
 
     That is None between two runs.
 
-    What it waits for passes for itself alone. Unless it stops at the clock, its whole state is what it was answered,
+    What it waits for passes for itself alone. The clock of its machine is `ahead` of the others' by so many seconds. Unless it stops at the clock, its whole state is what it was answered,
     as long as no other time passes.
     """
 
@@ -78,6 +78,7 @@ class Runner:
         self.following: Effect | None = None
         self.broken: Exception | None = None
         self.hash = 0
+        self.ahead = 0.0
         self.log: list[Effected] = []
         self._world = world
         self._told = told
@@ -119,7 +120,7 @@ class Runner:
     def _start(self) -> None:
         """Bring the run to where its log ends."""
         life = _Life(self, self._world, self._told, stops_at_clock=self._stops_at_clock)
-        clock = RunnerClock(self._world.clock)
+        clock = RunnerClock(self._world.clock, lambda: self.ahead)
 
         def run() -> None:
             pipeline = self._world.pipeline(clock, f"{self.number}.{self.run}")

@@ -8,7 +8,7 @@ from tidegate.ports import Answer
 from tidegate.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
 from tidegate.testing.simulation.promises import ENDS, ORDERS
 from tidegate.testing.simulation.runs import Work, clears, commits
-from tidegate.testing.simulation.subscriptions import MANY, subscription
+from tidegate.testing.simulation.subscriptions import LATER, MANY, subscription
 
 NAMES = tuple(sorted({*ORDERS, *ENDS}))
 """What `--strategy` may say: a commit strategy or a failure strategy; `ignore` is both."""
@@ -43,6 +43,7 @@ class Chosen:
             commit_strategy=self.commit,
             failure_strategy=self.failure,
             max_retries=self.max_retries,
+            retries=LATER,
         )
 
     def person(self) -> Work | None:

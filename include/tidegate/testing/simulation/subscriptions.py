@@ -21,7 +21,8 @@ MANY = 1000
 DEAD = "dead"
 """Where a record goes that has no retry left."""
 
-_RETRIES = DelayedRetryTopic(("orders_retry_100", "orders_retry_150"), timeout_ms=2**60)  # due within a poll
+AT_ONCE = DelayedRetryTopic(("orders_retry_0", "orders_again_0"), timeout_ms=2**60)
+LATER = DelayedRetryTopic(("orders_retry_100000", "orders_again_150000"), timeout_ms=2**60)
 _DEFINITION = """
 topics: [orders]
 connection: kafka_default
@@ -46,11 +47,12 @@ def subscription(
     commit_strategy: CommitStrategy = "after-processing",
     failure_strategy: FailureStrategy = "fail",
     max_retries: int = MANY,
+    retries: DelayedRetryTopic = AT_ONCE,
 ) -> Subscription:
     """The subscription `orders` of the topic of that name."""
     given = _default()
     if failure_strategy == "delayed-retry-topic":
-        given = replace(given, delayed_retry_topic=_RETRIES, dead_letter_queue=DeadLetterQueue(DEAD))
+        given = replace(given, delayed_retry_topic=retries, dead_letter_queue=DeadLetterQueue(DEAD))
     return replace(
         given,
         members=members,
