@@ -1,7 +1,7 @@
 """What every ledger promises; the double in memory and the SQL database are held to the same."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -637,7 +637,7 @@ def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple
     two[0].move(own.id, State.ABANDONED, "for the test")
     first = closed(two[0], plan(0))
     second = opened(two[0], plan(1))
-    two[0].note_topics("flights", {"t": "id"})
+    note_topics(two[0], {"t": "id"})
     two[0].note_missing("flights", ["u"])
     two[0].note_losses("flights", [Loss("t", 0, 1, 2, 3)])
     two[0].note_losses("gates", [Loss("t", 0, 1, 2, 3), Loss("t", 0, 4, 5, 6)])
@@ -672,7 +672,7 @@ def test_what_was_committed_in_another_cluster_means_nothing_in_the_accepted_one
     two[0].claim_group("flights", "g", "here")
     closed(two[0], plan(0))
     two[0].note_commit("flights", "g", {T2: 7}, two[0].look("flights").version)
-    two[0].note_topics("flights", {"t": "id"})
+    note_topics(two[0], {"t": "id"})
     two[0].note_missing("flights", ["u"])
     version = two[0].look("flights").version
     assert two[0].last_ends("flights", "g") != {}
@@ -690,7 +690,7 @@ def test_what_was_committed_in_another_cluster_means_nothing_in_the_accepted_one
 def test_what_was_found_is_missing_no_longer(two: tuple[Ledger, Ledger]) -> None:
     two[0].note_missing("flights", ["gates", "planes"])
     two[0].note_missing("other", ["gates"])
-    two[1].note_topics("flights", {"gates": "id"}, found=["gates", "never missing"])
+    note_topics(two[1], {"gates": "id"}, found=["gates", "never missing"])
     assert (two[0].look("flights").missing, two[0].look("flights").topic_ids) == ({"planes"}, {"gates": "id"})
     assert two[0].look("other").missing == {"gates"}
 
@@ -698,8 +698,8 @@ def test_what_was_found_is_missing_no_longer(two: tuple[Ledger, Ledger]) -> None
 def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Ledger]) -> None:
     seen = two[0].look("flights")
     assert seen.topic_ids == {}
-    two[0].note_topics("flights", {"flights": "id1", "gates": "id2"})
-    two[1].note_topics("flights", {"gates": "id3", "planes": "id4"})
+    note_topics(two[0], {"flights": "id1", "gates": "id2"})
+    note_topics(two[1], {"gates": "id3", "planes": "id4"})
     assert two[0].look("flights") == replace(seen, topic_ids={"flights": "id1", "gates": "id3", "planes": "id4"})
     assert two[0].look("other").topic_ids == {}
 
@@ -734,6 +734,19 @@ def test_a_commit_without_a_batch_that_is_noted_late_changes_nothing(two: tuple[
     closed(two[1], plan(0))
     two[0].note_commit("flights", "g", {T0: 3}, seen)
     assert two[0].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
+
+
+def test_topic_ids_that_are_noted_late_change_nothing(two: tuple[Ledger, Ledger]) -> None:
+    two[0].note_missing("flights", ["gates"])
+    seen = two[0].look("flights").version
+    note_topics(two[1], {"flights": "newer"})
+    closed(two[1], plan(0))
+    two[0].note_topics("flights", {"flights": "older", "gates": "older"}, seen, found=["gates"])
+    assert (two[1].look("flights").topic_ids, two[1].look("flights").missing) == ({"flights": "newer"}, {"gates"})
+
+
+def note_topics(ledger: Ledger, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
+    ledger.note_topics("flights", ids, ledger.look("flights").version, found)
 
 
 def note_commit(ledger: Ledger, offsets: Mapping[TopicPartition, int] | None = None) -> None:
@@ -911,7 +924,7 @@ class Both(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from("ab"), topic_id=st.sampled_from("xy"))
     def note_more(self, topic: str, topic_id: str) -> None:
-        self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}))
+        self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}, ledger.look(self.name).version))
         self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version))
 
     @rule(number=numbers, minutes=st.integers(0, 2))

@@ -153,7 +153,7 @@ WRITES: dict[str, Write] = {
     ),
     "note_topics": (
         opened,
-        lambda ledger, *_: ledger.note_topics("flights", {"flights": "id"}),
+        lambda ledger, _, version: ledger.note_topics("flights", {"flights": "id"}, version),
         lambda ledger: ledger.look("flights").topic_ids,
     ),
     "note_commit": (

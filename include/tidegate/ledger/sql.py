@@ -76,9 +76,11 @@ class SqlLedger:
                 with suppress(IntegrityError), connection.begin_nested():
                     connection.execute(insert(missing).values(row))
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
+    def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
+            if _version(connection, _hold(connection, subscription)) != version:
+                return
             for topic, topic_id in sorted(ids.items()):
                 key = {"subscription": subscription, "topic": topic}
                 _put(connection, topics, key, {"topic_id": topic_id})

@@ -103,10 +103,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
+    def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
         """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier.
 
-        What was `found`, by the names that `note_missing` was given, is missing no longer.
+        What was `found`, by the names that `note_missing` was given, is missing no longer. Nothing changes if the
+        version isn't this one any more: somebody went on since the topics were looked at.
         """
         ...
 

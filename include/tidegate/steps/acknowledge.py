@@ -19,8 +19,9 @@ from tidegate.errors import (
     message,
 )
 from tidegate.manifest import Manifest, Result
-from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore
+from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.positions import TopicPartition, starts
+from tidegate.steps.loss import created_again
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class Acknowledging:
         batch: Batch,
         strategy: ByAcknowledgement,
         *,
+        source: RecordSource,
         offsets: OffsetStore,
         landing: Landing,
         lake: Lake,
@@ -102,6 +104,7 @@ class Acknowledging:
     ) -> None:
         self._batch = batch
         self._strategy = strategy
+        self._source = source
         self._offsets = offsets
         self._landing = landing
         self._lake = lake
@@ -216,6 +219,8 @@ class Acknowledging:
             committed = fence.committed([r.at for r in self._batch.ranges])
             self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
             moved = self._strategy.offsets(self._batch, acknowledged, self._stands)
+            again = created_again(self._batch, committed, self._source, self._ledger)
+            moved = {at: offset for at, offset in moved.items() if at.topic not in again}
             fence.commit(moved, str(self._batch.receipt))
         self._stands |= moved
         log.info("acknowledged and committed: %s (%s)", _listed(moved), self._batch)

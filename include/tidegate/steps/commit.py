@@ -1,7 +1,7 @@
 """Commit: publish a batch and, as the last word, commit its offsets; the commit strategy may have another order."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.batch import SETTLED, Batch, State
@@ -11,10 +11,11 @@ from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, R
 from tidegate.commits.stores import refuse_other_store
 from tidegate.commits.strategy import Moment
 from tidegate.errors import BatchFailedError, StaleError, message, place
-from tidegate.ports import Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.positions import end_epochs, ends
+from tidegate.ports import Committed, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.positions import TopicPartition, end_epochs, ends
 from tidegate.records import Outgoing
 from tidegate.steps.leaving import Leaving
+from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
@@ -121,36 +122,43 @@ class Committer:
             )
         if batch.state.is_open and not batch.offsets_committed:
             with self.offsets.fence() as fence:
-                if not self._is_done(batch, self._compare(batch, fence)):
-                    self._commit(self.ledger.batch(batch.id), fence, ())
+                positions = self._positions(batch, fence)
+                if not self._is_done(batch, _stands(batch, positions)):
+                    self._commit(self.ledger.batch(batch.id), fence, (), self._created_again(batch, positions))
                 batch = self.ledger.received(batch.id)
         return self._said(batch)
 
     def _published(self, batch: Batch, fence: Fence) -> Batch:
         """Compare, then publish; whoever finds the batch committed before only notes it."""
-        if self._is_done(batch, self._compare(batch, fence)):
+        if self._is_done(batch, _stands(batch, self._positions(batch, fence))):
             return self._note(batch)
         batch = self._publisher.ready(self.ledger.batch(batch.id))
         return self._publisher.publish(batch) if batch.state.is_open else batch
 
     def _committed(self, batch: Batch, fence: Fence) -> Batch:
         """Compare again, then commit."""
-        stands = self._compare(batch, fence)
+        positions = self._positions(batch, fence)
+        stands = _stands(batch, positions)
         if not self._is_done(batch, stands):
-            self._commit(batch, fence, self._leaving.outgoing(batch, stands))
+            leaving = self._leaving.outgoing(batch, stands)
+            self._commit(batch, fence, leaving, self._created_again(batch, positions))
         return self._note(batch)
 
-    def _commit(self, batch: Batch, fence: Fence, outgoing: Iterable[Outgoing]) -> None:
+    def _commit(self, batch: Batch, fence: Fence, outgoing: Iterable[Outgoing], created_again: Collection[str]) -> None:
         state = self._new_state(batch)
+        offsets = {tp: end for tp, end in ends(batch.ranges).items() if tp.topic not in created_again}
+        epochs = {tp: epoch for tp, epoch in end_epochs(batch.ranges).items() if tp in offsets}
         try:
-            fence.commit(ends(batch.ranges), str(batch.next_receipt), end_epochs(batch.ranges), outgoing, state)
+            fence.commit(offsets, str(batch.next_receipt), epochs, outgoing, state)
         except StaleError:
-            if not isinstance(self._compare(batch, fence), Note | Received):
+            if not isinstance(_stands(batch, self._positions(batch, fence)), Note | Received):
                 raise
 
-    def _compare(self, batch: Batch, fence: Fence) -> Decision:
-        positions = fence.committed([r.at for r in batch.ranges])
-        return COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, positions)
+    def _positions(self, batch: Batch, fence: Fence) -> Mapping[TopicPartition, Committed]:
+        return fence.committed([r.at for r in batch.ranges])
+
+    def _created_again(self, batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Collection[str]:
+        return created_again(batch, positions, self.source, self.ledger)
 
     def _is_done(self, batch: Batch, stands: Decision) -> bool:
         """Whether it was committed before; StaleError if somebody else moved the group."""
@@ -222,6 +230,10 @@ class Committer:
     @property
     def _publisher(self) -> Publisher:
         return Publisher(self.subscription, self.lake, self.ledger)
+
+
+def _stands(batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Decision:
+    return COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, positions)
 
 
 def _moment(batch: Batch) -> Moment:

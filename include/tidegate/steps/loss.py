@@ -1,14 +1,18 @@
 """Positions whose records are gone: expired, out of range, or of a topic that was deleted and created again."""
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tidegate.batch import Batch
 from tidegate.errors import LostDataError, message, place
-from tidegate.ports import Committed, Loss
+from tidegate.ports import Committed, Ledger, Loss, RecordSource
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.receipt import Receipt
 from tidegate.subscription import Subscription
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -105,6 +109,23 @@ def recreated(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, st
         for topic, topic_id in now.items()
         if before.get(topic, topic_id) != topic_id
     }
+
+
+def created_again(
+    batch: Batch, positions: Mapping[TopicPartition, Committed], source: RecordSource, ledger: Ledger
+) -> frozenset[str]:
+    """The topics of a batch that were created again since it was planned, where its ends mean nothing.
+
+    A broker drops the group's positions with a topic, so it is asked only where one of these is gone.
+    """
+    vanished = {r.topic for r in batch.ranges if r.at not in positions}
+    if not vanished:
+        return frozenset()
+    again = recreated(source.topic_ids(vanished), ledger.look(batch.subscription).topic_ids)
+    for topic, why in again.items():
+        fact = f"topic {topic} {why}: no position of the batch is committed in it"
+        log.warning("%s", message(fact, batch, "the next run decides by on-data-loss where to begin"))
+    return frozenset(again)
 
 
 def refuse_outside(

@@ -73,7 +73,7 @@ def process(
     acknowledging = None
     if strategy := by_acknowledgement(batch, subscription):
         acknowledging = Acknowledging(
-            batch, strategy, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
+            batch, strategy, source=source, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
     _check_limit(batch, subscription, ledger, acknowledging)
     IntactLanding(source, offsets, landing, lake, ledger).verify(batch)

@@ -154,8 +154,8 @@ class Stander:
         log.warning("moved back to before batch %s, which is committed: forward again (%s)", batch_id, self._place)
 
     def _look(self, partitions: Sequence[TopicPartition], glance: Glance) -> tuple[_Seen, OlderTopics]:
+        topic_ids = self.source.topic_ids({tp.topic for tp in partitions})  # before the positions, which die with them
         committed = self.offsets.committed(partitions)
-        topic_ids = self.source.topic_ids({tp.topic for tp in partitions})
         ends_of, missing = remembered(self.subscription, self.offsets, self.ledger, glance)
         last_ends = {tp: ends_of[tp] for tp in partitions if tp in ends_of}
         older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
@@ -193,6 +193,7 @@ class Stander:
         self._refuse_outside(at, positions, seen.known)
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.committed
+            is_moved = is_moved or self.source.topic_ids({tp.topic for tp in seen.partitions}) != seen.topic_ids
             if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
                 log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
@@ -246,7 +247,7 @@ class Stander:
         ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
         found = seen.glance.missing & found_names(self.subscription.topics, seen.partitions)
         if ids or found:
-            self.ledger.note_topics(self.subscription.name, ids, found)
+            self.ledger.note_topics(self.subscription.name, ids, seen.glance.version, found)
 
     @property
     def _place(self) -> str:

@@ -86,11 +86,12 @@ class MemoryLedger:
         with self._lock:
             self._missing[subscription].update(topics)
 
-    def note_topics(self, subscription: str, ids: Mapping[str, str], found: Collection[str] = ()) -> None:
+    def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._lock:
-            self._topic_ids[subscription].update(ids)
-            self._missing[subscription].difference_update(found)
+            if self._version(subscription) == version:
+                self._topic_ids[subscription].update(ids)
+                self._missing[subscription].difference_update(found)
 
     def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
         """See `tidegate.ports.Ledger`."""

@@ -187,7 +187,7 @@ def test_all_may_settle_a_batch(race: Race, ledger: SqlLedger) -> None:
 
 def _note(ledger: SqlLedger, number: int, name: str) -> str:
     ledger.note_missing(name, ["gates", "planes", f"own{number}"])
-    ledger.note_topics(name, {"flights": "id", f"own{number}": "id"})
+    ledger.note_topics(name, {"flights": "id", f"own{number}": "id"}, ledger.look(name).version)
     ledger.note_commit(name, "g", {T0: 1}, ledger.look(name).version)
     ledger.note_losses(name, [Loss("flights", partition, 3, 5, 9) for partition in range(3)])
     return "noted"

@@ -1,18 +1,22 @@
 """A topic that was deleted and created again is another topic: none of its records is passed over."""
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from world import World, planned
 
-from tidegate.batch import Batch
+from tidegate.batch import Batch, State
 from tidegate.errors import LostDataError, StaleError
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Loss
-from tidegate.positions import Range
+from tidegate.positions import Range, TopicPartition
 from tidegate.run import run_batch
 from tidegate.subscription import TopicNames
+from tidegate.testing.effects import Effect, watched
+from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.processor import Acks
 
 STRATEGIES = ["after-processing", "on-receipt", "on-next-poll", "throttled", "latest", "manual"]
 QUICK: dict[str, Any] = {"poll_timeout_ms": 1}
@@ -197,3 +201,63 @@ def test_what_landed_of_the_old_topic_still_reaches_the_lake_and_then_the_new_on
         again = deliver(world.pipeline(**definition))
         ends += [] if again is None else [again.ranges[0]]
     assert world.published() == [(0, 10), (0, 30)], ends
+
+
+class Recreated:
+    """Somebody creates the topic again once an effect of this name was seen for the `nth` time."""
+
+    def __init__(self, world: World, name: str, nth: int = 1) -> None:
+        self._world = world
+        self._name = name
+        self._left = nth
+
+    def before(self, effect: Effect) -> None:
+        """Nothing yet."""
+
+    def after(self, effect: Effect) -> None:
+        self._left -= str(effect) == self._name
+        if self._left == 0:
+            self._left = -1
+            recreate(self._world)
+
+
+@pytest.mark.parametrize("seen", ["source.topic_ids", "offsets.committed", "ledger.last_ends", "fence.committed"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_topic_that_is_created_again_while_a_plan_looks_is_read_from_its_beginning(
+    seen: str, *, is_known: bool
+) -> None:
+    """Whatever it has looked at by then, and with a ledger that was lost before too."""
+    world = ten_are_committed()
+    if not is_known:
+        world.ledger = MemoryLedger(world.clock.now)
+    if seen == "fence.committed":
+        world.kafka.expire()
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    planned_meanwhile = watched(pipeline, Recreated(world, seen))
+    with suppress(StaleError):
+        deliver(planned_meanwhile)
+    while deliver(pipeline) is not None:
+        pass
+    held = [manifest.batch.ranges for manifest in world.processor.delivered[1:]]
+    assert [(r.start, r.end) for ranges in held for r in ranges] == [(0, 30), (0, 30)]
+
+
+@pytest.mark.parametrize("strategy", ["after-processing", "on-receipt", "throttled", "latest"])
+def test_what_was_landed_of_the_older_topic_moves_no_position_in_the_newer(strategy: str) -> None:
+    world = ten_are_committed(commit_strategy=strategy)
+    for partition in (0, 1):
+        world.produce(2, partition)
+    pipeline = world.pipeline(**QUICK, commit_strategy=strategy, on_data_loss="reset")
+    assert planned(pipeline) is not None
+    recreate(world)
+    each = [TopicPartition("orders", number) for number in (0, 1)]
+    world.processor.acks = [Acks({at: [offset] for at in each}) for offset in (10, 11)]
+    older = deliver(pipeline)
+    assert older is not None
+    assert (older.landed_records, older.state) == (4, State.COMMITTED)
+    assert (world.committed(0), world.committed(1)) == (None, None)
+    world.ledger = MemoryLedger(world.clock.now)
+    world.processor.acks = None
+    newer = deliver(pipeline)
+    assert newer is not None
+    assert (newer.landed_records, world.committed(0), world.committed(1)) == (60, 30, 30)
