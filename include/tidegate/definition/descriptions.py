@@ -88,7 +88,7 @@ _TOP: Mapping[str, Description] = {
     ),
     "checkpoint.unsynced-state-max-age.ms": Description(
         "SmallRye",
-        "For checkpoint: how long the transform's state may stay unwritten before its run fails; 0 or -1 is for ever.",
+        "For checkpoint: how long a new state may wait to be stored until status warns of it; 0 or -1 is for ever.",
     ),
     "failure-strategy": Description(
         "SmallRye",

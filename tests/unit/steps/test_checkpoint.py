@@ -13,6 +13,7 @@ from world import World, deliver, planned
 
 from tidegate.batch import State
 from tidegate.errors import BatchFailedError, WrongDefinitionError
+from tidegate.health import Finding, Verdict
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Manifest
@@ -335,6 +336,27 @@ def test_kafka_goes_on_where_the_checkpoints_ended(world: World) -> None:
 
 
 # What waits to be stored
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [(10_000, Verdict.WARN), (20_000, Verdict.OK), (0, Verdict.OK), (-1, Verdict.OK)]
+)
+def test_a_monitor_is_told_of_a_state_that_nobody_stores(world: World, limit: int, verdict: Verdict) -> None:
+    world.produce(5)
+    described = pipeline(world, unsynced_state_max_age_ms=limit)
+    batch = planned(described)
+    assert batch is not None
+    described.process(batch.id)
+    with pytest.raises(Crash):
+        watched(described, Before("fence.commit")).commit(batch.id)
+    world.clock.wait(15)
+    (finding,) = status_of(described, 5).findings
+    assert (finding.verdict, finding.verdict.exit_status) == (verdict, int(verdict is Verdict.WARN))
+    if verdict is Verdict.WARN:
+        assert batch.id in finding.reason
+        assert "checkpoint.unsynced-state-max-age.ms" in finding.reason
+    deliver(described)
+    assert status_of(described, 5).findings == (Finding(Verdict.OK),)
 
 
 @pytest.mark.parametrize(("waited", "limit", "is_late"), [(11, 10_000, True), (9, 10_000, False), (99, 0, False)])
