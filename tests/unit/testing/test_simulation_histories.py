@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.batch import State
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clock, DeliveryAge
-from tidegate.steps import loss, plan
+from tidegate.steps import commit, land, loss, plan, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
-from tidegate.testing.simulation.histories import Dangers, History, history, topic_events
+from tidegate.testing.simulation.histories import Dangers, history, topic_events
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from tidegate.testing.simulation.world import World
 
@@ -88,7 +89,17 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def without_topic_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "recreated", lambda *_: {})
+    for module in (loss, reconcile, land):
+        monkeypatch.setattr(module, "recreated", lambda *_: {})
+
+
+def without_the_ids_of_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (reconcile, land):
+        monkeypatch.setattr(module, "recreated", lambda *_: {})
+
+
+def with_positions_for_a_topic_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "created_again", lambda *_: frozenset())
 
 
 def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,10 +133,23 @@ def without_the_ledgers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(World, "pipeline", pipeline)
 
 
+RECREATED = {"recreations": 1, "crashes": 2}
 GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
     "the ids of topics": (without_topic_ids, {"recreations": 1}, "after-processing", "published nowhere"),
+    "the ids of what is planned": (without_the_ids_of_what_is_planned, RECREATED, "after-processing", "twice"),
+    "the ids of what is committed": (
+        with_positions_for_a_topic_of_the_same_name,
+        {**RECREATED, "losses": 1},
+        "after-processing",
+        "published nowhere",
+    ),
     "whose a group is": (without_claims, {"renames": 2}, "on-receipt", "published nowhere"),
-    "one clock for the deadline": (without_the_ledgers_clock, {"skew": 400}, "after-processing", "is failed 0:00"),
+    "one clock for the deadline": (
+        without_the_ledgers_clock,
+        {"skew": 400},
+        "after-processing",
+        "s after it was begun",
+    ),
     "one clock for retries": (without_the_ledgers_clock, {"skew": 400}, "delayed-retry-topic", "before it is due"),
 }
 
@@ -141,6 +165,20 @@ def test_a_guard_is_seen_to_matter(guard: str, monkeypatch: pytest.MonkeyPatch) 
     assert set(islice(violations(), 30)) == {""}
     without(monkeypatch)
     assert any(found in each for each in violations())
+
+
+def test_the_ids_of_topics_matter_while_a_batch_is_open_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is deleted, and created again, while a batch is open, or none."""
+    without_topic_ids(monkeypatch)
+    states = {"open", str(State.PLANNED), str(State.PROCESSING)}
+    for seed in range(600):
+        found = history(seed, FEW, Dangers(**{**NOTHING, **RECREATED}), "after-processing")
+        again = next((line for line in found.lines if "created again" in line), "")
+        if found.violation is not None:
+            states.discard(again.rpartition(" ")[2])
+        if not states:
+            break
+    assert states == set()
 
 
 def test_a_violation_comes_with_its_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:

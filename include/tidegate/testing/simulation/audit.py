@@ -8,12 +8,11 @@ open.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tidegate.batch import Batch, State
-from tidegate.ports import Committed
 from tidegate.failures.delayed_retry import delay_ms
+from tidegate.ports import Committed
 from tidegate.positions import TopicPartition
 from tidegate.receipt import Receipt
 from tidegate.steps.deliver import manifest_of
@@ -68,7 +67,9 @@ class Audit:
         self.compared: frozenset[int] = frozenset()
         self.older_batches: frozenset[str] = frozenset()
         self.older_files: frozenset[str] = frozenset()
+        self.older_incarnations: frozenset[str] = frozenset()
         self.made: frozenset[str] = frozenset()
+        self.begun: dict[str, float] = {}
         self.fenced_at: dict[int, float] = {}
         self.sent_at: dict[At, float] = {}
 
@@ -98,14 +99,18 @@ class Audit:
             excused=self.excused,
             replayed=self.replayed,
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
-            acknowledged=world.spark.acknowledged,
-            overtaken=world.spark.overtaken,
+            acknowledged=self._of_topic(world.spark.acknowledged),
+            overtaken=self._of_topic(world.spark.overtaken),
             first=first,
             waiting=frozenset(place for (at, o), place in first.items() if not self._is_past(at, o)),
         )
 
+    def _of_topic(self, by_incarnation: Mapping[str, Records]) -> Mapping[str, Records]:
+        return {name: held for name, held in by_incarnation.items() if name not in self.older_incarnations}
+
     def _is_past(self, at: TopicPartition, offset: int) -> bool:
-        return at in self.positions and offset < self.positions[at].offset
+        position = self.positions.get(at)
+        return position is not None and offset < position.offset and not self._is_of_older(position)
 
     def ledger_lost(self, world: "World") -> None:
         """An empty ledger takes the place of the one that was."""
@@ -121,13 +126,30 @@ class Audit:
     def topic_recreated(self, world: "World") -> None:
         """Another topic has the name, whose records are other ones; what was promised of the older one's is kept."""
         older = {name: Appeared(batch.incarnation, batch.attempt, NONE) for name, batch in self.appeared.items()}
-        batches = frozenset(o.batch.id for name in world.names for o in world.ledger.history(name, _ALL))
+        batches = {o.batch.id: o.batch for name in world.names for o in world.ledger.history(name, _ALL)}
+        receipts = [Receipt.parse(position.metadata) for position in self.positions.values()]
         fresh = Audit(self.subscription, fencing=self.fencing)
-        fresh.appeared, fresh.older_batches, fresh.older_files = older, batches, frozenset(world.landing.files)
+        fresh.appeared, fresh.older_files = older, frozenset(world.landing.files)
+        fresh.older_batches = self.older_batches | self.appeared.keys() | batches.keys()
+        fresh.older_incarnations = (
+            self.older_incarnations
+            | self.facts(world).incarnations
+            | {receipt.incarnation for receipt in receipts if receipt}
+            | {batch.receipt.incarnation for batch in batches.values()}
+        )
         fresh.expired, fresh.lost_ledgers, fresh.produced = self.expired, self.lost_ledgers, self.produced
+        fresh.looked, fresh.done, fresh.compared, fresh.made = self.looked, self.done, self.compared, self.made
+        fresh.begun = self.begun
         vars(self).clear()
         vars(self).update(vars(fresh))
-        world.spark.acknowledged, world.spark.overtaken, world.spark.acknowledged_of = {}, {}, {}
+
+    def _is_older(self, batch: Batch) -> bool:
+        """Whether a batch is of a topic that had the name before; one that landed since isn't, whatever it was."""
+        return batch.id in self.older_batches and not any(f.uri not in self.older_files for f in batch.files)
+
+    def _is_of_older(self, position: Committed) -> bool:
+        receipt = Receipt.parse(position.metadata)
+        return receipt is not None and receipt.incarnation in self.older_incarnations
 
     def offsets_expired(self) -> None:
         """The broker forgets the group, and with it whatever a foreign tool wanted."""
@@ -206,6 +228,9 @@ class Audit:
         batch, result = published.manifest.batch, published.attempt.result
         if result is None:
             raise ViolationError(f"batch {batch_id} was published without a result")
+        if self._is_older(batch):
+            self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, NONE)
+            return
         if batch_id in self.given_up and self.given_up[batch_id].is_settled:
             raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
@@ -223,7 +248,7 @@ class Audit:
     def _check_handed(self, world: "World", looked: "Look") -> None:
         """What was acknowledged, without a gap, or committed when the delivery looked isn't handed to its job."""
         began, world.spark.began = world.spark.began, None
-        for r in began.batch.ranges if began else ():
+        for r in began.batch.ranges if began and not self._is_older(began.batch) else ():
             stands = looked.positions.get(r.at)
             if began and stands and is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
                 raise ViolationError(f"{began.batch} hands on {r} again, of which {stands.offset} was committed")
@@ -256,24 +281,26 @@ class Audit:
                     raise ViolationError(f"{r.at}@{offset} is handed out {waits:.1f} s before it is due")
 
     def _check_thrown_away(self, world: "World") -> None:
-        """What a delivery made within its time isn't given up for having taken too long."""
-        limit = timedelta(milliseconds=self.subscription.consumer.max_poll_interval_ms)
+        """What deliveries made within their time, all of them, isn't given up for having taken too long."""
+        limit, now = self.subscription.consumer.max_poll_interval_ms / 1000, world.clock.monotonic()
         for batch in world.ledger.open_batches():
+            if batch.delivery is not None:
+                self.begun.setdefault(batch.id, now)
             if batch.state is State.PROCESSED:
                 self.made |= {batch.id}
                 continue
             if batch.id in self.made and batch.state is State.FAILED and batch.delivery is not None:
-                took = world.ledger.delivery_age(batch.id, batch.delivery.token).begun
+                took = now - self.begun[batch.id]
                 staging = manifest_of(batch, batch.delivery, self.subscription).staging
                 if took <= limit and world.lake.results(staging):
-                    raise ViolationError(f"batch {batch.id} is failed {took} after its delivery began: {batch.reason}")
+                    raise ViolationError(f"batch {batch.id} is failed {took:.1f} s after it was begun: {batch.reason}")
             self.made -= {batch.id}
 
     def _look_at_the_ledger(self, world: "World", call: str) -> None:
         """What the newest batches have come to: which are given up, and which wait for a person."""
         for outcome in [each for name in sorted(world.names) for each in world.ledger.history(name, _NEWEST)]:
             batch = outcome.batch
-            if batch.id in self.older_batches:
+            if self._is_older(batch):
                 continue
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
@@ -305,8 +332,8 @@ class Audit:
         for at in world.retry_partitions:
             for offset in world.topics.logs[at].entries:  # it has its timestamp since the fence was taken, or later
                 self.sent_at.setdefault((at, offset), now if runner is None else self.fenced_at.get(runner, now))
-        new = world.produced[self.produced :]
-        self.produced += len(new)
+        new = [each for each in world.produced[self.produced :] if each.value == world.script.value]
+        self.produced = len(world.produced)
         done = {} if runner is None else self.done.get(runner, {})
         self._check_leaving(world, frozenset(map(source, new)), done)
         letters = [each for each in new if each.topic not in self.subscription.retry_topics]
@@ -348,7 +375,7 @@ class Audit:
                 del self.moves[at]
                 if still := move.after(at, now, runner, fencing=self.fencing):
                     self.moves[at] = still
-            elif before is not None and now.offset < before.offset and self.fencing:
+            elif before is not None and now.offset < before.offset and self.fencing and not self._is_of_older(before):
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
         if self.positions != world.offsets.positions:
             self.positions = dict(world.offsets.positions)

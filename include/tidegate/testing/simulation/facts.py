@@ -119,8 +119,11 @@ def union(sets: Iterable[Iterable[At]]) -> Records:
 
 
 def source(outgoing: Outgoing) -> At:
-    """Where the record of a dead letter or a retry was first, as its headers tell."""
-    return _place(outgoing.headers, dead_letters if last(outgoing.headers, dead_letters.TOPIC) else delayed_retry)
+    """Where the record of a dead letter or a retry was first, as its headers tell.
+
+    A dead letter that a person has made of a retry names the retry topic, and beside that the first place.
+    """
+    return _place(outgoing.headers, delayed_retry if last(outgoing.headers, delayed_retry.TOPIC) else dead_letters)
 
 
 def first_place(headers: Headers) -> At:

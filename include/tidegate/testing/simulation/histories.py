@@ -266,28 +266,32 @@ class _Scheduler:
             self._tell("world", act.happen(world))
 
     def _pause(self) -> None:
-        """Nobody is running: it may stay so until the group's offsets expire, or somebody recreates the topic."""
+        """Nobody is running: it may stay so until the group's offsets expire."""
         if self._happens("expiries", _LONG_PAUSE):
             self._tell("world", Expire().happen(self._world))
-        if self._can_recreate() and self._happens("recreations", _LONG_PAUSE):
-            again = Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
-            self._tell("world", again.happen(self._world))
 
-    def _can_recreate(self) -> bool:
-        """Whether nothing is under way, and every record was read: what happened to each is known then."""
+    def _recreation(self) -> Act | None:
+        """Of a topic without open transactions, by a subscription that reads no other one.
+
+        And while nobody has compared and is about to commit: Kafka can't compare and set.
+        """
         world = self._world
-        positions, logs = world.offsets.positions, world.read
-        return (
-            not (world.subscription.retry_topics or world.offsets.keeps_state or world.script.transactions)
-            and not (world.spark.late or world.ledger.open_batches())
-            and all(at in positions and positions[at].offset == log.high for at, log in logs.items())
-        )
+        if world.subscription.retry_topics or world.offsets.keeps_state:
+            return None
+        if world.script.transactions or world.audit.compared:
+            return None
+        if not self._happens("recreations", 1):
+            return None
+        return Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
 
     def _disaster(self) -> Act | None:
-        kind = self._rng.choice(["losses", "resets", "renames", "time"])
+        kinds = [kind for kind in ("losses", "resets", "renames", "recreations") if self._moods.left[kind]]
+        kind = self._rng.choice([*kinds, "time"])
         if kind == "time":
             return Pass(self._rng.choice([0.2, 60, 400, _DAY + 1]))
-        positions = self._world.offsets.positions
+        if kind == "recreations":
+            return self._recreation()
+        positions = [at for at in self._world.offsets.positions if at in self._world.topics.logs]
         if (kind == "resets" and not positions) or not self._happens(kind, 1):
             return None
         if kind == "losses":

@@ -21,12 +21,13 @@ from tidegate.testing.effects import Effect, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.kept import Kept
-from tidegate.testing.simulation.orders import Order, lost
+from tidegate.testing.simulation.orders import READS, Order, lost
 from tidegate.testing.simulation.runs import Told, Work, dag_run
 from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 _LOCAL = frozenset({"reader", "writer"})  # held by one runner; only what `writer.close` leaves is seen by others
+_LEFT_ALONE_BY_READS = frozenset({"ledger", "lake", "landing", "offsets"})
 _ENDLESS = 3_000
 
 
@@ -57,8 +58,8 @@ class Runner:
 
     That is None between two runs.
 
-    What it waits for passes for itself alone. The clock of its machine is `ahead` of the others' by so many seconds. Unless it stops at the clock, its whole state is what it was answered,
-    as long as no other time passes.
+    What it waits for passes for itself alone. Unless it stops at the clock, its whole state is what it was answered,
+    as long as no other time passes. Its machine's clock is `ahead` of the ledger's by so many seconds.
     """
 
     def __init__(
@@ -236,7 +237,8 @@ class _Life:
         if self.replaying:
             return
         runner = self._runner
-        self._world.touched(effect.port)
+        if effect.port not in _LEFT_ALONE_BY_READS or str(effect) not in READS:
+            self._world.touched(effect.port)
         held = answer if effect.call != "open" else None
         runner.hash = hash((runner.hash, effect.call, self._order, self._world.hash(error or held)))
         runner.log.append(Effected(effect, self._order, answer, error, runner.hash))

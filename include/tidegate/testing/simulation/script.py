@@ -50,12 +50,13 @@ TopicEvent = Grow | Produce | Begin | End | Compact
 class Script:
     """The events of one topic, of which the first is that it grows; `done` counts those that happened.
 
-    A partition's number counts round those that there are.
+    A partition's number counts round those that there are. `value` is what all records hold.
     """
 
     def __init__(self, topics: MemoryTopics, events: tuple[TopicEvent, ...]) -> None:
         self.events = events
         self.done = 0
+        self.value = b"v"
         self.transactions: list[MemoryTransaction] = []
         self._topics = topics
 
@@ -89,11 +90,11 @@ class Script:
             case Grow():
                 self._topics.create(TOPIC, 1)
             case Produce(partition, records):
-                self._topics.produce(TOPIC, *_records(records), partition=self._number(partition))
+                self._topics.produce(TOPIC, *self._records(records), partition=self._number(partition))
             case Begin(partitions, records):
                 transaction = self._topics.begin()
                 for partition in sorted({self._number(each) for each in partitions}):
-                    transaction.produce(TOPIC, *_records(records), partition=partition)
+                    transaction.produce(TOPIC, *self._records(records), partition=partition)
                 self.transactions.append(transaction)
             case End(commit) if self.transactions:
                 ended = self.transactions.pop(0)
@@ -114,6 +115,5 @@ class Script:
         """The topic's own; of others, the steps make what is in them."""
         return sum(at.topic == TOPIC for at in self._topics.logs)
 
-
-def _records(count: int) -> list[Record]:
-    return [Record(b"v")] * count
+    def _records(self, count: int) -> list[Record]:
+        return [Record(self.value)] * count

@@ -266,25 +266,24 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """The topic is deleted, the group's offsets with it, and created again; its definition allows to go on with that.
-
-    Only while nobody runs and no batch is open: what is under way then is tried elsewhere, by hand.
-    """
+    """The topic is deleted, and the group's offsets with it, and created again, which the definition goes on after."""
 
     partitions: int
     records: int
 
     def happen(self, world: World) -> str:
         """What happened, for the history."""
-        world.audit.check_end(world)
+        open_now = ", ".join(f"batch {batch.id[:7]} is {batch.state}" for batch in world.ledger.open_batches())
         world.topics.delete(TOPIC)
+        world.script.value += b" again"
         world.topics.create(TOPIC, self.partitions)
         for partition in range(self.partitions):
-            world.topics.produce(TOPIC, *[Record(b"again")] * self.records, partition=partition)
+            world.topics.produce(TOPIC, *[Record(world.script.value)] * self.records, partition=partition)
         world.offsets.forget(TOPIC)
         world.subscription = replace(world.subscription, on_data_loss="reset")
         world.audit.topic_recreated(world)
-        return f"the topic is deleted, and created again: {self.partitions} partitions, {self.records} records in each"
+        what = f"{self.partitions} partitions, {self.records} records in each"
+        return f"the topic is deleted, and created again: {what}; {open_now or 'no batch is open'}"
 
 
 @dataclass(frozen=True, slots=True)
