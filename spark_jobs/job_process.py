@@ -59,7 +59,15 @@ def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:
             spark.interruptAll()
         raise
     finally:
+        _wait_no_more(spark)
         spark.stop()
+
+
+def _wait_no_more(spark: SparkSession) -> None:
+    """Whoever has waited for a server in vain doesn't do so again in order to leave it; the last call asks it once."""
+    if "SPARK_REMOTE" in os.environ:
+        for policy in cast("Any", spark).client._retry_policies:  # noqa: SLF001 (calls under way give up too)
+            policy.max_retries = 0
 
 
 def reached() -> SparkSession:
