@@ -25,9 +25,17 @@ Blow = Literal[
     "flip staged",
     "full disk",
 ]
-Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition", "network", "quota"]
+Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition", "network", "quota", "password"]
 
-_OFTEN: dict[Target, int] = {"spark": 4, "topic": 5, "partitions": 3, "definition": 6, "network": 6, "quota": 1}
+_OFTEN: dict[Target, int] = {
+    "spark": 4,
+    "topic": 5,
+    "partitions": 3,
+    "definition": 6,
+    "network": 6,
+    "password": 6,
+    "quota": 1,
+}
 _SERVERS: tuple[Target, ...] = ("broker", "postgres", "spark")
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
@@ -87,7 +95,7 @@ class Strike:
     """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
 
     So are topics deleted and created again, and definitions renamed,
-    answers of the broker held back, and quotas set.
+    answers of the broker held back, quotas set, and passwords changed.
     """
 
     targets: tuple[Target, ...]

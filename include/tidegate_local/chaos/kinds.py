@@ -47,7 +47,8 @@ class Kind:
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
     those that failed as often as they may, or has them redelivered. `output` is the lake's
     folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each
-    time; between one that `is_remote` and the broker answers are held back now and then.
+    time; between one that `is_remote` and the broker answers are held back now and then; that of
+    one that `has_password` changes.
     """
 
     name: str = SUBSCRIPTION
@@ -61,6 +62,7 @@ class Kind:
     counts: bool = False
     is_renamed: bool = False
     is_remote: bool = False
+    has_password: bool = False
     person: Person | None = None
     max_retries: int = MANY
 
@@ -71,7 +73,7 @@ class Kind:
     @property
     def changes(self) -> bool:
         """Whether it changes, or what it reads, or what lies between them."""
-        return self.is_fleeting or self.is_renamed or self.is_remote
+        return self.is_fleeting or self.is_renamed or self.is_remote or self.has_password
 
     @property
     def group(self) -> str:
@@ -154,6 +156,7 @@ KINDS: dict[str, Kind] = {
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
     "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
+    "new-passwords": Kind("known", "lake-known", has_password=True),
     "bad-network": Kind("remote", "lake-remote", is_remote=True),
     "recreated-topic": Kind("fleeting", "lake-fleeting", topic="fleeting"),
 }

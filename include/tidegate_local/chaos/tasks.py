@@ -33,6 +33,7 @@ from tidegate_local import leash
 from tidegate_local.chaos.kinds import PLAIN, Kind
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
+USER = "lake"
 DUMP_SIGNAL = signal.SIGUSR1
 _DRIVER = "tidegate_local.chaos.driver"
 
@@ -42,7 +43,7 @@ class Place:
     """Where everything is: the folder that all is written below, the broker, the ledger, and the keeper's process id.
 
     `kind` is the subscription that is meant; `spark` is the URL of a Spark Connect server, None where there is none;
-    `road` is the way to the broker of those that are remote.
+    `road` is the way to the broker of those that are remote, `guarded` that of those with a password.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Place:
     keeper: int = 0
     spark: str | None = field(default=None, repr=False)
     road: str = ""
+    guarded: str = ""
     kind: Kind = PLAIN
 
     @property
@@ -67,6 +69,20 @@ class Place:
         """All names that the subscription has ever had; the last is its name now."""
         last = self.definition.stem.rpartition("-")[2]
         return [self.kind.named(times) for times in range(int(last) + 1)] if self.kind.is_renamed else [self.kind.name]
+
+    @property
+    def password(self) -> Path:
+        """The file that holds the password of the day."""
+        return self.folder / "password"
+
+    @property
+    def client(self) -> dict[str, str]:
+        """How the subscription comes to the broker."""
+        if self.kind.has_password:
+            password = {"sasl.username": USER, "sasl.password": self.password.read_text(encoding="utf-8")}
+            secured = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+            return {"bootstrap.servers": self.guarded, **secured, **password}
+        return {"bootstrap.servers": self.road if self.kind.is_remote else self.bootstrap}
 
     @property
     def settings(self) -> Settings:
@@ -156,8 +172,7 @@ class Skewed(SystemClock):
 @contextmanager
 def opened(place: Place, processor: Processor | None = None, clock: Clock | None = None) -> Iterator[Pipeline]:
     """The pipeline of the subscription at this place."""
-    servers = place.road if place.kind.is_remote else place.bootstrap
-    kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": servers})
+    kafka = Connection("kafka_default", "kafka", None, None, None, None, place.client)
     subscription = _defined(place)
     with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor, clock=clock) as pipeline:
         yield pipeline

@@ -10,13 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.kinds import SUBSCRIPTION, Kind
 from tidegate_local.chaos.producing import PARTITIONS
-from tidegate_local.chaos.tasks import Place
+from tidegate_local.chaos.tasks import USER, Place
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import HOST, free_port, spark_url
@@ -34,6 +40,11 @@ _LONG_MS = 15_000
 _TOOL_SECONDS = 120
 _OF = "consumer_byte_rate"
 _QUOTA = f"{_OF}=20000"
+_ITERATIONS = 4096
+_SCRAM = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+}
 _BROKER = {
     # a broker that was killed is let in again as soon as its session is over
     "broker.session.timeout.ms": "2000",
@@ -73,6 +84,7 @@ class World:
         self._spark_token = secrets.token_urlsafe(24)
         self._stack = ExitStack()
         self._trouble = ExitStack()
+        self._guarded_port = free_port()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -83,9 +95,10 @@ class World:
             self._java = find_java()
             self._jars = jars = kafka_jars(self._java, self._cache)
             data = self._folder / "kafka"
-            listener = Listener("ROAD", self._road.target, advertised_port=self._road.port)
+            guarded = Listener("GUARDED", self._guarded_port, self._guarded_port, "SASL_PLAINTEXT", _SCRAM)
+            listeners = [Listener("ROAD", self._road.target, advertised_port=self._road.port), guarded]
             self._broker = Broker(
-                java=self._java, jars=jars, data=data, heap="512m", listeners=[listener], properties=_BROKER
+                java=self._java, jars=jars, data=data, heap="512m", listeners=listeners, properties=_BROKER
             )
             stack.callback(self._broker.stop)
             self._postgres = Postgres(data=self._folder / "postgres")
@@ -103,6 +116,7 @@ class World:
             topics = [NewTopic(topic, PARTITIONS, 1) for topic in read]
             for made in admin.create_topics([*topics, *dead_letters]).values():
                 made.result(_ANSWER_SECONDS)
+            self._change_password()
             self._stack = stack.pop_all()
         return self
 
@@ -117,7 +131,8 @@ class World:
         spark = spark_url(self._spark_port, self._spark_token) if self._has_spark else None
         broker, ledger = self._broker.bootstrap_servers, self._postgres.url
         road = f"{HOST}:{self._road.port}"
-        return Place(self._folder, broker, ledger, self._keeper, spark, road, self._kinds[0])
+        guarded = f"{HOST}:{self._guarded_port}"
+        return Place(self._folder, broker, ledger, self._keeper, spark, road, guarded, self._kinds[0])
 
     @property
     def faults(self) -> dict[Target, Fault]:
@@ -131,12 +146,14 @@ class World:
         }
         spark: dict[Target, Fault] = {"spark": Fault(self._kill_spark, self._restart_spark)}
         definition: dict[Target, Fault] = {"definition": Fault(self._rename, nothing)}
+        password: dict[Target, Fault] = {"password": Fault(self._change_password, nothing)}
         network: dict[Target, Fault] = {"network": Fault(self._hold_back, self._trouble.close)}
         return (
             servers
             | (spark if self._has_spark else {})
             | (definition if any(kind.is_renamed for kind in self._kinds) else {})
             | (network if any(kind.is_remote for kind in self._kinds) else {})
+            | (password if any(kind.has_password for kind in self._kinds) else {})
         )
 
     def widen(self) -> None:
@@ -162,6 +179,18 @@ class World:
         at = ("--bootstrap-server", self._broker.bootstrap_servers, "--alter", "--entity-type", "clients")
         command = [*tool, *at, "--entity-default", *change]
         subprocess.run(command, check=True, capture_output=True, timeout=_TOOL_SECONDS)
+
+    def _change_password(self) -> None:
+        """Whoever has read the one before is let in no more; who is in stays."""
+        new = secrets.token_urlsafe(24)
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, _ITERATIONS)
+        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 0})
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, info, new.encode())])[USER].result(
+            _ANSWER_SECONDS
+        )
+        written = self._folder / "password.new"
+        written.write_text(new, encoding="utf-8")
+        written.replace(self.place.password)
 
     def _rename(self) -> None:
         for place in (self._at(kind) for kind in self._kinds if kind.is_renamed):
