@@ -194,7 +194,8 @@ class Stander:
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.committed
             is_moved = is_moved or self.source.topic_ids({tp.topic for tp in seen.partitions}) != seen.topic_ids
-            if is_moved or self.ledger.look(self.subscription.name).version != seen.glance.version:
+            now, then = self.ledger.look(self.subscription.name), seen.glance
+            if is_moved or (now.version, now.topic_ids) != (then.version, then.topic_ids):
                 log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))

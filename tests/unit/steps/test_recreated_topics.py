@@ -1,6 +1,7 @@
 """A topic that was deleted and created again is another topic: none of its records is passed over."""
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -261,3 +262,55 @@ def test_what_was_landed_of_the_older_topic_moves_no_position_in_the_newer(strat
     newer = deliver(pipeline)
     assert newer is not None
     assert (newer.landed_records, world.committed(0), world.committed(1)) == (60, 30, 30)
+
+
+class Meanwhile:
+    """Something happens once an effect of this name was seen."""
+
+    def __init__(self, name: str, happens: Callable[[], object]) -> None:
+        self._name = name
+        self._happens: Callable[[], object] | None = happens
+
+    def before(self, effect: Effect) -> None:
+        """Nothing yet."""
+
+    def after(self, effect: Effect) -> None:
+        if str(effect) == self._name and self._happens is not None:
+            happens, self._happens = self._happens, None
+            happens()
+
+
+def test_a_plan_that_looked_before_another_went_on_with_the_topic_moves_nothing() -> None:
+    world = ten_are_committed()
+    recreate(world)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+
+    def others() -> None:
+        """Another plan goes on with the newer topic, and then with where somebody moves the group to."""
+        with suppress(Stopped):
+            watched(pipeline, Stopping("ledger.open")).plan()
+        world.kafka.reset({TopicPartition("orders", number): 25 for number in (0, 1)})
+        with suppress(Stopped):
+            watched(pipeline, Stopping("ledger.open")).plan()
+
+    planned_late = watched(pipeline, Meanwhile("source.topic_ids", others)).plan()
+    assert planned_late.batch is not None
+    assert [(r.start, r.end) for r in planned_late.batch.ranges] == [(25, 30), (25, 30)]
+
+
+class Stopped(BaseException):
+    """The process ends."""
+
+
+class Stopping:
+    """Ends the process before an effect of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def before(self, effect: Effect) -> None:
+        if str(effect) == self._name:
+            raise Stopped
+
+    def after(self, effect: Effect) -> None:
+        """Goes on."""
