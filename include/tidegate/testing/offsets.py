@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from tidegate.errors import (
@@ -17,7 +18,18 @@ from tidegate.ports import Committed, Fence
 from tidegate.positions import TopicPartition
 from tidegate.records import Outgoing
 from tidegate.testing.outbox import put, taken
-from tidegate.testing.topics import MemoryTopics
+from tidegate.testing.topics import MemoryTopics, MemoryTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A transaction whose end was sent and hasn't arrived; `before` is what its partitions had when it was sent."""
+
+    fence: int
+    positions: Mapping[TopicPartition, Committed]
+    before: Mapping[TopicPartition, Committed | None]
+    records: tuple[Outgoing, ...]
+    transaction: MemoryTransaction | None
 
 
 class MemoryOffsets:
@@ -54,6 +66,8 @@ class MemoryOffsets:
         self._refusals: dict[TopicPartition, str] = {}
         self._away = False
         self._lost_answer: bool | None = None
+        self._is_late = False
+        self.pending: _Pending | None = None
         self._newest = 0
         self._spent: frozenset[int] = frozenset()  # the fences that have committed
 
@@ -74,6 +88,7 @@ class MemoryOffsets:
         self.committed(())
         self._refuse_members()
         self._newest += 1
+        self._abort_pending()
         yield _MemoryFence(self, self._newest)
 
     def close(self) -> None:
@@ -94,6 +109,23 @@ class MemoryOffsets:
     def lose_answer(self, *, carried_out: bool) -> None:
         """The answer to the next commit gets lost, after it was carried out or before."""
         self._lost_answer = carried_out
+
+    def delay_end(self) -> None:
+        """The end of the next transaction is sent, and arrives only with `end_late`: its committer can't tell."""
+        self._is_late = True
+
+    def end_late(self) -> None:
+        """The end of a transaction arrives, unless a newer fence has ended that one.
+
+        A position that somebody has committed since stays, as on a broker, where what was written last counts.
+        """
+        late, self.pending = self.pending, None
+        if late is not None:
+            self.produced += late.records
+            if late.transaction is not None:
+                late.transaction.commit()
+            unmoved = {tp for tp, before in late.before.items() if self.positions.get(tp) == before}
+            self.positions |= {tp: position for tp, position in late.positions.items() if tp in unmoved}
 
     def reset(self, positions: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """Somebody else moves the group."""
@@ -134,6 +166,12 @@ class MemoryOffsets:
         if self._fencing and fence != self._newest:
             raise StaleError(message("a newer committer holds the fence", place(group=self.group)))
         self._refuse_members()
+        if self._is_late:
+            self._is_late = False
+            transaction = self._begin(records)
+            before = {tp: self.positions.get(tp) for tp in positions}
+            self.pending = _Pending(fence, positions, before, records, transaction)
+            raise CommitUnknownError(message("the answer to the commit never came", place(group=self.group)))
         lost, self._lost_answer = self._lost_answer, None
         refused = [tp for tp in positions if tp in self._refusals]
         if not self._fencing or (lost is not False and not refused):
@@ -157,11 +195,22 @@ class MemoryOffsets:
 
     def _produce(self, records: tuple[Outgoing, ...]) -> None:
         self.produced += records
-        if self._topics is not None and records:
-            transaction = self._topics.begin() if self._fencing else None
-            put(records, self._topics, transaction.produce if transaction else self._topics.produce)
-            if transaction:
-                transaction.commit()
+        if transaction := self._begin(records):
+            transaction.commit()
+
+    def _begin(self, records: tuple[Outgoing, ...]) -> MemoryTransaction | None:
+        """Put the records where they go: in a transaction, where there are any."""
+        if self._topics is None or not records:
+            return None
+        transaction = self._topics.begin() if self._fencing else None
+        put(records, self._topics, transaction.produce if transaction else self._topics.produce)
+        return transaction
+
+    def _abort_pending(self) -> None:
+        """Whoever takes the fence ends what the one before began."""
+        late, self.pending = self.pending, None
+        if late is not None and late.transaction is not None:
+            late.transaction.abort()
 
 
 class _MemoryFence:

@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from tidegate.batch import State
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Clock, DeliveryAge
-from tidegate.steps import commit, land, loss, plan, reconcile
+from tidegate.ports import Clock, DeliveryAge, Fence
+from tidegate.steps import land, loss, ownership, plan, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.offsets import MemoryOffsets, _MemoryFence
 from tidegate.testing.simulation.histories import Dangers, history, topic_events
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from tidegate.testing.simulation.world import World
@@ -64,7 +66,7 @@ def test_a_history_replays_exactly_in_another_process() -> None:
 def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
     told = "\n".join(line for seed in range(150) for line in history(seed).lines)
     mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
-    mishaps += ["is renamed", "created again", "its clock is set"]
+    mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "arrives late"]
     assert [each for each in mishaps if each not in told] == []
 
 
@@ -81,6 +83,8 @@ NOTHING = {
     "expiries": 0,
     "renames": 0,
     "recreations": 0,
+    "elsewhere": 0,
+    "late": 0,
     "skew": 0,
     "fenceless": False,
 }
@@ -98,12 +102,24 @@ def without_the_ids_of_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "recreated", lambda *_: {})
 
 
-def with_positions_for_a_topic_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "created_again", lambda *_: frozenset())
-
-
 def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "claim_group", lambda *_, **__: False)
+
+
+def without_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "refuse_other_cluster", lambda *_: None)
+
+
+def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever commits goes on with the epoch of the one before, so that nothing ends what that one began."""
+
+    @contextmanager
+    def fence(self: MemoryOffsets) -> Iterator[Fence]:
+        yield _MemoryFence(self, self._newest)
+
+    monkeypatch.setattr(MemoryOffsets, "fence", fence)
+    unspent = property(lambda _: frozenset(), lambda *_: None)
+    monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
 
 
 class ByMachine:
@@ -137,11 +153,12 @@ RECREATED = {"recreations": 1, "crashes": 2}
 GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
     "the ids of topics": (without_topic_ids, {"recreations": 1}, "after-processing", "published nowhere"),
     "the ids of what is planned": (without_the_ids_of_what_is_planned, RECREATED, "after-processing", "twice"),
-    "the ids of what is committed": (
-        with_positions_for_a_topic_of_the_same_name,
-        {**RECREATED, "losses": 1},
+    "one fence for each transaction": (with_a_producer_that_is_kept, {"late": 2}, "dead-letter-queue", "twice"),
+    "the cluster that a group is read in": (
+        without_clusters,
+        {"elsewhere": 1},
         "after-processing",
-        "published nowhere",
+        "another cluster was read",
     ),
     "whose a group is": (without_claims, {"renames": 2}, "on-receipt", "published nowhere"),
     "one clock for the deadline": (

@@ -203,6 +203,11 @@ class Audit:
                 self._check_thrown_away(world)
                 world.touched("audit")
 
+    def ended_late(self, world: "World") -> None:
+        """A transaction took effect whose committer doesn't know it."""
+        self._bury(world)
+        self._committed(world, -1)
+
     def look(self, world: "World") -> None:
         """A runner has worked alone, its effects unseen."""
         self._look_at_the_lake(world)

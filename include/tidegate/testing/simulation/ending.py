@@ -8,7 +8,7 @@ from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
 from tidegate.testing.simulation.script import Produce
 from tidegate.testing.simulation.subscriptions import MANY
 from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import OUTPUT, World
+from tidegate.testing.simulation.world import OUTPUT, EndLate, World
 
 RUNS = 12
 _A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more, and a retry is due
@@ -24,6 +24,8 @@ def finish(world: World, told: Told, *, orphans: bool = True) -> int:
     while world.spark.late:
         world.tokens.at("driver", world.spark.late[0].delivery.token)
         world.spark.finish(0)
+    if world.offsets.pending is not None:
+        EndLate().happen(world)
     world.touched_all()
     with world.clock.returning():
         runs = _read_all(world, 0, told)

@@ -18,8 +18,11 @@ from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import (
     Act,
     Arrive,
+    EndLate,
     Expire,
     FinishLate,
+    GoElsewhere,
+    GoHome,
     LoseLedger,
     Pass,
     Recreate,
@@ -35,6 +38,8 @@ _STEPS = 4_000
 _DAY = 86_400
 _LONG_PAUSE = 0.3
 _JUMP = 0.005
+_LATE = 0.1
+_PASSES = (0.2, 60, 400, _DAY + 1)
 _NAMES = ("orders", "purchases", "sales")
 
 
@@ -49,6 +54,8 @@ class Dangers:
     expiries: int = 1
     renames: int = 2
     recreations: int = 1
+    elsewhere: int = 1
+    late: int = 2
     fenceless: bool = True
     skew: float = 400.0
 
@@ -145,7 +152,8 @@ class _Scheduler:
             acknowledges=chosen.acknowledges,
         )
         self._world.script.go_on()
-        self._fencing = fencing
+        is_kept = chosen.commit not in ("ignore", "checkpoint")
+        self._fencing, self._commits_late = fencing, fencing and is_kept
         self._skew = dangers.skew
         self._moods = _Moods(
             switch=rng.choice([0.02, 0.1, 0.4]),
@@ -163,6 +171,8 @@ class _Scheduler:
                 "expiries": rng.randint(0, dangers.expiries),
                 "renames": rng.randint(0, dangers.renames),
                 "recreations": rng.randint(0, dangers.recreations),
+                "elsewhere": rng.randint(0, dangers.elsewhere) if chosen.person() is None else 0,
+                "late": rng.randint(0, dangers.late),
                 "jumps": rng.randint(0, 2),
             },
         )
@@ -195,6 +205,8 @@ class _Scheduler:
             if step and not any(runner.following for runner in self._runners):
                 self._pause()
             self._go_on(self._choose(step), step)
+        if self._world.home is not None:
+            self._tell("world", GoHome().happen(self._world))
         finish(self._world, partial(self._tell, "clean"))
 
     def _choose(self, step: int) -> Runner:
@@ -232,8 +244,10 @@ class _Scheduler:
         if (known := failures(runner.following)) and self._rng.random() < self._moods.fails:
             return self._rng.choice(known)
         orders = list(mishaps(runner.following))
-        if not self._fencing and str(runner.following) == "fence.commit":
-            orders += [Order.PARTLY] * 3
+        if str(runner.following) == "fence.commit":
+            if self._commits_late and self._happens("late", _LATE):
+                return Order.LATE
+            orders += [Order.PARTLY] * (0 if self._fencing else 3)
         return self._rng.choice(orders) if orders and self._happens("lost", self._moods.lost) else Order.GO
 
     def _crash(self, runner: Runner) -> None:
@@ -259,16 +273,29 @@ class _Scheduler:
         if world.script.left:
             acts += [Arrive()] * 4
         acts += [FinishLate(number) for number in range(len(world.spark.late))] * 2
+        acts += [EndLate()] * (world.offsets.pending is not None)
         act = self._rng.choice([*acts, None])
         if act is None:
-            act = self._disaster()
+            act = self._disaster() if self._world.home is None else Pass(self._rng.choice(_PASSES))
         if act is not None:
             self._tell("world", act.happen(world))
 
     def _pause(self) -> None:
-        """Nobody is running: it may stay so until the group's offsets expire."""
-        if self._happens("expiries", _LONG_PAUSE):
-            self._tell("world", Expire().happen(self._world))
+        """Nobody is running: it may stay so until the group's offsets expire, or the connection leads elsewhere."""
+        world = self._world
+        if world.home is not None:
+            if self._rng.random() < _LONG_PAUSE:
+                self._tell("world", GoHome().happen(world))
+        elif self._happens("expiries", _LONG_PAUSE):
+            self._tell("world", Expire().happen(world))
+        elif self._is_noted and self._can_move and self._happens("elsewhere", _LONG_PAUSE):
+            go = GoElsewhere(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]), self._rng.random() < _LONG_PAUSE)
+            self._tell("world", go.happen(world))
+
+    @property
+    def _is_noted(self) -> bool:
+        """Whether the ledger knows in which cluster the subscription reads; a new name has none yet."""
+        return bool(self._world.ledger.look(self._world.subscription.name).clusters)
 
     def _recreation(self) -> Act | None:
         """Of a topic without open transactions, by a subscription that reads no other one.
@@ -276,11 +303,7 @@ class _Scheduler:
         And while nobody has compared and is about to commit: Kafka can't compare and set.
         """
         world = self._world
-        if world.subscription.retry_topics or world.offsets.keeps_state:
-            return None
-        if world.script.transactions or world.audit.compared:
-            return None
-        if not self._happens("recreations", 1):
+        if not self._can_move or world.audit.compared or not self._happens("recreations", 1):
             return None
         return Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
 
@@ -288,11 +311,13 @@ class _Scheduler:
         kinds = [kind for kind in ("losses", "resets", "renames", "recreations") if self._moods.left[kind]]
         kind = self._rng.choice([*kinds, "time"])
         if kind == "time":
-            return Pass(self._rng.choice([0.2, 60, 400, _DAY + 1]))
+            return Pass(self._rng.choice(_PASSES))
         if kind == "recreations":
             return self._recreation()
         positions = [at for at in self._world.offsets.positions if at in self._world.topics.logs]
-        if (kind == "resets" and not positions) or not self._happens(kind, 1):
+        audit = self._world.audit  # only the ledger knows of which topic positions are that are about to be committed
+        is_needed = kind == "losses" and audit.compared and audit.older_incarnations
+        if is_needed or (kind == "resets" and not positions) or not self._happens(kind, 1):
             return None
         if kind == "losses":
             return LoseLedger()
@@ -301,6 +326,12 @@ class _Scheduler:
         chosen = [at for at in sorted(positions) if self._rng.random() < 0.6] or [min(positions)]  # noqa: PLR2004 (most)
         logs = self._world.topics.logs
         return Reset(tuple((at, self._rng.randint(0, logs[at].end(committed_only=True))) for at in chosen))
+
+    @property
+    def _can_move(self) -> bool:
+        """Whether there is one topic, of which no transaction is open, and the broker has the positions in it."""
+        world = self._world
+        return not (world.subscription.retry_topics or world.offsets.keeps_state or world.script.transactions)
 
     def _happens(self, danger: str, chance: float) -> bool:
         if not self._moods.left[danger] or self._rng.random() >= chance:

@@ -20,6 +20,7 @@ class Order(Enum):
     LOSE_ANSWER = "happens, and the caller can't tell"
     OUTLIVE = "goes on without its task: the Spark driver may finish later"
     TWICE = "happens twice: the cluster restarts the Spark driver"
+    LATE = "is sent and takes effect later, and the caller can't tell"
     PARTLY = "happens for the first partition only, and the caller is told so"
     FAIL = "fails: the job ends badly"
     REJECT = "rejects the first record"

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from tidegate.pipeline import Pipeline
-from tidegate.ports import Answer, Clock
+from tidegate.ports import Answer, Clock, Committed
 from tidegate.positions import TopicPartition
 from tidegate.records import Outgoing
 from tidegate.subscription import Subscription
@@ -24,6 +25,7 @@ from tidegate.testing.simulation.spark import SimulatedSpark
 from tidegate.testing.simulation.tokens import Tokens
 from tidegate.testing.simulation.unkept import UnkeptStores
 from tidegate.testing.simulation.values import Values
+from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 
@@ -49,6 +51,15 @@ class Saved:
     hash: int
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What there is in the group's own cluster, and what is known of it, while the connection leads elsewhere."""
+
+    topics: dict[str, Any]
+    positions: dict[TopicPartition, Committed]
+    audit: dict[str, Any]
+
+
 class World:
     """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them.
 
@@ -67,6 +78,7 @@ class World:
     ) -> None:
         self.subscription = subscription
         self.names = frozenset({subscription.name})
+        self.home: Home | None = None
         self.answer = answer
         self.tokens = tokens
         self.clock = MemoryClock()
@@ -175,6 +187,8 @@ class World:
         self.spark.order = order if order in FROM_THE_JOB else Order.GO
         if refused is not None:
             self.offsets.refuse(refused, "simulated")
+        if order is Order.LATE:
+            self.offsets.delay_end()
         try:
             yield
         finally:
@@ -204,6 +218,17 @@ class FinishLate:
         world.tokens.at("driver", manifest.delivery.token)
         world.spark.finish(self.number)
         return f"the driver of batch {manifest.batch.id[:6]}, delivery {manifest.delivery.number}, finishes late"
+
+
+@dataclass(frozen=True, slots=True)
+class EndLate:
+    """The end of a transaction arrives that was sent long ago."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        world.offsets.end_late()
+        world.audit.ended_late(world)
+        return "a transaction's end arrives late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +312,48 @@ class Recreate:
 
 
 @dataclass(frozen=True, slots=True)
+class GoElsewhere:
+    """The connection is pointed at another cluster, with a topic of the same name; it may tell no ids of topics."""
+
+    partitions: int
+    records: int
+    tells_ids: bool
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        topics = world.topics
+        world.home = Home(dict(vars(topics)), dict(world.offsets.positions), dict(vars(world.audit)))
+        topics.cluster_id, topics.logs, topics.ids = "elsewhere", {}, {}
+        for name in (TOPIC, *world.subscription.produced_topics):
+            topics.create(name, self.partitions)
+        for partition in range(self.partitions):
+            topics.produce(TOPIC, *[Record(world.script.value)] * self.records, partition=partition)
+        if not self.tells_ids:
+            topics.ids = {}
+        world.offsets.positions = {}
+        world.audit.topic_recreated(world)
+        return f"the connection leads to another cluster: {self.partitions} partitions, {self.records} records in each"
+
+
+@dataclass(frozen=True, slots=True)
+class GoHome:
+    """The connection is pointed back; nobody had accepted the other cluster, so nothing may have been read there."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        home, world.home = world.home, None
+        if home is None:
+            raise AssertionError("the connection leads home")
+        if world.offsets.positions:
+            raise ViolationError(f"another cluster was read, which nobody had accepted: {world.offsets.positions}")
+        for part, then in ((world.topics, home.topics), (world.audit, home.audit)):
+            vars(part).clear()
+            vars(part).update(then)
+        world.offsets.positions = home.positions
+        return "the connection leads home again"
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """Time passes."""
 
@@ -298,4 +365,4 @@ class Pass:
         return f"{timedelta(seconds=self.seconds)} pass"
 
 
-Act = Arrive | FinishLate | LoseLedger | Reset | Expire | Rename | Recreate | Pass
+Act = Arrive | FinishLate | EndLate | LoseLedger | Reset | Expire | Rename | Recreate | GoElsewhere | GoHome | Pass
