@@ -106,7 +106,9 @@ class Planner:
         partitions = partitions_of(self.subscription, self.source)
         self._note_missing(partitions, glance.missing)
         if not partitions:
-            return self._wait_or_nothing(deadline, "none of the topics exists yet")
+            missing = ", ".join(sorted(missing_names(self.subscription.topics, ())))
+            why = f"none of the topics exists yet ({missing}); create it, or correct the definition"
+            return self._wait_or_nothing(deadline, why)
         return self._from_standing(partitions, glance, deadline)
 
     def _from_standing(
