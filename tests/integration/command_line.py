@@ -29,10 +29,17 @@ class CommandLine:
         self.connect("kafka_default", "kafka", **{"bootstrap.servers": bootstrap_servers})
 
     def connect(
-        self, connection_id: str, kind: str, host: str | None = None, port: int | None = None, **extra: Any
+        self,
+        connection_id: str,
+        kind: str,
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        password: str | None = None,
+        **extra: Any,
     ) -> None:
         """Set an Airflow connection."""
-        said = {"conn_type": kind, "host": host, "port": port, "extra": extra}
+        said = {"conn_type": kind, "host": host, "port": port, "password": password, "extra": extra}
         self._own[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(said)
 
     def define(self, name: str, topic: str | None = None, **properties: Any) -> None:

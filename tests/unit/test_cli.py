@@ -175,4 +175,4 @@ def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
 def test_what_is_not_stopped_is_not_cleared():
     CliRunner().invoke(app, ["clear", "flights"])
     again = CliRunner().invoke(app, ["clear", "flights"])
-    assert "is failed; nothing was cleared" in str(again.exception)
+    assert "is failed: nothing was cleared" in str(again.exception)

@@ -31,7 +31,8 @@ class DefinitionError(WrongDefinitionError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        errors_first = sorted(self.problems, key=lambda problem: problem.severity != "error")
+        super().__init__("\n".join(map(str, errors_first)))
 
     def __reduce__(self) -> tuple[type["DefinitionError"], tuple[tuple[Problem, ...]]]:
         return DefinitionError, (self.problems,)

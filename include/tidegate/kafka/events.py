@@ -36,6 +36,7 @@ _REFUSED = frozenset(
 _FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
+_WHEN = re.compile(r" \(after \d+ms in state \w+(, [^)]*)?\)")  # of use to who knows the client's own code
 _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
 _UNVERIFIED = "certificate verify failed"
 
@@ -54,7 +55,7 @@ class Complaints:
 
     def hear(self, error: KafkaError) -> None:
         """Note a report, and log the first of each kind; nothing may be raised here, on the client's behalf."""
-        self.last = f"{error.name()}: {error.str()}"
+        self.last = _WHEN.sub("", f"{error.name()}: {error.str()}")
         if error.code() in _REFUSED or error.fatal() or _ALERT.search(self.last):
             self._refusal = self.last
         if error.name() not in self._heard:

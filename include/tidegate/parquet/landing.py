@@ -60,7 +60,8 @@ class ParquetLanding:
             attempt.finish()
         except OSError as error:
             attempt.discard()
-            raise UnavailableError(f"the landing {self._uri} can't be written: {error}") from error
+            helps = "see that it is there, has room and may be written by this user"
+            raise UnavailableError(f"the landing {self._uri} can't be written; {helps}: {error}") from error
         except BaseException:
             attempt.discard()
             raise

@@ -160,4 +160,4 @@ def stopped(batch: Batch) -> StoppedError:
         how = f"answer in Airflow, or by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
     how = f"once the cause is mended, `tidegate clear {name}` has it delivered again"
-    return StoppedError(message(f"the subscription is stopped: {batch.reason}", batch, how))
+    return StoppedError(message(batch.reason, batch, how))
