@@ -3,16 +3,17 @@
 import itertools
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from tidegate.errors import UnavailableError
 from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
-from tidegate_local.chaos.tasks import Place
+from tidegate_local.chaos.tasks import Place, opened
 from tidegate_local.chaos.world import Fault, nothing
 
 _ANSWER_SECONDS = 60
@@ -71,10 +72,18 @@ class Fleeting:
     def _delete(self) -> None:
         """Delete the topic, with all that it holds."""
         self._stop()
-        committed, _ = positions(self._place)
-        self.numbers.lose({at.partition: offset for at, offset in committed.items()})
         topic = self._place.kind.topic
+        committed = positions(self._place)[0] if self._is_noted() else {}  # else it is of the topic before
+        self.numbers.lose({at.partition: offset for at, offset in committed.items()})
         self._admin.delete_topics([topic])[topic].result(_ANSWER_SECONDS)
+
+    def _is_noted(self) -> bool:
+        """Whether the group's positions are known to be of this topic, and of none before."""
+        topic = self._place.kind.topic
+        with suppress(UnavailableError), opened(self._place) as pipeline:
+            noted = pipeline.ledger.look(pipeline.subscription.name).topic_ids
+            return noted.get(topic) == pipeline.source.topic_ids({topic}).get(topic)
+        return False
 
     def _widen(self) -> None:
         """One more partition."""

@@ -105,8 +105,9 @@ def _running(runners: list[Runner], chosen: Chosen, tally: Tally) -> Iterator[No
 
 
 def _spark_every(runner: Runner, chosen: Chosen) -> int:
-    """The real job has no transform that rejects."""
-    return 0 if runner.place.kind.rejects else chosen.spark_every
+    """The real job has no transform that rejects or counts."""
+    kind = runner.place.kind
+    return 0 if kind.rejects or kind.counts else chosen.spark_every
 
 
 def _flows(places: Sequence[Place], chosen: Chosen) -> dict[str, Flow]:
