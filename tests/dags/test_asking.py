@@ -230,10 +230,10 @@ def test_stopped_means_stopped_and_nobody_is_asked_again(room: Callable[..., Roo
     one = room()
     state, tasks = one.run(answers("stop"))
     assert (state, tasks["ask"], tasks["commit"]) == ("failed", "success", "failed")
-    assert "`tidegate clear orders` has it delivered again" in one.said
+    assert "`tidegate clear orders` has the batch delivered again" in one.said
     state, tasks = one.run()
     assert (state, tasks["plan"], tasks["ask"], tasks["commit"]) == ("failed", "failed", "skipped", "failed")
-    assert "is stopped" in one.said
+    assert "it stands still since" in one.said
     assert "It stands still since 20" in one.said
     assert settled(one) == (State.STOPPED, 0, [])
 

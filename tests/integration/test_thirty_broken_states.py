@@ -277,7 +277,7 @@ def damaged_landing(scene: Scene) -> None:
     Path(batch.files[0].uri.removeprefix("file://")).write_bytes(b"nothing that was landed")
 
 
-MEND = "`tidegate clear {name}`"
+MEND = "tidegate clear {name}"
 STATES = {
     "a mistyped topic": State(
         mistyped_topic,

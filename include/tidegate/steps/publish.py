@@ -159,5 +159,5 @@ def stopped(batch: Batch) -> StoppedError:
     if batch.state is State.ASKING:
         how = f"answer in Airflow, or by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
-    how = f"once the cause is mended, `tidegate clear {name}` has it delivered again"
+    how = f"mend it, then `tidegate clear {name}` has the batch delivered again"
     return StoppedError(message(batch.reason, batch, how))
