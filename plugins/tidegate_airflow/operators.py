@@ -95,10 +95,11 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         try:
             yield
         except TidegateError as error:
-            self.log.error("%s", error)  # noqa: TRY400 (the one clear line; Airflow adds the trace)
-            if isinstance(error, self._final()):
-                raise AirflowFailException(str(error)) from error
-            raise
+            self.log.error("%s", error)  # noqa: TRY400 (the one clear line)
+            self.log.debug("where that was raised", exc_info=error)
+            # Airflow adds a trace: anew, and so without the engine's frames, which say nothing of an expected error
+            raised = AirflowFailException if isinstance(error, self._final()) else type(error)
+            raise raised(str(error)) from None
 
     def _final(self) -> tuple[type[TidegateError], ...]:
         """The errors that a retry of this task can't mend."""

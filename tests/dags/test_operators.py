@@ -251,6 +251,18 @@ def test_anything_else_is_retried_as_the_definition_says(run: Callable[..., Run]
     assert script.calls.count(("commit", "b1")) == 1
 
 
+@pytest.mark.parametrize("expected", [UnavailableError("nobody answers"), WrongDefinitionError("no such topic")])
+def test_of_an_expected_error_the_log_shows_neither_causes_nor_the_engine_s_frames(
+    run: Callable[..., Run], capfd: pytest.CaptureFixture[str], expected: Exception
+) -> None:
+    expected.__cause__ = OSError("the wire is cut")
+    run(Script(plan=expected))
+    shown = "".join(capfd.readouterr())
+    assert shown.count(str(expected)) >= 2  # ours, and Airflow's
+    assert "the wire is cut" not in shown
+    assert Path(__file__).name not in shown  # which stands for the engine here
+
+
 @pytest.mark.parametrize(("given", "expected"), [("", 0o077), ("007", 0o007)])
 def test_what_a_task_makes_is_its_user_s_alone_unless_that_is_set_and_airflow_s_own_files_stay_as_they_are(
     run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, given: str, expected: int
