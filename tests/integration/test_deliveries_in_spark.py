@@ -43,7 +43,7 @@ def test_a_job_that_always_fails_gets_three_deliveries_and_no_more_until_somebod
     assert len({run["batch_id"] for _, run in ended}) == 1
     status, refused = tidegate("run", name)
     assert (status, tidegate("status", name)[1]["batches"][0]["deliveries"]) == (1, 3)
-    parts = (f"subscription {name}", f"group {name}-lake", f"{name}-0 [0, 7)", "no memory", f"tidegate clear {name}")
+    parts = (f"subscription {name}", f"{name}-0 [0, 7)", "no memory", f"tidegate clear {name}")
     said = (ended[-1][1]["error"], refused["error"])
     assert [part for part in parts for each in said if part not in each] == []
     assert committed(broker, f"{name}-lake", (name, 0)) == [0]
