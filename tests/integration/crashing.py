@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, local
 from time import monotonic
 from typing import Any
 
@@ -87,6 +87,13 @@ class Ended:
     message: str
 
 
+class UnderWay(local):
+    """The effects that a thread is in, the innermost last: the one that gives signs of life has its own."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+
+
 class Striker:
     """Strikes once, at a point of a run; implements `tidegate.testing.effects.Watcher`."""
 
@@ -94,7 +101,7 @@ class Striker:
         self._point = point
         self._strike = strike
         self._step = point.step
-        self._under_way: list[str] = []
+        self._under_way = UnderWay()
         self._seen = 0
         self.has_struck = False
 
@@ -104,7 +111,7 @@ class Striker:
 
     def before(self, effect: Effect) -> None:
         """See `Watcher`."""
-        self._under_way.append(str(effect))
+        self._under_way.effects.append(str(effect))
         if str(effect) == self._point.before:
             self.strike()
 
@@ -112,12 +119,12 @@ class Striker:
         """See `Watcher`."""
         if str(effect) == self._point.after:
             self.strike()
-        while self._under_way.pop() != str(effect):
+        while self._under_way.effects.pop() != str(effect):
             pass  # that one raised
 
     def strike_within(self) -> None:
         """Strike if it is this effect that the point means."""
-        if self._point.during is None or self._under_way[-1:] == [self._point.during]:
+        if self._point.during is None or self._under_way.effects[-1:] == [self._point.during]:
             self.strike()
 
     def strike(self) -> None:
