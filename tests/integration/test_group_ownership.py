@@ -87,7 +87,7 @@ def test_a_copy_of_a_definition_is_refused_by_name_and_the_first_one_goes_on(
     produce(name, 20)
     status, refused = tidegate("run", "copy")
     assert (status, refused["state"]) == (2, "refused")
-    for said in (f"group {name}-lake is subscription first's", "Give copy a consumer.group.id of its own"):
+    for said in (f"group {name}-lake is subscription first's", "give copy a consumer.group.id of its own"):
         assert said in refused["error"]
     status, problems = tidegate("check")
     assert status == 1
