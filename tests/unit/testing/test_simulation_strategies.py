@@ -60,10 +60,10 @@ def outside(*, after: bool) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         real = Committer._commit
 
-        def commit(self: Committer, batch: Batch, fence: Any, outgoing: Any) -> None:
+        def commit(self: Committer, batch: Batch, fence: Any, outgoing: Any, created_again: Any) -> None:
             if not after:
                 fence.commit({}, "", outgoing=outgoing)
-            real(self, batch, fence, ())
+            real(self, batch, fence, (), created_again)
             if after:
                 fence.commit({}, "", outgoing=outgoing)
 
