@@ -21,13 +21,12 @@ from tidegate.testing.effects import Effect, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.kept import Kept
-from tidegate.testing.simulation.orders import READS, Order, lost
+from tidegate.testing.simulation.orders import Order, lost
 from tidegate.testing.simulation.runs import Told, Work, dag_run
 from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World
 
 _LOCAL = frozenset({"reader", "writer"})  # held by one runner; only what `writer.close` leaves is seen by others
-_LEFT_ALONE_BY_READS = frozenset({"ledger", "lake", "landing", "offsets"})
 _ENDLESS = 3_000
 
 
@@ -237,8 +236,7 @@ class _Life:
         if self.replaying:
             return
         runner = self._runner
-        if effect.port not in _LEFT_ALONE_BY_READS or str(effect) not in READS:
-            self._world.touched(effect.port)
+        self._world.touched(effect.port)
         held = answer if effect.call != "open" else None
         runner.hash = hash((runner.hash, effect.call, self._order, self._world.hash(error or held)))
         runner.log.append(Effected(effect, self._order, answer, error, runner.hash))
