@@ -155,7 +155,7 @@ def test_with_what_is_right_a_run_commits_everything(case: str, guarded: Guarded
     guarded.run(at(keys, listener), filled(keys, extra), **who)
 
 
-UNTRUSTED = r"group {name}-lake: the broker's certificate isn't trusted \({why}\): .*ssl\.truststore\.location"
+UNTRUSTED = r"the broker's certificate isn't trusted \({why}\): .*group {name}-lake.*ssl\.truststore\.location"
 NO_CLIENT = r"the broker refuses the client's certificate, .*group {name}-lake.*ssl\.keystore\.location"
 REFUSED = r"the broker refuses the client: .*group {name}-lake.*look at the connection's user, password, sasl"
 GUESS = "hush-hush"
@@ -205,7 +205,7 @@ WRONG: dict[str, Wrong] = {
         {**TRUST, "ssl.keystore.location": "{folder}/me.pem", "ssl.key.password": GUESS},
         {},
         WrongDefinitionError,
-        "group {name}-lake: the Kafka client can't be made: .*ssl.key.location.*look at the connection's extra",
+        "the Kafka client can't be made: .*ssl.key.location.*group {name}-lake.*look at the connection's extra",
     ),
     "SASL where none is spoken": ("TLS", {**USER, "sasl.mechanism": "PLAIN"}, LAKE, UnavailableError, REFUSED),
     **{

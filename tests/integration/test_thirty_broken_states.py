@@ -89,7 +89,8 @@ class State:
     """How it is broken, and what is to be read of it: words of the fact, the place and the remedy.
 
     `run` is what a run ends with; None where there is none to look at. `status` are the words there, if they aren't
-    those of the run, `verdict` and `check` what `status --check` says and ends with; None where it isn't asked.
+    those of the run, `verdict` and `check` what `status --check` says and ends with; None where it isn't asked, and
+    nothing where nobody can tell how a subscription is.
     """
 
     broken: Callable[[Scene], object]
@@ -365,9 +366,11 @@ STATES = {
     "a ledger that is away": State(
         ledger_away, "the ledger", "see that the database runs", place="127.0.0.1", verdict="UNKNOWN", check=3
     ),
-    "a ledger of a newer Tidegate": State(newer_ledger, "has schema 9999", "TIDEGATE_LEDGER", place="ledger.db", run=2),
+    "a ledger of a newer Tidegate": State(
+        newer_ledger, "has schema 9999", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict=""
+    ),
     "a file that is no ledger": State(
-        file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2
+        file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict=""
     ),
     "a mistyped column": State(failing("broken:mistyped"), "valeu", MEND, verdict="STOPPED"),
     "raise_error": State(failing("broken:raising"), "order 17 has no country", MEND, verdict="STOPPED"),
