@@ -141,8 +141,9 @@ def test_a_bad_record_fails_the_batch_and_is_named(job, tmp_path):
     done = job.run(batch.manifest)
     assert (done.returncode, done.stdout) == (2, "")
     last = done.stderr.splitlines()[-1]
-    assert "batch b3f0: 3 of 7 records can't be decoded. The first: topic flights, partition 0, offset 2:" in last
+    assert "3 of 7 records can't be decoded: " in last
     assert UNFRAMED in last
+    assert "(the first: topic flights, partition 0, offset 2)" in last
     assert "Traceback" not in done.stderr
     assert batch.attempts == []
 
