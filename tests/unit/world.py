@@ -9,6 +9,7 @@ from tidegate.commits.ignore import Unkept
 from tidegate.pipeline import Pipeline
 from tidegate.positions import TopicPartition
 from tidegate.testing.clock import MemoryClock
+from tidegate.testing.effects import Effect
 from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
@@ -20,6 +21,24 @@ from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
 
 OUTPUT = "file:///lake/orders"
+
+
+class Crash(BaseException):
+    """The process ends."""
+
+
+class Before:
+    """Ends the process before an effect of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def before(self, effect: Effect) -> None:
+        if str(effect) == self._name:
+            raise Crash
+
+    def after(self, effect: Effect) -> None:
+        """Goes on."""
 
 
 class World:

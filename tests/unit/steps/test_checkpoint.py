@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, deliver, planned
+from world import Before, Crash, World, deliver, planned
 
 from tidegate.batch import State
 from tidegate.errors import BatchFailedError, WrongDefinitionError
@@ -127,10 +127,6 @@ def test_a_state_that_nobody_would_keep_fails_the_delivery(world: World) -> None
     assert world.published() == []
 
 
-class Crash(BaseException):
-    """The process ends."""
-
-
 class Crashing:
     """Ends the process before or after the `nth` effect of these ports; holds the store to its promise at each."""
 
@@ -216,20 +212,6 @@ def test_whoever_finishes_the_commit_finds_the_state_in_the_lake(world: World) -
     world.ledger = MemoryLedger(world.clock.now)
     deliver(pipeline(world))
     assert (seen(world), world.committed(), len(world.processor.delivered)) == (5, 5, 1)
-
-
-class Before:
-    """Ends the process before an effect of this name."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def before(self, effect: Effect) -> None:
-        if str(effect) == self._name:
-            raise Crash
-
-    def after(self, effect: Effect) -> None:
-        """Goes on."""
 
 
 def test_a_database_that_went_back_to_its_backup_is_brought_forward_by_the_lake(world: World) -> None:

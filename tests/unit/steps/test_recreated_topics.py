@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from world import World, planned
+from world import Before, Crash, World, planned
 
 from tidegate.batch import Batch, State
 from tidegate.errors import LostDataError, StaleError
@@ -287,30 +287,12 @@ def test_a_plan_that_looked_before_another_went_on_with_the_topic_moves_nothing(
 
     def others() -> None:
         """Another plan goes on with the newer topic, and then with where somebody moves the group to."""
-        with suppress(Stopped):
-            watched(pipeline, Stopping("ledger.open")).plan()
+        with suppress(Crash):
+            watched(pipeline, Before("ledger.open")).plan()
         world.kafka.reset({TopicPartition("orders", number): 25 for number in (0, 1)})
-        with suppress(Stopped):
-            watched(pipeline, Stopping("ledger.open")).plan()
+        with suppress(Crash):
+            watched(pipeline, Before("ledger.open")).plan()
 
     planned_late = watched(pipeline, Meanwhile("source.topic_ids", others)).plan()
     assert planned_late.batch is not None
     assert [(r.start, r.end) for r in planned_late.batch.ranges] == [(25, 30), (25, 30)]
-
-
-class Stopped(BaseException):
-    """The process ends."""
-
-
-class Stopping:
-    """Ends the process before an effect of this name."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def before(self, effect: Effect) -> None:
-        if str(effect) == self._name:
-            raise Stopped
-
-    def after(self, effect: Effect) -> None:
-        """Goes on."""
