@@ -233,10 +233,14 @@ def receive(batch: Batch) -> Batch:
 
 
 def move(batch: Batch, state: State, reason: str | None) -> Batch:
-    """The batch in another state; who had won has no more once it has failed or is processing again."""
+    """The batch in another state; who had won has no more once it has failed or is processing again.
+
+    One that is settled keeps its reason if there is no new one.
+    """
     moved = replace(batch, state=advance(batch.id, batch.state, state), reason=reason)
     if state in SETTLED:
-        return replace(moved, offsets_committed=batch.commit_strategy != "ignore")
+        kept = batch.reason if reason is None else reason
+        return replace(moved, reason=kept, offsets_committed=batch.commit_strategy != "ignore")
     return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
 
 

@@ -202,7 +202,7 @@ class Ledger(Protocol):
         ...
 
     def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
-        """Advance a batch; a no-op if it is in this state already."""
+        """Advance a batch; settled without a new reason it keeps its own. A no-op if it is in this state already."""
         ...
 
     def remark(self, batch_id: str, text: str) -> Batch:

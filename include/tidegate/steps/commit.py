@@ -198,8 +198,7 @@ class Committer:
             )
 
     def _note(self, batch: Batch) -> Batch:
-        known = self.ledger.batch(batch.id)
-        return self.ledger.move(batch.id, batch.once_settled, known.reason)
+        return self.ledger.move(batch.id, batch.once_settled)
 
     def _sweep_behind(self, batch: Batch) -> None:
         """Clean up once the batch is settled and the fence is free again, so that nobody waits for it."""

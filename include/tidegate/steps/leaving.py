@@ -9,6 +9,7 @@ from tidegate.acknowledged import Acknowledged
 from tidegate.batch import Batch, State
 from tidegate.commits.acknowledging import by_acknowledgement
 from tidegate.commits.decision import Decision, GoOnFrom
+from tidegate.errors import message
 from tidegate.failures.chosen import failure_strategy
 from tidegate.failures.dead_letters import DeadLetters
 from tidegate.failures.delayed_retry import DelayedRetry
@@ -69,7 +70,7 @@ class Leaving:
                 return ()
 
     def _note_dropped(self, batch: Batch, said: str) -> None:
-        log.error("%s; %s", said, batch)
+        log.error("%s", message(said, batch))
         self.ledger.remark(batch.id, said)
 
     def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:

@@ -47,7 +47,7 @@ class Reconciler:
                 self.ledger.received(batch.id)
             case Note():
                 log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
-                self.ledger.move(batch.id, batch.once_settled, batch.reason)
+                self.ledger.move(batch.id, batch.once_settled)
             case Abandon(reason):
                 self._abandon(batch, reason)
         return None
