@@ -55,6 +55,7 @@ _OF_THE_PLAN = (AnalysisException, PySparkTypeError, PySparkValueError, PySparkA
 
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _RAISE_ERROR = "raise_error("
+_GRPC_DETAILS = re.compile(r'^\s*details = "(?P<details>[^\n]+)"$', re.MULTILINE)
 
 _JOBS = Path(__file__).resolve().parent
 _OWN = ("deserializers", "transforms/outcome.py", "transforms/context.py")
@@ -102,6 +103,13 @@ def origin(error: BaseException) -> BaseException:
     return error.__cause__ or error if isinstance(error, TransformRaisedError) else error
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an exception; of a gRPC call that failed, the details alone."""
+    text = str(error)
+    details = _GRPC_DETAILS.search(text) if _is_sparks(error) else None
+    return details["details"] if details else text
+
+
 def failure_of(error: BaseException) -> JobFailure:
     """What to tell of an exception that ended the job."""
     raised = origin(error)
@@ -137,7 +145,7 @@ def _worker_exception(text: str) -> type[BaseException]:
 
 def _first_line(error: BaseException) -> str:
     """The exception's name and the first line of its text; of one in a Python worker, or in Java, its own."""
-    text = str(error).strip()
+    text = text_of(error).strip()
     if isinstance(error, PythonException):
         return _last_line(text)
     if _is_sparks(error) and not isinstance(error, PySparkException):

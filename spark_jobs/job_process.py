@@ -1,7 +1,6 @@
 """A job as a process: what ends it, how its end is told, and what it keeps to itself."""
 
 import os
-import re
 import signal
 import sys
 import traceback
@@ -11,11 +10,9 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from job_failure import SparkUnreachableError, failure_of, origin
+from job_failure import SparkUnreachableError, failure_of, origin, text_of
 
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
-
-_DETAILS = re.compile(r'^\s*details = "(?P<details>[^\n]+)"$', re.MULTILINE)
 
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
@@ -85,14 +82,8 @@ def reached() -> SparkSession:
             client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
             _ = spark.version
     except Exception as error:
-        raise SparkUnreachableError(f"Spark can't be reached: {_reason(error)}") from error
+        raise SparkUnreachableError(f"Spark can't be reached: {text_of(error)}") from error
     return spark
-
-
-def _reason(error: Exception) -> str:
-    """What gRPC says of a call that failed, else the whole text."""
-    details = _DETAILS.search(str(error))
-    return details["details"] if details else str(error)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

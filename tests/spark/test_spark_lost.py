@@ -36,4 +36,7 @@ def test_a_server_that_is_gone_is_waited_for_once(java: Java, tmp_path: Path) ->
     assert time.monotonic() - killed < _WAITS_ONCE
     assert process.returncode == 1
     *_, last = told.splitlines()
-    assert json.loads(last.removeprefix("tidegate-failure: "))["cause"] == "system"
+    failure = json.loads(last.removeprefix("tidegate-failure: "))
+    assert failure["cause"] == "system"
+    assert "_MultiThreadedRendezvous" not in failure["error"]
+    assert failure["error"].startswith("SparkConnectGrpcException: ")
