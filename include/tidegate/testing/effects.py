@@ -15,7 +15,13 @@ _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock"
 CONSTANT = frozenset({("source", "cluster_id")})
 """Calls whose answer can't change between two effects: they are none."""
 
-_HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
+HELD = {
+    ("offsets", "fence"): "fence",
+    ("turns", "fence"): "turn",
+    ("landing", "writer"): "writer",
+    ("source", "read"): "reader",
+}
+"""Calls of a port that give something to hold for a while, and what that is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +50,11 @@ class Watcher(Protocol):
 
 def watched(pipeline: Pipeline, watcher: Watcher) -> Pipeline:
     """The same pipeline, whose every effect `watcher` is told of."""
-    ports: dict[str, Any] = {port: _Watched(port, getattr(pipeline, port), watcher) for port in _PORTS}
+    ports: dict[str, Any] = {port: Watched(port, getattr(pipeline, port), watcher) for port in _PORTS}
     return replace(pipeline, **ports)
 
 
-class _Watched:
+class Watched:
     """A port, or what one of them holds."""
 
     def __init__(self, port: str, real: Any, watcher: Watcher) -> None:
@@ -60,8 +66,8 @@ class _Watched:
         found = getattr(self._real, name)
         if not callable(found) or (self._port, name) in CONSTANT:
             return found
-        if (self._port, name) in _HELD:
-            return self._holding(_HELD[self._port, name], found)
+        if (self._port, name) in HELD:
+            return self._holding(HELD[self._port, name], found)
         return self._told(name, found)
 
     def __iter__(self) -> Iterator[Any]:
@@ -85,14 +91,14 @@ class _Watched:
         @contextmanager
         def holding(*args: Any, **kwargs: Any) -> Iterator[Any]:
             context = call(*args, **kwargs)
-            enter = _Watched(held, self._real, self._watcher)._told("open", context.__enter__)  # noqa: SLF001 (its own)
+            enter = Watched(held, self._real, self._watcher)._told("open", context.__enter__)  # noqa: SLF001 (its own)
             inner = enter()
             try:
-                yield _Watched(held, inner, self._watcher)
+                yield Watched(held, inner, self._watcher)
             except BaseException as error:
                 if not context.__exit__(type(error), error, error.__traceback__):
                     raise
             else:
-                _Watched(held, self._real, self._watcher)._told("close", context.__exit__)(None, None, None)  # noqa: SLF001
+                Watched(held, self._real, self._watcher)._told("close", context.__exit__)(None, None, None)  # noqa: SLF001
 
         return holding

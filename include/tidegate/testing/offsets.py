@@ -67,6 +67,8 @@ class MemoryOffsets:
         self._away = False
         self._lost_answer: bool | None = None
         self._is_late = False
+        self._is_repeated = False
+        self._ended_again: int | None = None  # the fence whose transaction's end is still under way a second time
         self.pending: _Pending | None = None
         self._newest = 0
         self._spent: frozenset[int] = frozenset()  # the fences that have committed
@@ -114,11 +116,19 @@ class MemoryOffsets:
         """The end of the next transaction is sent, and arrives only with `end_late`: its committer can't tell."""
         self._is_late = True
 
+    def repeat_end(self) -> None:
+        """The end of the next transaction is sent twice, and comes a second time in the midst of the one after it.
+
+        Of the same fence, that one ends where its records are there, and its positions aren't; a newer shuts it out.
+        """
+        self._is_repeated = True
+
     def end_late(self) -> None:
-        """The end of a transaction arrives, unless a newer fence has ended that one.
+        """The end of a transaction arrives, unless a newer fence has ended that one; what is sent twice ends nothing.
 
         A position that somebody has committed since stays, as on a broker, where what was written last counts.
         """
+        self._ended_again = None
         late, self.pending = self.pending, None
         if late is not None:
             self.produced += late.records
@@ -172,6 +182,12 @@ class MemoryOffsets:
             before = {tp: self.positions.get(tp) for tp in positions}
             self.pending = _Pending(fence, positions, before, records, transaction)
             raise CommitUnknownError(message("the answer to the commit never came", place(group=self.group)))
+        if self._ended_again == fence:
+            self._ended_again = None
+            self._produce(records)
+            raise CommitUnknownError(message("the transaction was ended before its commit", place(group=self.group)))
+        if self._is_repeated:
+            self._is_repeated, self._ended_again = False, fence
         lost, self._lost_answer = self._lost_answer, None
         refused = [tp for tp in positions if tp in self._refusals]
         if not self._fencing or (lost is not False and not refused):

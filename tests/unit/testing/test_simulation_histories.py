@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tidegate.batch import State
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clock, DeliveryAge, Fence
+from tidegate.redrive.turns import FencedTurn, FencedTurns
 from tidegate.steps import land, loss, ownership, plan, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
@@ -65,8 +66,10 @@ def test_a_history_replays_exactly_in_another_process() -> None:
 
 def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
     told = "\n".join(line for seed in range(150) for line in history(seed).lines)
+    told += "\n".join(line for seed in range(40) for line in history(seed, strategy="dead-letter-queue").lines)
     mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
-    mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "arrives late"]
+    mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "a transaction's end"]
+    mishaps += ["end of a redrive's transaction", "its end is sent once more"]
     assert [each for each in mishaps if each not in told] == []
 
 
@@ -85,6 +88,7 @@ NOTHING = {
     "recreations": 0,
     "elsewhere": 0,
     "late": 0,
+    "redrives": 0,
     "skew": 0,
     "fenceless": False,
 }
@@ -122,6 +126,22 @@ def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
 
 
+def with_one_fence_for_a_redrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = FencedTurns.take
+    held: dict[FencedTurns, tuple[AbstractContextManager[FencedTurn], FencedTurn]] = {}
+
+    @contextmanager
+    def take(self: FencedTurns) -> Iterator[FencedTurn]:
+        if self not in held:
+            context = real(self)
+            held[self] = context, context.__enter__()
+        yield held[self][1]
+
+    monkeypatch.setattr(FencedTurns, "take", take)
+    unspent = property(lambda _: frozenset(), lambda *_: None)
+    monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
+
+
 class ByMachine:
     """The port `Ledger`, all of whose times are by the clock of the machine that asks."""
 
@@ -154,6 +174,18 @@ GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
     "the ids of topics": (without_topic_ids, {"recreations": 1}, "after-processing", "published nowhere"),
     "the ids of what is planned": (without_the_ids_of_what_is_planned, RECREATED, "after-processing", "twice"),
     "one fence for each transaction": (with_a_producer_that_is_kept, {"late": 2}, "dead-letter-queue", "twice"),
+    "one fence for each chunk of a redrive": (
+        with_one_fence_for_a_redrive,
+        {"redrives": 1, "late": 2},
+        "dead-letter-queue",
+        "redriven twice",
+    ),
+    "a fence that ends what a redrive left": (
+        with_a_producer_that_is_kept,
+        {"redrives": 2, "late": 2},
+        "dead-letter-queue",
+        "redriven twice",
+    ),
     "the cluster that a group is read in": (
         without_clusters,
         {"elsewhere": 1},

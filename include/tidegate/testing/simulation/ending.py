@@ -8,7 +8,7 @@ from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
 from tidegate.testing.simulation.script import Produce
 from tidegate.testing.simulation.subscriptions import MANY
 from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import OUTPUT, EndLate, World
+from tidegate.testing.simulation.world import OUTPUT, EndLate, EndRedriveLate, World
 
 RUNS = 12
 _A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more, and a retry is due
@@ -26,9 +26,15 @@ def finish(world: World, told: Told, *, orphans: bool = True) -> int:
         world.spark.finish(0)
     if world.offsets.pending is not None:
         EndLate().happen(world)
+    if world.redrives is not None:
+        EndRedriveLate().happen(world)
     world.touched_all()
     with world.clock.returning():
         runs = _read_all(world, 0, told)
+        if world.redrives is not None:
+            world.tokens.at("clean redrive")
+            world.redrives.finish(RunnerClock(world.clock))
+            runs += _read_all(world, runs, told)
         world.audit.check_end(world)
         if orphans:
             world.script.add(Produce(0))

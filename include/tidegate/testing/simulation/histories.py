@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.testing.simulation.ending import finish
 from tidegate.testing.simulation.orders import Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence
+from tidegate.testing.simulation.redriving import RedrivingRunner, small_chunks
 from tidegate.testing.simulation.runner import Runner
 from tidegate.testing.simulation.runs import Work, dag_run
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
@@ -19,6 +20,7 @@ from tidegate.testing.simulation.world import (
     Act,
     Arrive,
     EndLate,
+    EndRedriveLate,
     Expire,
     FinishLate,
     GoElsewhere,
@@ -39,6 +41,7 @@ _DAY = 86_400
 _LONG_PAUSE = 0.3
 _JUMP = 0.005
 _LATE = 0.1
+_OF_A_REDRIVE = 0.4
 _PASSES = (0.2, 60, 400, _DAY + 1)
 _NAMES = ("orders", "purchases", "sales")
 
@@ -56,6 +59,7 @@ class Dangers:
     recreations: int = 1
     elsewhere: int = 1
     late: int = 2
+    redrives: int = 2
     fenceless: bool = True
     skew: float = 400.0
 
@@ -86,7 +90,7 @@ def history(
     Its strategies are the seed's too, among those with this name.
     """
     tokens = Tokens(str(seed))
-    with tokens.drawn(), silence():
+    with tokens.drawn(), silence(), small_chunks():
         scheduler = _Scheduler(seed, events, dangers, tokens, strategy)
         try:
             scheduler.run()
@@ -142,6 +146,8 @@ class _Scheduler:
         described = chosen.subscription(members=rng.randint(1, 3), max_poll_records=rng.choice([1, 2, 3, 500]))
         self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
+        redrives = rng.randint(0, dangers.redrives) if chosen.failure == "dead-letter-queue" else 0
+        redrives = redrives if chosen.commit != "ignore" else 0  # whose runs produce the same letters for ever
         tokens.at("world")
         self._world = World(
             described,
@@ -150,6 +156,7 @@ class _Scheduler:
             fencing=fencing,
             answer=chosen.answer,
             acknowledges=chosen.acknowledges,
+            redrives=redrives > 0,
         )
         self._world.script.go_on()
         is_kept = chosen.commit not in ("ignore", "checkpoint")
@@ -166,12 +173,12 @@ class _Scheduler:
             left={
                 "crashes": rng.randint(0, dangers.crashes),
                 "lost": rng.randint(0, dangers.lost),
-                "losses": rng.randint(0, dangers.losses),
+                "losses": rng.randint(0, 0 if redrives else dangers.losses),
                 "resets": rng.randint(0, dangers.resets),
                 "expiries": rng.randint(0, dangers.expiries),
-                "renames": rng.randint(0, dangers.renames),
-                "recreations": rng.randint(0, dangers.recreations),
-                "elsewhere": rng.randint(0, dangers.elsewhere) if chosen.person() is None else 0,
+                "renames": rng.randint(0, 0 if redrives else dangers.renames),
+                "recreations": rng.randint(0, 0 if redrives else dangers.recreations),
+                "elsewhere": rng.randint(0, dangers.elsewhere) if chosen.person() is None and not redrives else 0,
                 "late": rng.randint(0, dangers.late),
                 "jumps": rng.randint(0, 2),
             },
@@ -192,6 +199,10 @@ class _Scheduler:
             )
             for n, work in enumerate(works)
         ]
+        if (dead := self._world.redrives) is not None:
+            for n in range(len(works), len(works) + redrives):
+                told = partial(self._tell, f"redrive {n}")
+                self._runners.append(RedrivingRunner(n, self._world, dead, rng.randint(1, 3), told))
         self._asleep: dict[int, int] = {}
         self._current = 0
 
@@ -248,6 +259,8 @@ class _Scheduler:
             if self._commits_late and self._happens("late", _LATE):
                 return Order.LATE
             orders += [Order.PARTLY] * (0 if self._fencing else 3)
+        if str(runner.following) == "turn.commit" and self._happens("late", _OF_A_REDRIVE):
+            return self._rng.choice((Order.LATE, Order.REPEATED))
         return self._rng.choice(orders) if orders and self._happens("lost", self._moods.lost) else Order.GO
 
     def _crash(self, runner: Runner) -> None:
@@ -274,6 +287,7 @@ class _Scheduler:
             acts += [Arrive()] * 4
         acts += [FinishLate(number) for number in range(len(world.spark.late))] * 2
         acts += [EndLate()] * (world.offsets.pending is not None)
+        acts += [EndRedriveLate()] * (world.redrives is not None and world.redrives.group.pending is not None)
         act = self._rng.choice([*acts, None])
         if act is None:
             act = self._disaster() if self._world.home is None else Pass(self._rng.choice(_PASSES))

@@ -6,11 +6,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from tidegate.testing.effects import CONSTANT, Effect
+from tidegate.testing.effects import CONSTANT, HELD, Effect
 from tidegate.testing.simulation.acknowledged import Settled, awaited, told
 
-_HELD = {("offsets", "fence"): "fence", ("landing", "writer"): "writer", ("source", "read"): "reader"}
-_STREAMED = frozenset({("landing", "records"), ("lake", "rejected")})
+_STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("letters", "read")})
 
 
 class Performer(Protocol):
@@ -35,8 +34,8 @@ class Kept:
         found = getattr(self._real, name)
         if not callable(found) or (self._port, name) in CONSTANT:
             return found
-        if (self._port, name) in _HELD:
-            held = _HELD[self._port, name]
+        if (self._port, name) in HELD:
+            held = HELD[self._port, name]
             return lambda *args, **kwargs: _Holding(held, found(*args, **kwargs), self._life)
         effect = Effect(self._port, name)
         if str(effect) == "landing.awaited":

@@ -21,6 +21,7 @@ class Order(Enum):
     OUTLIVE = "goes on without its task: the Spark driver may finish later"
     TWICE = "happens twice: the cluster restarts the Spark driver"
     LATE = "is sent and takes effect later, and the caller can't tell"
+    REPEATED = "happens, and its end is sent once more and comes late"
     PARTLY = "happens for the first partition only, and the caller is told so"
     FAIL = "fails: the job ends badly"
     REJECT = "rejects the first record"
@@ -53,6 +54,8 @@ READS = _LOCAL | frozenset(
             "ledger.closed_files",
             "ledger.tries",
         ),
+        *("letters.extent", "letters.id", "letters.read", "letters.partitions_of"),
+        *("redrives.marks", "redrives.check_turn", "turn.committed"),
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected"),
@@ -69,8 +72,8 @@ _FAILURES = {
 FROM_THE_JOB = frozenset({Order.OUTLIVE, Order.TWICE, *(order for orders in _FAILURES.values() for order in orders)})
 """Orders that the job carries out."""
 
-_CERTAIN = frozenset({"fence.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
-_BROKERS = frozenset({"source", "offsets", "fence"})
+_CERTAIN = frozenset({"fence.close", "turn.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
+_BROKERS = frozenset({"source", "offsets", "fence", "letters", "turns", "turn"})
 
 
 def failures(effect: Effect) -> tuple[Order, ...]:
@@ -95,7 +98,7 @@ def mishaps(effect: Effect) -> tuple[Order, ...]:
 def lost(effect: Effect) -> TidegateError:
     """What the port raises when there is no answer."""
     text = f"simulated: no answer to {effect}"
-    if str(effect) == "fence.commit":
+    if str(effect) in ("fence.commit", "turn.commit"):
         return CommitUnknownError(text)
     if effect.port == "processor":
         return BatchFailedError(text)

@@ -17,7 +17,7 @@ from greenlet import (  # type: ignore[import-untyped]  # it ships no types
 
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Pipeline
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Watched, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.kept import Kept
@@ -86,7 +86,7 @@ class Runner:
         self._stops_at_clock = stops_at_clock
         self._retries = retries
         self._greenlet: greenlet | None = None
-        self._life: _Life | None = None
+        self._life: Life | None = None
 
     def begin(self) -> None:
         """Start the next run and stop before its first effect."""
@@ -119,16 +119,17 @@ class Runner:
 
     def _start(self) -> None:
         """Bring the run to where its log ends."""
-        life = _Life(self, self._world, self._told, stops_at_clock=self._stops_at_clock)
+        life = Life(self, self._world, self._told, stops_at_clock=self._stops_at_clock)
         clock = RunnerClock(self._world.clock, lambda: self.ahead)
 
-        def run() -> None:
-            pipeline = self._world.pipeline(clock, f"{self.number}.{self.run}")
-            self._work(life.watched(pipeline), life.tell, self._retries)
-
         self._life = life
-        self._greenlet = greenlet(run)
+        self._greenlet = greenlet(lambda: self._do(life, clock))
         self._switch()
+
+    def _do(self, life: "Life", clock: RunnerClock) -> None:
+        """One whole run."""
+        pipeline = self._world.pipeline(clock, f"{self.number}.{self.run}")
+        self._work(life.watched(pipeline), life.tell, self._retries)
 
     def _switch(self, *order: Order) -> None:
         running = self._greenlet
@@ -149,7 +150,7 @@ class Runner:
         self.log, self.hash = [], 0
 
 
-class _Life:
+class Life:
     """What one run of a runner sees of the world: the watcher of its pipeline, and the ports that keep its answers."""
 
     def __init__(self, runner: Runner, world: World, told: Told, *, stops_at_clock: bool) -> None:
@@ -180,8 +181,13 @@ class _Life:
         job: Any = seen.processor
         return replace(seen, processor=AcknowledgingJob(job)) if self._world.spark.acknowledges else seen
 
+    def port(self, name: str, real: Any) -> Any:
+        """A port beside the pipeline, stopped at every effect."""
+        return Watched(name, Kept(name, real, self), self)
+
     @property
     def replaying(self) -> bool:
+        """Whether it is still being brought to where its log ends."""
         return self._at < self._replayed
 
     def tell(self, what: str, said: object) -> None:
@@ -220,7 +226,7 @@ class _Life:
         if self.replaying:
             return self._again(effect, call, is_local=is_local)
         try:
-            with self._world.disturbed(self._order):
+            with self._world.disturbed(self._order, effect.port):
                 answer = call()
         except TidegateError as error:
             self.keep(effect, None, error, args)

@@ -20,6 +20,7 @@ from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.simulation.audit import Audit
 from tidegate.testing.simulation.job import AcknowledgingJob
 from tidegate.testing.simulation.orders import FROM_THE_JOB, Order
+from tidegate.testing.simulation.redrives import Redrives
 from tidegate.testing.simulation.script import TOPIC, Script, TopicEvent
 from tidegate.testing.simulation.spark import SimulatedSpark
 from tidegate.testing.simulation.tokens import Tokens
@@ -63,7 +64,9 @@ class Home:
 class World:
     """One subscription's topic, group, landing, lake, ledger and Spark, and what was promised about them.
 
-    `answer` is what a person says of a batch that stops or asks; `names` are those that the definition has had.
+    `answer` is what a person says of a batch that stops or asks; `names` are those that the definition has had. Where
+    a person `redrives` dead letters, those lie in their topic; what became of that is no part of what can be gone back
+    to.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class World:
         fencing: bool = True,
         answer: Answer = "redeliver",
         acknowledges: bool = False,
+        redrives: bool = False,
     ) -> None:
         self.subscription = subscription
         self.names = frozenset({subscription.name})
@@ -86,7 +90,8 @@ class World:
         for topic in subscription.produced_topics:
             self.topics.create(topic)
         self.script = Script(self.topics, events)
-        produced_to = self.topics if subscription.retry_topics else None
+        produced_to = self.topics if subscription.retry_topics or redrives else None
+        self.redrives = Redrives(subscription, self.topics, self.clock) if redrives else None
         self.offsets = MemoryOffsets(
             subscription.consumer.group_id,
             fencing=fencing,
@@ -181,14 +186,17 @@ class World:
         return self._values.hash(value)
 
     @contextmanager
-    def disturbed(self, order: Order) -> Iterator[None]:
-        """The next effect happens as ordered."""
+    def disturbed(self, order: Order, port: str) -> Iterator[None]:
+        """The next effect, of this port, happens as ordered."""
         refused = max(self.offsets.positions, default=None) if order is Order.PARTLY else None
         self.spark.order = order if order in FROM_THE_JOB else Order.GO
         if refused is not None:
             self.offsets.refuse(refused, "simulated")
+        committed_to = self.redrives.group if self.redrives is not None and port == "turn" else self.offsets
         if order is Order.LATE:
-            self.offsets.delay_end()
+            committed_to.delay_end()
+        if order is Order.REPEATED:
+            committed_to.repeat_end()
         try:
             yield
         finally:
@@ -229,6 +237,19 @@ class EndLate:
         world.offsets.end_late()
         world.audit.ended_late(world)
         return "a transaction's end arrives late"
+
+
+@dataclass(frozen=True, slots=True)
+class EndRedriveLate:
+    """The end of a redrive's transaction arrives that was sent long ago."""
+
+    def happen(self, world: World) -> str:
+        """What happened, for the history."""
+        if world.redrives is None:
+            raise AssertionError("nobody redrives")
+        world.redrives.group.end_late()
+        world.redrives.check()
+        return "the end of a redrive's transaction arrives late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,4 +386,17 @@ class Pass:
         return f"{timedelta(seconds=self.seconds)} pass"
 
 
-Act = Arrive | FinishLate | EndLate | LoseLedger | Reset | Expire | Rename | Recreate | GoElsewhere | GoHome | Pass
+Act = (
+    Arrive
+    | FinishLate
+    | EndLate
+    | EndRedriveLate
+    | LoseLedger
+    | Reset
+    | Expire
+    | Rename
+    | Recreate
+    | GoElsewhere
+    | GoHome
+    | Pass
+)
