@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException
 
 from tidegate.definition.reading import NAME, SUFFIX, load_named
 from tidegate.settings import Settings
 from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
+from tidegate_airflow.task_failures import logged_failure
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -76,8 +76,7 @@ class _OperationOperator(EngineOperator):
 
     def _refuse(self, why: str | None) -> None:
         if why is not None:
-            self.log.error(why)
-            raise AirflowFailException(why)
+            raise logged_failure(self, why, for_good=True)
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
         """The batch as it is then, and what else is worth telling."""

@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from tidegate.errors import (
     BatchFailedError,
     LostDataError,
+    OvertakenError,
     StaleError,
     StoppedError,
     TidegateError,
     WrongDefinitionError,
     message,
 )
+from tidegate_airflow.task_failures import RETRY_POLICY, logged_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,9 +64,13 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
 
     _running: "Stoppable | None" = None
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.retry_policy = RETRY_POLICY
+
     @contextmanager
     def _pipeline(self, context: "Context", *, processing: bool = False) -> Iterator["Pipeline"]:
-        """The opened pipeline of this run. Errors of the engine become a line of the task's log and Airflow's own.
+        """The opened pipeline of this run. An error of the engine is one line of the log, and fails the task.
 
         The log also says how long the engine was at work, its imports included, so that Airflow's share of the task's
         time can be told from it.
@@ -95,11 +101,8 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         try:
             yield
         except TidegateError as error:
-            self.log.error("%s", error)  # noqa: TRY400 (the one clear line)
             self.log.debug("where that was raised", exc_info=error)
-            # Airflow adds a trace: anew, and so without the engine's frames, which say nothing of an expected error
-            raised = AirflowFailException if isinstance(error, self._final()) else type(error)
-            raise raised(str(error)) from None
+            raise logged_failure(self, str(error), for_good=isinstance(error, self._final())) from None
 
     def _final(self) -> tuple[type[TidegateError], ...]:
         """The errors that a retry of this task can't mend."""
@@ -181,14 +184,20 @@ class LandOperator(StepOperator):
 
 
 class ProcessOperator(StepOperator):
-    """Has the Spark job process the batch, by whichever way the type of its Spark connection says."""
+    """Has the Spark job process the batch, by whichever way the type of its Spark connection says.
+
+    No records skip the task, and so does another run that has gone on with the batch: commit has the last word.
+    """
 
     def execute(self, context: "Context") -> None:
-        """Process, unless it is done already; a batch without records skips the task."""
+        """Process, unless it is done already."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
         with self._pipeline(context, processing=True) as pipeline:
             pipeline.receive(batch_id)  # planned on receipt, and the definition has another strategy now
-            batch = pipeline.process(batch_id)
+            try:
+                batch = pipeline.process(batch_id)
+            except OvertakenError as error:
+                raise AirflowSkipException(str(error)) from None
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} has no records: nothing to process")
 
@@ -235,8 +244,7 @@ class _SettlingOperator(StepOperator):
         )
         if run_id is not None and answered is not None:
             text = f"batch {asked['batch_id']} is delivered again by run {run_id}, as {answered['by']} answered"
-            self.log.error(text)
-            raise AirflowFailException(text)
+            raise logged_failure(self, text, for_good=True)
         return self._planned(context) if asked is None else str(asked["batch_id"])
 
     def _planned(self, context: "Context") -> str:
@@ -248,8 +256,7 @@ class _SettlingOperator(StepOperator):
         if why is not None:
             raise AirflowSkipException(f"nothing was planned: {why}")
         text = "plan didn't finish, so there is nothing to commit and no offset moved: see the log of task plan"
-        self.log.error(text)
-        raise AirflowFailException(text)
+        raise logged_failure(self, text, for_good=True)
 
     def _final(self) -> tuple[type[TidegateError], ...]:
         return (*_NO_RETRY_HELPS, BatchFailedError)  # settling again doesn't process the batch

@@ -275,7 +275,12 @@ def test_a_run_takes_the_params_of_its_conf_and_no_others(
     run = airflow.client.wait_for_run("refunds", trigger(max_poll_records=2).json()["dag_run_id"], seconds=WAIT)
     (plan,) = [task for task in airflow.client.task_instances("refunds", run.run_id) if task.task_id == "plan"]
     assert (run.state, plan.state) == ("failed", "failed")
-    assert "did you mean max.poll.records?" in airflow.client.log("refunds", run.run_id, plan)
+    log = airflow.client.log("refunds", run.run_id, plan)
+    assert ("did you mean max.poll.records?" in log, "Task exited" in log, "Task failed with exc" in log) == (
+        True,
+        True,
+        False,
+    ), log
     assert airflow.ledger.look("refunds").open is None
 
     airflow.client.wait_for_run("refunds", trigger(**{"max.poll.records": 2}).json()["dag_run_id"], seconds=WAIT)
