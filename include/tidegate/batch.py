@@ -75,12 +75,17 @@ _FOLLOWS: Mapping[State, frozenset[State]] = {
 }
 
 
+def may_follow(old: State, new: State) -> bool:
+    """Whether a batch of the old state can become the new one."""
+    return new in _FOLLOWS[old]
+
+
 def advance(batch_id: str, old: State, new: State) -> State:
     """The new state, if it may follow the old one.
 
     Raises TransitionError for any other; the ledger calls this in the transaction that reads the old state.
     """
-    if new not in _FOLLOWS[old]:
+    if not may_follow(old, new):
         at = place(batch=batch_id)
         raise TransitionError(message(f"a batch that is {old} can't become {new}", at, "the next run reconciles it"))
     return new

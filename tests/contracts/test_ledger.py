@@ -31,7 +31,7 @@ from ledger_batches import (
 )
 
 from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
-from tidegate.errors import StaleError, TidegateError, TransitionError
+from tidegate.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
 from tidegate.manifest import Counts
 from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss
@@ -298,6 +298,18 @@ def test_a_batch_that_has_not_landed_is_not_delivered(ledger: Ledger) -> None:
     with pytest.raises(TransitionError):
         ledger.start_delivery(batch.id)
     assert ledger.deliveries(batch.id) == 0
+
+
+def test_a_batch_that_another_run_has_settled_is_not_delivered_and_nothing_is_lost(ledger: Ledger) -> None:
+    batch_id = processed(ledger).id
+    with pytest.raises(OvertakenError, match=r"another run .* has gone on with this batch, which is processed now"):
+        ledger.start_delivery(batch_id)
+    ledger.move(batch_id, State.COMMITTED)
+    with pytest.raises(
+        OvertakenError, match=f"has settled this batch.*committed now: nothing is lost.*batch {batch_id}"
+    ):
+        ledger.start_delivery(batch_id)
+    assert ledger.deliveries(batch_id) == 1
 
 
 def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:

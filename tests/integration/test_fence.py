@@ -38,7 +38,7 @@ OVERTAKEN = "was planned as .* stands at .* nothing is committed|newer committer
 
 REFUSALS = [
     (Point("plan", before="fence.commit"), "StaleError", "a newer committer of this group has taken the fence"),
-    (Point("process", before="ledger.start_delivery"), "TransitionError", "is committed can't become processing"),
+    (Point("process", before="ledger.start_delivery"), "OvertakenError", "another run .* has settled this batch"),
     (Point("commit", before="fence.open"), "StaleError", OVERTAKEN),
     (Point("commit", before="lake.publish"), "StaleError", "is gone, so somebody published or abandoned it"),
     (Point("commit", before="fence.commit"), "StaleError", "newer committer of this group has taken the fence"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance
+from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance, may_follow
 from tidegate.errors import OvertakenError, StaleError, TransitionError, message, place
 from tidegate.manifest import Counts, Published, Result
 from tidegate.ports import Answer, Clearance
@@ -112,7 +112,19 @@ def land(batch: Batch, reports: Mapping[int, Landed]) -> Batch:
 
 
 def start(batch: Batch) -> Batch:
-    """The batch once a delivery has begun: what an earlier one achieved counts no more."""
+    """The batch once a delivery has begun: what an earlier one achieved counts no more.
+
+    Raises OvertakenError if another run has brought it further than that; TransitionError if it hasn't landed.
+    """
+    if not may_follow(batch.state, State.PROCESSING) and batch.state is not State.PLANNED:
+        how = "has gone on with" if batch.state.is_open else "has settled"
+        raise OvertakenError(
+            message(
+                f"another run of this subscription {how} this batch, which is {batch.state} now: nothing is lost and "
+                "nothing is left for this run to do",
+                batch,
+            )
+        )
     return move(batch, State.PROCESSING, None)
 
 
