@@ -1,5 +1,6 @@
 """Three real Kafka brokers on this machine, of which any one may be killed: leaders and coordinators move."""
 
+import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,13 +24,16 @@ class Cluster(Awaited):
     """Brokers 1, 2 and 3, each of them a controller too; a topic of replication factor 3 outlives any one of them.
 
     Internal topics have one partition on all three, and a write needs two of them. A killed broker is missed
-    after three seconds. As a context manager it waits first and stops last.
+    after three seconds. `properties` overrule those chosen here. As a context manager it waits first and stops last.
     """
 
-    def __init__(self, *, java: Java, jars: Path, data: Path, heap: str = "256m") -> None:
+    def __init__(
+        self, *, java: Java, jars: Path, data: Path, heap: str = "256m", properties: Mapping[str, str] | None = None
+    ) -> None:
         controllers = {node: free_port() for node in _NODES}
         cluster_id = new_cluster_id()
         self._brokers: dict[int, Broker] = {}
+        self._data = data
         for node in _NODES:
             port = free_port()
             self._brokers[node] = Broker(
@@ -39,7 +43,7 @@ class Cluster(Awaited):
                 port=port,
                 heap=heap,
                 cluster_id=cluster_id,
-                properties=node_properties(node, port, controllers),
+                properties=node_properties(node, port, controllers) | dict(properties or {}),
             )
         self.bootstrap_servers = ",".join(broker.bootstrap_servers for broker in self._brokers.values())
 
@@ -84,6 +88,23 @@ class Cluster(Awaited):
                 return int(found.partitions[partition].leader)
             time.sleep(POLL_SECONDS)
         raise ServerFailedError(f"topic {topic}, partition {partition} had no leader for {_SETTLE_SECONDS} s")
+
+    def controller(self) -> int:
+        """Return the active controller, as those alive know it; raises ServerFailedError if nobody is elected."""
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            alive = [node for node, broker in self._brokers.items() if broker.running]
+            last = max((self._election(node) for node in alive), key=lambda known: known["leaderEpoch"])
+            if last["leaderId"] in alive:
+                return last["leaderId"]
+            time.sleep(POLL_SECONDS)
+        raise ServerFailedError(f"no controller was elected for {_SETTLE_SECONDS} s")
+
+    def _election(self, node: int) -> dict[str, int]:
+        """The last election of a controller, as the broker keeps it."""
+        state = self._data / f"broker-{node}" / "log" / "__cluster_metadata-0" / "quorum-state"
+        known: dict[str, int] = json.loads(state.read_text(encoding="utf-8"))
+        return known
 
     def _settled(self) -> bool:
         metadata = self._metadata()

@@ -157,6 +157,18 @@ def test_a_coordinator_dies_before_the_commit(
     go_on(patient, broker, name, [10])
 
 
+def test_the_controller_dies_under_a_batch(broker: Cluster, topic, fill, open_subscription) -> None:
+    before = broker.controller()
+    name = topic(leaders=[before % 3 + 1])
+    fill(name, 5)
+    pipeline = open_subscription(name, poll_timeout_ms=40_000, commit_timeout_ms=40_000)
+    strike = Strike("writer.write", lambda: broker.kill(before))
+    deliver(watched(pipeline, strike))
+    assert strike.at is not None
+    assert broker.controller() != before
+    go_on(pipeline, broker, name, [5])
+
+
 def test_records_that_a_new_leader_lacks_are_lost_data_and_not_others_in_their_place(
     broker: Cluster, topic, fill
 ) -> None:

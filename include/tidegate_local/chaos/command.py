@@ -15,7 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tidegate.settings import PROJECT
-from tidegate_local.chaos.kinds import KINDS, mix, spark_every
+from tidegate_local.chaos.disk import can_mount, keep_mounts_private
+from tidegate_local.chaos.kinds import KINDS, mix, nodes_and_spark
 from tidegate_local.chaos.play import Chosen, play
 from tidegate_local.chaos.report import Report
 from tidegate_local.errors import LocalStackError
@@ -33,10 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
-    kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed))
-    spark = spark_every(options.seed) if options.spark is None else options.spark
-    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, spark, options.cache, kinds)
+    nodes, spark = nodes_and_spark(options.seed)
+    nodes = options.nodes or nodes
+    spark = spark if options.spark is None else options.spark
+    kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed, nodes, mounts=can_mount()))
+    chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, spark, nodes, options.cache, kinds)
     try:
+        if any(kind.has_own_disk for kind in kinds):
+            keep_mounts_private()
         report = play(chosen, folder, os.getpid(), show)
     except LocalStackError as error:
         show.say(f"make chaos: {error}\nAll is kept in {folder}.", style="red")
@@ -71,6 +76,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="N",
         help="each N-th run uses real Spark; 0 for none (default: 5 or none by the seed)",
     )
+    parser.add_argument("--nodes", type=int, choices=(1, 3), help="how many brokers (default: by the seed)")
     beside = "a subscription of this kind; more than once for several (default: after-processing and three by the seed)"
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")

@@ -25,7 +25,20 @@ Blow = Literal[
     "flip staged",
     "full disk",
 ]
-Target = Literal["broker", "postgres", "spark", "topic", "partitions", "definition", "network", "quota", "password"]
+Target = Literal[
+    "broker",
+    "controller",
+    "postgres",
+    "spark",
+    "topic",
+    "partitions",
+    "definition",
+    "network",
+    "quota",
+    "password",
+    "certificate",
+    "disk",
+]
 
 _OFTEN: dict[Target, int] = {
     "spark": 4,
@@ -34,9 +47,12 @@ _OFTEN: dict[Target, int] = {
     "definition": 6,
     "network": 6,
     "password": 6,
+    "certificate": 6,
+    "disk": 6,
+    "controller": 4,
     "quota": 1,
 }
-_SERVERS: tuple[Target, ...] = ("broker", "postgres", "spark")
+_SERVERS: tuple[Target, ...] = ("broker", "controller", "postgres", "spark")
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
     "none": 32,
@@ -94,8 +110,8 @@ CALM = Fate()
 class Strike:
     """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
 
-    So are topics deleted and created again, and definitions renamed,
-    answers of the broker held back, quotas set, and passwords changed.
+    So are topics deleted and created again, definitions renamed, answers of the broker held back, quotas set, passwords
+    and certificates changed, and disks filled.
     """
 
     targets: tuple[Target, ...]

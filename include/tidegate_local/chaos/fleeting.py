@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tidegate.errors import UnavailableError
 from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.fault import Fault, nothing
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing
 from tidegate_local.chaos.tasks import Place, opened
-from tidegate_local.chaos.world import Fault, nothing
 
 _ANSWER_SECONDS = 60
 _PAUSE_SECONDS = 0.1
@@ -59,7 +59,7 @@ class Fleeting:
         until = time.monotonic() + _ANSWER_SECONDS
         while True:
             try:
-                new = NewTopic(self._place.kind.topic, self._partitions, 1)
+                new = NewTopic(self._place.kind.topic, self._partitions)
                 self._admin.create_topics([new])[new.topic].result(_ANSWER_SECONDS)
             except KafkaException:  # the one before may still be on its way out
                 if time.monotonic() > until:

@@ -8,6 +8,7 @@ from tidegate.subscription import CommitStrategy, FailureStrategy
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000
+DISK = "disk"
 _SOME = 97  # each number that this divides
 _BESIDE = 2
 _CHANGING = 1
@@ -37,6 +38,7 @@ dead-letter-queue.topic: {dead_letters}
 _GOES_ON = "on-data-loss: reset\n"
 
 Person = Literal["commits", "answers", "clears"]
+Access = Literal["direct", "proxy", "password", "certificate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,9 @@ class Kind:
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
     those that failed as often as they may, or has them redelivered. `output` is the lake's
-    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each
-    time; between one that `is_remote` and the broker answers are held back now and then; that of
-    one that `has_password` changes.
+    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time; one that
+    `has_own_disk` has its landing and its lake there, and the disk fills up now and then. `access` is how it comes to
+    the broker: `tidegate_local.chaos.access` has what happens on each of the ways.
     """
 
     name: str = SUBSCRIPTION
@@ -61,8 +63,8 @@ class Kind:
     rejects_again: int = 0
     counts: bool = False
     is_renamed: bool = False
-    is_remote: bool = False
-    has_password: bool = False
+    has_own_disk: bool = False
+    access: Access = "direct"
     person: Person | None = None
     max_retries: int = MANY
 
@@ -73,7 +75,7 @@ class Kind:
     @property
     def changes(self) -> bool:
         """Whether it changes, or what it reads, or what lies between them."""
-        return self.is_fleeting or self.is_renamed or self.is_remote or self.has_password
+        return self.is_fleeting or self.is_renamed or self.has_own_disk or self.access != "direct"
 
     @property
     def group(self) -> str:
@@ -156,24 +158,34 @@ KINDS: dict[str, Kind] = {
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
     "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
-    "new-passwords": Kind("known", "lake-known", has_password=True),
-    "bad-network": Kind("remote", "lake-remote", is_remote=True),
+    "new-passwords": Kind("known", "lake-known", access="password"),
+    "new-certificates": Kind("certified", "lake-certified", access="certificate"),
+    "bad-network": Kind("remote", "lake-remote", access="proxy"),
+    "full-disk": Kind("crammed", f"{DISK}/lake-crammed", has_own_disk=True),
     "recreated-topic": Kind("fleeting", "lake-fleeting", topic="fleeting"),
 }
 """By what `--strategy` says; the jobs of throttled and latest acknowledge a batch by ending well."""
 
 
-def mix(seed: int) -> tuple[str, ...]:
+def mix(seed: int, nodes: int = 1, *, mounts: bool = True) -> tuple[str, ...]:
     """The default subscription and others, which the seed decides, to run beside each other.
 
-    Two have other strategies, and one changes, or what it reads does.
+    Two have other strategies, and one changes, or what it reads does. Several nodes are come to directly alone, and
+    only where chaos `mounts` has a subscription a disk of its own.
     """
     draw = Random(f"{seed} kinds")  # noqa: S311 (a seed is to be repeated)
     strategies = [name for name, kind in KINDS.items() if kind is not PLAIN and not kind.changes]
-    changing = [name for name, kind in KINDS.items() if kind.changes]
+    changing = [
+        name
+        for name, kind in KINDS.items()
+        if kind.changes and (mounts or not kind.has_own_disk) and (nodes == 1 or kind.access == "direct")
+    ]
     return ("after-processing", *draw.sample(strategies, _BESIDE), *draw.sample(changing, _CHANGING))
 
 
-def spark_every(seed: int) -> int:
-    """How often a run uses real Spark, which is killed too: not at all for most seeds."""
-    return Random(f"{seed} spark").choice((0, 0, 0, 5))  # noqa: S311 (a seed is to be repeated)
+def nodes_and_spark(seed: int) -> tuple[int, int]:
+    """How many brokers there are, and how often a run uses real Spark, which is killed too: 0 for never.
+
+    For most seeds one broker and no Spark; never both, for the machine's sake.
+    """
+    return Random(f"{seed} servers").choice(((1, 0), (1, 0), (1, 5), (3, 0)))  # noqa: S311 (a seed is to be repeated)

@@ -39,6 +39,7 @@ class Chosen:
     rate: int
     cap: int
     spark_every: int
+    nodes: int
     cache: Path
     kinds: tuple[Kind, ...] = (PLAIN,)
 
@@ -49,8 +50,15 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
     runners: list[Runner] = []
     start_fork_server()
     try:
-        spark = bool(chosen.spark_every)
-        with World(folder, chosen.cache, chosen.kinds, keeper=keeper, cap=chosen.cap, spark=spark) as world:
+        with World(
+            folder,
+            chosen.cache,
+            chosen.kinds,
+            keeper=keeper,
+            cap=chosen.cap,
+            nodes=chosen.nodes,
+            spark=bool(chosen.spark_every),
+        ) as world:
             place = world.place
             places = [replace(place, kind=kind) for kind in chosen.kinds]
             show.say(f"Chaos for {chosen.minutes:g} minutes, seed {chosen.seed}, in {folder}")
@@ -77,6 +85,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
             )
             if report.is_clean:
                 return report
+            world.keep()
             _keep(folder, flows[TOPIC].numbers, [line for each in places for line in history_lines(each)])
             return replace(report, folder=folder)
     finally:

@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,10 +30,10 @@ from tidegate.spark.submit import SubmitProcessor
 from tidegate.subscription import Subscription
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
-from tidegate_local.chaos.kinds import PLAIN, Kind
+from tidegate_local.chaos.access import client
+from tidegate_local.chaos.kinds import DISK, PLAIN, Access, Kind
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
-USER = "lake"
 DUMP_SIGNAL = signal.SIGUSR1
 _DRIVER = "tidegate_local.chaos.driver"
 
@@ -43,7 +43,7 @@ class Place:
     """Where everything is: the folder that all is written below, the broker, the ledger, and the keeper's process id.
 
     `kind` is the subscription that is meant; `spark` is the URL of a Spark Connect server, None where there is none;
-    `road` is the way to the broker of those that are remote, `guarded` that of those with a password.
+    `entrances` are the broker's addresses by the ways to it that aren't direct.
     """
 
     folder: Path
@@ -51,8 +51,7 @@ class Place:
     ledger: str = field(repr=False)
     keeper: int = 0
     spark: str | None = field(default=None, repr=False)
-    road: str = ""
-    guarded: str = ""
+    entrances: Mapping[Access, str] = field(default_factory=dict)
     kind: Kind = PLAIN
 
     @property
@@ -71,24 +70,22 @@ class Place:
         return [self.kind.named(times) for times in range(int(last) + 1)] if self.kind.is_renamed else [self.kind.name]
 
     @property
-    def password(self) -> Path:
-        """The file that holds the password of the day."""
-        return self.folder / "password"
-
-    @property
     def client(self) -> dict[str, str]:
         """How the subscription comes to the broker."""
-        if self.kind.has_password:
-            password = {"sasl.username": USER, "sasl.password": self.password.read_text(encoding="utf-8")}
-            secured = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
-            return {"bootstrap.servers": self.guarded, **secured, **password}
-        return {"bootstrap.servers": self.road if self.kind.is_remote else self.bootstrap}
+        bootstrap = self.entrances.get(self.kind.access, self.bootstrap)
+        return {"bootstrap.servers": bootstrap, **client(self.kind.access, self.folder)}
 
     @property
     def settings(self) -> Settings:
         """The settings of the runs."""
+        landing = {"TIDEGATE_LANDING": str(self.folder / DISK / "landing")} if self.kind.has_own_disk else {}
         return Settings.from_environment(
-            {"TIDEGATE_HOME": str(self.folder), "TIDEGATE_SUBSCRIPTIONS": ".", "TIDEGATE_LEDGER": self.ledger}
+            {
+                "TIDEGATE_HOME": str(self.folder),
+                "TIDEGATE_SUBSCRIPTIONS": ".",
+                "TIDEGATE_LEDGER": self.ledger,
+                **landing,
+            }
         )
 
 

@@ -3,32 +3,28 @@
 import os
 import secrets
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidegate_local.broker import Broker, Listener
+from tidegate_local.broker import Broker
+from tidegate_local.chaos.access import ENTRANCES, Entrance, address
+from tidegate_local.chaos.disk import Disk
 from tidegate_local.chaos.fates import Target
-from tidegate_local.chaos.kinds import SUBSCRIPTION, Kind
+from tidegate_local.chaos.fault import Fault, nothing
+from tidegate_local.chaos.kinds import DISK, SUBSCRIPTION, Access, Kind
 from tidegate_local.chaos.producing import PARTITIONS
-from tidegate_local.chaos.tasks import USER, Place
+from tidegate_local.chaos.tasks import Place
+from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
-from tidegate_local.loopback import HOST, free_port, spark_url
+from tidegate_local.loopback import free_port, spark_url
 from tidegate_local.postgres import Postgres
-from tidegate_local.traffic import Fault as Trouble
-from tidegate_local.traffic import Traffic
 
 if TYPE_CHECKING:
     from tidegate_local.spark_connect import SparkConnect
@@ -40,11 +36,6 @@ _LONG_MS = 15_000
 _TOOL_SECONDS = 120
 _OF = "consumer_byte_rate"
 _QUOTA = f"{_OF}=20000"
-_ITERATIONS = 4096
-_SCRAM = {
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-    "scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-}
 _BROKER = {
     # a broker that was killed is let in again as soon as its session is over
     "broker.session.timeout.ms": "2000",
@@ -54,69 +45,62 @@ _BROKER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """How something is struck, and how that is over."""
-
-    begin: Callable[[], None]
-    end: Callable[[], None]
-
-
-def nothing() -> None:
-    """What stays as it was struck."""
-
-
 class World:
     """Servers that are started with the context and stopped with it; the topics are there and empty then.
 
-    `cap` is the subscription's `max.poll.records`. Use it from the main thread: servers are leashed to it.
+    `cap` is the subscription's `max.poll.records`. With several `nodes` there are three brokers, and one of them at a
+    time dies. Use it from the main thread: servers are leashed to it.
     """
 
-    def __init__(self, folder: Path, cache: Path, kinds: Sequence[Kind], *, keeper: int, cap: int, spark: bool) -> None:
+    def __init__(
+        self, folder: Path, cache: Path, kinds: Sequence[Kind], *, keeper: int, cap: int, nodes: int, spark: bool
+    ) -> None:
         self._folder = folder
         self._cache = cache
         self._kinds = kinds
         self._keeper = keeper
         self._cap = cap
+        self._nodes = nodes
         self._has_spark = spark
         self._spark: SparkConnect | None = None
         self._spark_port = free_port()
         self._spark_token = secrets.token_urlsafe(24)
+        self._entrances: dict[Access, Entrance] = {}
+        self._disk: Disk | None = None
         self._stack = ExitStack()
-        self._trouble = ExitStack()
-        self._guarded_port = free_port()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             (self._folder / "logs").mkdir()
-            self._road = stack.enter_context(Traffic(free_port()))
+            if any(kind.has_own_disk for kind in self._kinds):
+                self._disk = Disk(self._folder / DISK)
+                stack.callback(self._disk.close)
             for kind in self._kinds:
+                if kind.access in ENTRANCES:
+                    self._entrances[kind.access] = entrance = ENTRANCES[kind.access](self._folder)
+                    stack.callback(entrance.close)
                 (self._folder / f"{kind.named(0)}.yaml").write_text(kind.definition(self._cap), encoding="utf-8")
             self._java = find_java()
-            self._jars = jars = kafka_jars(self._java, self._cache)
-            data = self._folder / "kafka"
-            guarded = Listener("GUARDED", self._guarded_port, self._guarded_port, "SASL_PLAINTEXT", _SCRAM)
-            listeners = [Listener("ROAD", self._road.target, advertised_port=self._road.port), guarded]
-            self._broker = Broker(
-                java=self._java, jars=jars, data=data, heap="512m", listeners=listeners, properties=_BROKER
-            )
-            stack.callback(self._broker.stop)
+            self._jars = kafka_jars(self._java, self._cache)
+            self._brokers = self._start_brokers()
+            stack.callback(self._brokers.stop)
             self._postgres = Postgres(data=self._folder / "postgres")
             stack.callback(self._postgres.stop)
             stack.callback(self.stop_spark)
             if self._has_spark:
                 self._start_spark()
             self._postgres.wait()
-            self._broker.wait()
+            self._brokers.wait()
             if self._spark is not None:
                 self._spark.wait()
-            admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
-            dead_letters = [NewTopic(kind.dead_letters, 1, 1) for kind in self._kinds if kind.dead_letters]
+            admin = AdminClient({"bootstrap.servers": self._brokers.bootstrap_servers})
+            dead_letters = [NewTopic(kind.dead_letters, 1) for kind in self._kinds if kind.dead_letters]
             read = (TOPIC, *(topic for kind in self._kinds for topic in kind.retry_topics))
-            topics = [NewTopic(topic, PARTITIONS, 1) for topic in read]
+            topics = [NewTopic(topic, PARTITIONS) for topic in read]
             for made in admin.create_topics([*topics, *dead_letters]).values():
                 made.result(_ANSWER_SECONDS)
-            self._change_password()
+            for entrance in self._entrances.values():
+                entrance.open(self._brokers.bootstrap_servers)
             self._stack = stack.pop_all()
         return self
 
@@ -129,16 +113,21 @@ class World:
     def place(self) -> Place:
         """Where everything is, for the first subscription."""
         spark = spark_url(self._spark_port, self._spark_token) if self._has_spark else None
-        broker, ledger = self._broker.bootstrap_servers, self._postgres.url
-        road = f"{HOST}:{self._road.port}"
-        guarded = f"{HOST}:{self._guarded_port}"
-        return Place(self._folder, broker, ledger, self._keeper, spark, road, guarded, self._kinds[0])
+        entrances = {access: address(entrance) for access, entrance in self._entrances.items()}
+        return Place(
+            self._folder,
+            self._brokers.bootstrap_servers,
+            self._postgres.url,
+            self._keeper,
+            spark,
+            entrances,
+            self._kinds[0],
+        )
 
     @property
     def faults(self) -> dict[Target, Fault]:
         """A server is killed, and started again on the same data and port until it answers; a definition is renamed."""
         servers: dict[Target, Fault] = {
-            "broker": Fault(self._broker.kill, self._broker.restart),
             "postgres": Fault(self._postgres.kill, self._postgres.restart),
             "quota": Fault(
                 lambda: self._set_quota("--add-config", _QUOTA), lambda: self._set_quota("--delete-config", _OF)
@@ -146,15 +135,19 @@ class World:
         }
         spark: dict[Target, Fault] = {"spark": Fault(self._kill_spark, self._restart_spark)}
         definition: dict[Target, Fault] = {"definition": Fault(self._rename, nothing)}
-        password: dict[Target, Fault] = {"password": Fault(self._change_password, nothing)}
-        network: dict[Target, Fault] = {"network": Fault(self._hold_back, self._trouble.close)}
         return (
             servers
+            | _deaths(self._brokers)
             | (spark if self._has_spark else {})
             | (definition if any(kind.is_renamed for kind in self._kinds) else {})
-            | (network if any(kind.is_remote for kind in self._kinds) else {})
-            | (password if any(kind.has_password for kind in self._kinds) else {})
+            | ({"disk": self._disk.fault} if self._disk else {})
+            | {entrance.target: entrance.fault for entrance in self._entrances.values()}
         )
+
+    def keep(self) -> None:
+        """What would be gone with the world is copied to where it isn't."""
+        if self._disk:
+            self._disk.keep(self._folder / f"{DISK}-kept")
 
     def widen(self) -> None:
         """From now on a batch takes all that is there, however long that takes."""
@@ -169,28 +162,19 @@ class World:
     def _at(self, kind: Kind) -> Place:
         return replace(self.place, kind=kind)
 
-    def _hold_back(self) -> None:
-        """What is asked arrives, and is carried out; the answers stay on their way."""
-        self._trouble.enter_context(self._road.faulty(Trouble(hold="answer")))
+    def _start_brokers(self) -> Broker | Cluster:
+        data = self._folder / "kafka"
+        if self._nodes > 1:
+            return Cluster(java=self._java, jars=self._jars, data=data, properties=_BROKER)
+        listeners = [entrance.listener for entrance in self._entrances.values()]
+        return Broker(java=self._java, jars=self._jars, data=data, heap="512m", listeners=listeners, properties=_BROKER)
 
     def _set_quota(self, *change: str) -> None:
         """How much anybody may read from the broker, by Kafka's own tool."""
         tool = (str(self._java.program), "-cp", f"{self._jars.resolve()}{os.sep}*", "kafka.admin.ConfigCommand")
-        at = ("--bootstrap-server", self._broker.bootstrap_servers, "--alter", "--entity-type", "clients")
+        at = ("--bootstrap-server", self._brokers.bootstrap_servers, "--alter", "--entity-type", "clients")
         command = [*tool, *at, "--entity-default", *change]
         subprocess.run(command, check=True, capture_output=True, timeout=_TOOL_SECONDS)
-
-    def _change_password(self) -> None:
-        """Whoever has read the one before is let in no more; who is in stays."""
-        new = secrets.token_urlsafe(24)
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, _ITERATIONS)
-        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 0})
-        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, info, new.encode())])[USER].result(
-            _ANSWER_SECONDS
-        )
-        written = self._folder / "password.new"
-        written.write_text(new, encoding="utf-8")
-        written.replace(self.place.password)
 
     def _rename(self) -> None:
         for place in (self._at(kind) for kind in self._kinds if kind.is_renamed):
@@ -212,3 +196,13 @@ class World:
         self._spark = SparkConnect(
             java=self._java, data=data, port=self._spark_port, token=self._spark_token, memory="1g"
         )
+
+
+def _deaths(brokers: Broker | Cluster) -> dict[Target, Fault]:
+    """How brokers die: the only one, or of several the one that leads the topic and the one that rules them all."""
+    if isinstance(brokers, Broker):
+        return {"broker": Fault(brokers.kill, brokers.restart)}
+    return {
+        "broker": Fault(lambda: brokers.kill(brokers.leader(TOPIC)), brokers.recover),
+        "controller": Fault(lambda: brokers.kill(brokers.controller()), brokers.recover),
+    }

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.definition import reading
-from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix
+from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -34,3 +34,13 @@ def test_each_comes_in_turn_beside_the_default_one() -> None:
     assert all(KINDS[chosen[0]] is PLAIN and len(set(chosen)) == 4 for chosen in mixes)
     assert {name for chosen in mixes for name in chosen} == KINDS.keys()
     assert mixes == [mix(seed) for seed in range(100)]
+
+
+def test_none_comes_by_a_way_or_has_a_disk_that_is_not_there() -> None:
+    drawn = {name for seed in range(100) for name in mix(seed, 3, mounts=False)}
+    assert all(KINDS[name].access == "direct" and not KINDS[name].has_own_disk for name in drawn)
+    assert {"renamed", "recreated-topic"} < drawn
+
+
+def test_a_seed_decides_on_several_brokers_or_on_spark_and_never_on_both() -> None:
+    assert {nodes_and_spark(seed) for seed in range(100)} == {(1, 0), (1, 5), (3, 0)}
