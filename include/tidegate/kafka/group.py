@@ -5,7 +5,9 @@ Members are asked for, and offsets committed, through short-lived admin clients,
 - a consumer that gave up waiting for a commit's answer sends the commit again later, behind its owner's back,
   and its close() then hangs for minutes; an admin request that timed out is over;
 - an admin client that lives on after a request timed out may abort the process when the answer still comes
-  (librdkafka issue 4605), so each is closed before an error goes anywhere.
+  (librdkafka issue 4605), so each is closed before an error goes anywhere. What is left of that fault is a connection
+  that breaks between librdkafka's looking at it and its sending a request (pull request 5397, not released yet): the
+  process then dies of SIGABRT, as of any signal, and the next run goes on.
 
 Committed offsets are read by a consumer that assigns nothing and joins nothing: it waits out transactions.
 """

@@ -22,13 +22,16 @@ from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
 from tidegate_local.chaos.fates import CALM, Blow, Fate
 from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
-from tidegate_local.chaos.tally import Tally
+from tidegate_local.chaos.tally import ABORTED, Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
 
 HUNG_SECONDS = 150
 _FORK_SERVER = "tidegate_local.chaos.fork_server"
 _LOOK_SECONDS = 0.02
 _SHORTEST_SECONDS = 0.5  # from one run to the next: while a server is away, they fail at once
+_KNOWN_ABORT = b"rd_kafka_enq_once_del_source_return"
+"""An assertion of librdkafka's that fails where a connection breaks at the wrong instant (its issue 4605)."""
+_LAST_BYTES = 64 << 10
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
 
 
@@ -44,6 +47,7 @@ class Child:
     def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("forkserver")
         self.part = task.part
+        self._log = task.log
         self._pipe, theirs = context.Pipe(duplex=False)
         with _ONE_AT_A_TIME:
             self._process = context.Process(target=run, args=(task, theirs), daemon=True)
@@ -82,6 +86,8 @@ class Child:
         except EOFError:
             said = None
         self._pipe.close()
+        if status == -signal.SIGABRT and _KNOWN_ABORT in _last_words(self._log):
+            return Said(error=ABORTED, message=f"{self.part} (process {self.pid})")
         if status != 0 and -(status or 0) not in self._signals:
             how = f"signal {signal.Signals(-status).name}" if status and status < 0 else f"status {status}"
             return Said(error="Died", message=f"{self.part} (process {self.pid}) ended with {how}", is_ours=False)
@@ -272,6 +278,12 @@ def beside(
         while any(job.is_alive() for job in jobs):
             end_all(runners)
         raise
+
+
+def _last_words(log: Path) -> bytes:
+    with log.open("rb") as file:
+        file.seek(-min(_LAST_BYTES, log.stat().st_size), os.SEEK_END)
+        return file.read()
 
 
 def end_all(runners: Sequence[Runner]) -> None:
