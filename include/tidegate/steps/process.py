@@ -115,12 +115,14 @@ def _refuse_others(batch: Batch, delivery: Delivery, started: Batch) -> None:
 def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, acknowledging: Acknowledging | None) -> None:
     """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
 
-    What such a one acknowledged is committed first, as before any other delivery.
+    What such a one acknowledged is committed first, as before any other delivery. A batch that was planned again after
+    it had been abandoned is delivered at least once, however often it was before.
 
     Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery gives signs of life.
     """
     tries = ledger.tries(batch.id)
-    if tries.counted <= subscription.max_retries and tries.interrupted < MOST_INTERRUPTED:
+    is_at_limit = tries.counted > subscription.max_retries or tries.interrupted >= MOST_INTERRUPTED
+    if not is_at_limit or batch.state is State.LANDED:
         return
     reason = f"{len(tries.causes)} deliveries were started, and max-retries is {subscription.max_retries}"
     if batch.state is State.PROCESSING and batch.delivery is not None:

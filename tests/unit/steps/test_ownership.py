@@ -7,7 +7,7 @@ import pytest
 from world import OUTPUT, World, deliver, planned
 
 from tidegate.batch import State
-from tidegate.errors import StaleError, WrongDefinitionError
+from tidegate.errors import BatchFailedError, StaleError, WrongDefinitionError
 from tidegate.pipeline import Pipeline
 from tidegate.positions import Range
 from tidegate.run import run_batch
@@ -222,6 +222,28 @@ def test_what_landed_of_the_other_cluster_and_is_committed_there_still_reaches_t
     first.receive(batch.id)
     world.topics.cluster_id = "another"
     assert first.accept_cluster("ada") is None
+    run = run_batch(first, lambda _step: None)
+    assert run.error is None
+    assert run.batch is not None
+    assert (run.batch.id, run.batch.state) == (batch.id, State.COMMITTED)
+    assert world.published() == [(0, 10)]
+
+
+@pytest.mark.parametrize("strategy", ["fail", "ignore", "dead-letter-queue"])
+def test_a_batch_at_its_limit_that_is_planned_again_is_delivered_and_not_stuck(strategy: str) -> None:
+    """Somebody accepts a cluster by mistake, points the connection back and accepts that one."""
+    world = World()
+    world.produce(10)
+    world.topics.create("dead-letter-topic-orders")
+    first = pipeline(world, failure_strategy=strategy, max_retries=0)
+    batch = planned(first)
+    assert batch is not None
+    world.processor.failures.append("no memory")
+    with pytest.raises(BatchFailedError, match="no memory"):
+        first.process(batch.id)
+    for cluster in ("another", "memory"):
+        world.topics.cluster_id = cluster
+        first.accept_cluster("ada")
     run = run_batch(first, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
