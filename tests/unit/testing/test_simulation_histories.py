@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.batch import State
+from tidegate import pipeline
+from tidegate.batch import Batch, State
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.redrive.turns import FencedTurn, FencedTurns
@@ -69,7 +70,7 @@ def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
     told += "\n".join(line for seed in range(40) for line in history(seed, strategy="dead-letter-queue").lines)
     mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
     mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "a transaction's end"]
-    mishaps += ["end of a redrive's transaction", "its end is sent once more"]
+    mishaps += ["group is another cluster's", "end of a redrive's transaction", "its end is sent once more"]
     assert [each for each in mishaps if each not in told] == []
 
 
@@ -87,6 +88,7 @@ NOTHING = {
     "renames": 0,
     "recreations": 0,
     "elsewhere": 0,
+    "acceptances": 0,
     "late": 0,
     "redrives": 0,
     "skew": 0,
@@ -112,6 +114,30 @@ def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "refuse_other_cluster", lambda *_: None)
+
+
+def with_what_was_committed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever accepts a cluster goes on with the positions that the ledger has of the other one."""
+
+    def accept_cluster(self: MemoryLedger, subscription: str, group: str, cluster_id: str, _: str) -> None:
+        self._writes[subscription] += 1
+        self._groups[subscription, group] = cluster_id, 0
+        self._topic_ids[subscription].clear()
+
+    monkeypatch.setattr(MemoryLedger, "accept_cluster", accept_cluster)
+
+
+def with_a_batch_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever accepts a cluster leaves the batch of the other one open."""
+    real = ownership.accept_cluster
+
+    def accept_cluster(*given: Any, ledger: MemoryLedger, **ports: Any) -> Batch | None:
+        with pytest.MonkeyPatch.context() as unseen:
+            look = ledger.look
+            unseen.setattr(ledger, "look", lambda name: replace(look(name), open=None))
+            return real(*given, ledger=ledger, **ports)
+
+    monkeypatch.setattr(pipeline, "accept_cluster", accept_cluster)
 
 
 def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +217,18 @@ GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
         {"elsewhere": 1},
         "after-processing",
         "another cluster was read",
+    ),
+    "what is committed in an accepted cluster": (
+        with_what_was_committed_elsewhere,
+        {"elsewhere": 1, "acceptances": 1},
+        "after-processing",
+        "published nowhere",
+    ),
+    "that no batch of another cluster is open": (
+        with_a_batch_of_another_cluster,
+        {"elsewhere": 1, "acceptances": 1, "crashes": 2},
+        "after-processing",
+        "lost",
     ),
     "whose a group is": (without_claims, {"renames": 2}, "on-receipt", "published nowhere"),
     "one clock for the deadline": (

@@ -151,6 +151,10 @@ class Audit:
         receipt = Receipt.parse(position.metadata)
         return receipt is not None and receipt.incarnation in self.older_incarnations
 
+    def returned(self, world: "World") -> None:
+        """The group is in this cluster again; what a person began to accept elsewhere has abandoned the open batch."""
+        self._look_at_the_ledger(world, "")
+
     def offsets_expired(self) -> None:
         """The broker forgets the group, and with it whatever a foreign tool wanted."""
         self.expired = True

@@ -10,7 +10,7 @@ from tidegate.testing.simulation.orders import Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence
 from tidegate.testing.simulation.redriving import RedrivingRunner, small_chunks
 from tidegate.testing.simulation.runner import Runner
-from tidegate.testing.simulation.runs import Work, dag_run
+from tidegate.testing.simulation.runs import Work, accepts, dag_run
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.strategies import draw
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _STEPS = 4_000
 _DAY = 86_400
 _LONG_PAUSE = 0.3
+_ACCEPTED = 0.7
 _JUMP = 0.005
 _LATE = 0.1
 _OF_A_REDRIVE = 0.4
@@ -58,6 +59,7 @@ class Dangers:
     renames: int = 2
     recreations: int = 1
     elsewhere: int = 1
+    acceptances: int = 1
     late: int = 2
     redrives: int = 2
     fenceless: bool = True
@@ -146,8 +148,8 @@ class _Scheduler:
         described = chosen.subscription(members=rng.randint(1, 3), max_poll_records=rng.choice([1, 2, 3, 500]))
         self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
-        redrives = rng.randint(0, dangers.redrives) if chosen.failure == "dead-letter-queue" else 0
-        redrives = redrives if chosen.commit != "ignore" else 0  # whose runs produce the same letters for ever
+        has_letters = chosen.failure == "dead-letter-queue" and chosen.commit != "ignore"  # which makes them for ever
+        redrives = rng.randint(0, dangers.redrives) if has_letters and dangers.redrives else 0
         tokens.at("world")
         self._world = World(
             described,
@@ -179,6 +181,7 @@ class _Scheduler:
                 "renames": rng.randint(0, 0 if redrives else dangers.renames),
                 "recreations": rng.randint(0, 0 if redrives else dangers.recreations),
                 "elsewhere": rng.randint(0, dangers.elsewhere) if chosen.person() is None and not redrives else 0,
+                "acceptances": dangers.acceptances,
                 "late": rng.randint(0, dangers.late),
                 "jumps": rng.randint(0, 2),
             },
@@ -272,11 +275,14 @@ class _Scheduler:
 
     def _resume(self, runner: Runner, order: Order) -> None:
         self.history.effects += 1
+        is_accepted = str(runner.following) == "ledger.accept_cluster"
         runner.resume(order)
         if isinstance(runner.broken, ViolationError):
             raise runner.broken
         if runner.broken is not None:
             raise ViolationError(f"a step broke: {runner.broken!r}") from runner.broken
+        if is_accepted and self._world.stay():
+            self._tell("world", "the group is another cluster's from now on")
         if runner.following is None:
             self._tell(f"runner {runner.number}", "the run ends")
             self._world.audit.stopped_run(runner.number)
@@ -305,6 +311,14 @@ class _Scheduler:
         elif self._is_noted and self._can_move and self._happens("elsewhere", _LONG_PAUSE):
             go = GoElsewhere(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]), self._rng.random() < _LONG_PAUSE)
             self._tell("world", go.happen(world))
+            if self._happens("acceptances", _ACCEPTED):
+                self._accept()
+
+    def _accept(self) -> None:
+        """A person is about to accept the other cluster, which may be too late, and tries once more."""
+        n = len(self._runners)
+        told = partial(self._tell, f"person {n}")
+        self._runners.append(Runner(n, self._world, 2, told, work=accepts, stops_at_clock=True))
 
     @property
     def _is_noted(self) -> bool:

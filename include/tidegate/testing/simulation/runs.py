@@ -41,6 +41,11 @@ def commits(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     _attempt("commit by hand", pipeline.commit_open, told, retries)
 
 
+def accepts(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+    """A person accepts the cluster that the connection leads to."""
+    _attempt("accept the cluster", lambda: pipeline.accept_cluster("somebody"), told, retries)
+
+
 def clears(answer: Answer) -> Work:
     """A person decides so about the batch that stopped or asks."""
     return partial(_clear, answer)

@@ -152,6 +152,22 @@ class World:
             clock=clock,
         )
 
+    def stay(self) -> bool:
+        """Whether somebody has accepted the cluster that the connection leads to, which is the group's own then.
+
+        Raises ViolationError if the group was moved there before.
+        """
+        group = self.subscription.consumer.group_id
+        if self.home is None or self._noted_cluster(group) != self.topics.cluster_id:
+            return False
+        self.home = None
+        if self.offsets.positions:
+            raise ViolationError(f"another cluster was read before anybody accepted it: {self.offsets.positions}")
+        return True
+
+    def _noted_cluster(self, group: str) -> str | None:
+        return self.ledger.look(self.subscription.name).clusters.get(group)
+
     def touched(self, port: str) -> None:
         """An effect of this port has happened."""
         self._dirty.update(_CHANGED_BY.get(port, ()))
@@ -358,7 +374,7 @@ class GoElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class GoHome:
-    """The connection is pointed back; nobody had accepted the other cluster, so nothing may have been read there."""
+    """The connection is pointed back; if nobody has accepted the other cluster, nothing may have been read there."""
 
     def happen(self, world: World) -> str:
         """What happened, for the history."""
@@ -371,6 +387,8 @@ class GoHome:
             vars(part).clear()
             vars(part).update(then)
         world.offsets.positions = home.positions
+        world.script.transactions = []  # of the other cluster
+        world.audit.returned(world)
         return "the connection leads home again"
 
 
