@@ -27,12 +27,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.console import Json, err, out, print_json
-from tidegate.errors import TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
 from tidegate.redrive import cli as dead_letters
 from tidegate.settings import Settings, umask
 from tidegate.subscription import Problem
 
 _UNKNOWN = 3  # of monitoring plugins
+_LEDGER = "correct TIDEGATE_LEDGER (`tidegate status --settings` shows it), or what it names"
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
 app = typer.Typer(
@@ -189,14 +190,10 @@ def status(
         else:
             names = _names(settings.subscriptions)
             documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
-    except UnavailableError as error:
-        if as_json:
-            print_json({"verdict": "UNKNOWN", "reason": str(error), "since": None, "action": None})
-        elif for_monitor:
-            out.print(f"UNKNOWN: {error}", markup=False)
-        else:
+    except (UnavailableError, UnusableLedgerError) as error:
+        if not (as_json or for_monitor):
             raise
-        raise typer.Exit(_UNKNOWN if for_monitor else 1) from None
+        raise typer.Exit(_print_ledger_error(error, as_json=as_json, for_monitor=for_monitor)) from None
     if as_json:
         print_json(documents[0] if name else documents)
     elif for_monitor:
@@ -205,6 +202,29 @@ def status(
         status_text.print_all(documents)
     if code := _monitored(documents) if for_monitor else _looked_at(documents):
         raise typer.Exit(code)
+
+
+def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:
+    """Print the one verdict that there is without a ledger; the exit status.
+
+    A ledger that is away may be back, and so the verdict isn't known; one that can't be used stays so.
+    """
+    from tidegate.status_text import print_finding  # noqa: PLC0415 - see above
+
+    is_unusable = isinstance(error, UnusableLedgerError)
+    finding = {
+        "verdict": "UNREACHABLE" if is_unusable else "UNKNOWN",
+        "reason": str(error),
+        "since": None,
+        "action": _LEDGER if is_unusable else None,
+    }
+    if as_json:
+        print_json(finding)
+    else:
+        print_finding(finding)
+    if is_unusable:
+        return 2
+    return _UNKNOWN if for_monitor else 1
 
 
 def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
@@ -244,6 +264,8 @@ def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
     try:
         with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
             return status_of(pipeline, limit).to_json()
+    except UnusableLedgerError:
+        raise
     except DefinitionError as error:
         errors = [problem for problem in error.problems if problem.severity == "error"]
         reason = f"its definition is broken, no run begins: {'; '.join(map(str, errors))}"

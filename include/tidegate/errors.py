@@ -1,5 +1,10 @@
 """Every error of the engine, grouped by what whoever catches it should do."""
 
+from collections.abc import Sequence
+from itertools import accumulate
+
+_ROOM = 200
+
 
 class TidegateError(Exception):
     """The root of all errors that Tidegate raises on purpose; its text says what to do."""
@@ -7,6 +12,10 @@ class TidegateError(Exception):
 
 class WrongDefinitionError(TidegateError):
     """A definition, a setting or a connection is wrong: change it; trying again can't help."""
+
+
+class UnusableLedgerError(WrongDefinitionError):
+    """The ledger that TIDEGATE_LEDGER names can't be used as it is: name another one, or put it right."""
 
 
 class UnavailableError(TidegateError):
@@ -103,3 +112,15 @@ def message(fact: object, at: object = "", remedy: str = "") -> str:
     first, newline, rest = str(fact).partition("\n")
     where = f" ({at})" if str(at) and str(at) not in first else ""
     return f"{first}{where}{f'; {remedy}' if remedy else ''}{newline}{rest}"
+
+
+def first_few(said: Sequence[object]) -> str:
+    """As many of these as leave room for place and remedy on a screen, one at least; the others are counted.
+
+    `a; b; and 7 more`. All of them follow on lines of their own where any was left out.
+    """
+    texts = [str(each) for each in said]
+    shown = max(1, sum(length <= _ROOM for length in accumulate(map(len, texts))))
+    if shown >= len(texts):
+        return "; ".join(texts)
+    return "\n  ".join(["; ".join([*texts[:shown], f"and {len(texts) - shown} more"]), *texts])

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidegate.batch import Batch, State
+from tidegate.errors import first_few
 from tidegate.moves import Move
 from tidegate.ports import Contact, LastRun, Outcome
 from tidegate.subscription import CommitStrategy, OnDataLoss
@@ -60,9 +61,10 @@ class Finding:
 class Facts:
     """What is known of a subscription at the instant `now`.
 
-    `unavailable` is why Kafka didn't answer. `missing` are topics, partitions or a pattern that aren't there, `lost`
-    positions whose records are gone, in words; both are empty where Kafka didn't answer. `overdue` says that what the
-    open batch's job made has waited too long to be stored.
+    `unavailable` is why Kafka didn't answer. `other_cluster` says that the connection leads to another cluster than
+    that of the group's positions, which are compared with nothing then. `missing` are topics, partitions or a pattern
+    that aren't there, `lost` positions whose records are gone, in words; both are empty where Kafka didn't answer.
+    `overdue` says that what the open batch's job made has waited too long to be stored.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Facts:
     unavailable: str | None = None
     contact: Contact | None = None
     last_run: LastRun | None = None
+    other_cluster: str | None = None
     open: Outcome | None = None
     overdue: bool = False
     missing: tuple[str, ...] = ()
@@ -124,7 +127,7 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
 def _loss(facts: Facts) -> Iterator[Finding]:
     if not facts.lost:
         return
-    reason = f"records are gone: {'; '.join(facts.lost)}"
+    reason = f"records are gone: {first_few(facts.lost)}".partition("\n")[0]
     if facts.on_data_loss == "reset":
         yield Finding(Verdict.WARN, reason, None, "nothing: the next run goes on at the earliest record, and counts it")
         return
@@ -133,12 +136,23 @@ def _loss(facts: Facts) -> Iterator[Finding]:
     yield Finding(Verdict.STALLED, reason, since, _NEEDS_A_PERSON["LostDataError"])
 
 
+def _other_cluster(facts: Facts) -> Iterator[Finding]:
+    if facts.other_cluster:
+        run = facts.last_run
+        since = run.failing_since if run is not None and run.error == "WrongDefinitionError" else None
+        action = (
+            "point the connection back, or, if the group is to go on in this cluster, run `tidegate offsets "
+            f"accept-cluster {facts.name}`, which says what that means"
+        )
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_cluster}", since, action)
+
+
 def _failing_runs(facts: Facts) -> Iterator[Finding]:
     """Runs that fail, unless something else says why already."""
     run = facts.last_run
     if run is None or run.error is None or run.failing_since is None or run.error == "StoppedError":
         return
-    if run.error == "LostDataError" and facts.lost:
+    if (run.error == "LostDataError" and facts.lost) or (run.error == "WrongDefinitionError" and facts.other_cluster):
         return
     if run.error in _NEEDS_A_PERSON:
         yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _NEEDS_A_PERSON[run.error])
@@ -171,6 +185,7 @@ def _missing(facts: Facts) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _outage,
     _held_batch,
+    _other_cluster,
     _loss,
     _failing_runs,
     _moved,

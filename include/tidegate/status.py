@@ -14,6 +14,7 @@ from tidegate.ports import Clearance, Committed, LastRun, Loss, Outcome
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.steps.anchor import Known, anchorage, missing_names, offsets_of
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
+from tidegate.steps.ownership import other_cluster
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import remembered
 from tidegate.subscription import Subscription
@@ -160,6 +161,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         last_run=last_run,
         open=next((o for o in history if o.batch.state.is_open), None),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
+        other_cluster=seen.other_cluster,
         missing=seen.missing,
         lost=seen.lost,
         moves=moves(history, _moved_to(seen, history), losses),
@@ -189,6 +191,7 @@ class _Seen:
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     stands: Mapping[TopicPartition, int] = field(default_factory=dict)
+    other_cluster: str | None = None
 
 
 def _look(pipeline: Pipeline) -> _Seen:
@@ -197,6 +200,7 @@ def _look(pipeline: Pipeline) -> _Seen:
     partitions = partitions_of(subscription, source)
     own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
     committed = pipeline.offsets.committed(partitions)
+    other = other_cluster(subscription, source.cluster_id(), glance)
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
     last_ends, missing = remembered(subscription, pipeline.offsets, ledger, glance)
     older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
@@ -212,8 +216,9 @@ def _look(pipeline: Pipeline) -> _Seen:
     return _Seen(
         positions=tuple(positions),
         missing=tuple(sorted(missing_names(subscription.topics, own))),
-        lost=tuple(map(str, lost)),
-        stands={tp: position.offset for tp, position in known.committed.items()},
+        lost=() if other else tuple(map(str, lost)),
+        stands={} if other else {tp: position.offset for tp, position in known.committed.items()},
+        other_cluster=other,
     )
 
 

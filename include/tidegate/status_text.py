@@ -21,13 +21,13 @@ def print_all(documents: Iterable[dict[str, Any]]) -> None:
             _print_status(document)
         else:
             out.print(f"[bold]{document['subscription']}[/bold]")
-            _print_finding(document, "  ")
+            print_finding(document, "  ")
 
 
 def print_lines(documents: Iterable[dict[str, Any]]) -> None:
     """A line for each subscription, the worst first, for a monitor."""
     for document in sorted(documents, key=lambda each: -Verdict(each["verdict"]).rank):
-        _print_finding(document, name=document["subscription"])
+        print_finding(document, name=document["subscription"])
 
 
 def _print_status(status: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def _print_status(status: dict[str, Any]) -> None:
     lag = "unknown" if status["lag"] is None else f"{status['lag']:,}"
     out.print(f"[bold]{status['subscription']}[/bold], group {status['group']}, lag {lag}")
     for finding in (status, *status["also"]):
-        _print_finding(finding, "  ")
+        print_finding(finding, "  ")
     if status["last_run"]:
         run = status["last_run"]
         out.print(f"  last run {_time(run['ended_at'])}: {run['said']}", markup=False)
@@ -71,7 +71,7 @@ def _print_batches(status: dict[str, Any]) -> None:
         out.print(f"  batch {answered['batch_id']}: {who}{note}", markup=False)
 
 
-def _print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:
+def print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:
     """One line: the verdict, why, since when, and what to do."""
     verdict = finding["verdict"]
     since = f" (since {_time(finding['since'])})" if finding["since"] else ""

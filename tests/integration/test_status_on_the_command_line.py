@@ -1,6 +1,7 @@
 """`tidegate status`: a verdict for each subscription, and an exit status for a monitor."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,22 @@ def test_a_folder_that_is_not_there_or_holds_no_definition_says_so(line: Command
         assert (empty.returncode, "no definition" in empty.stderr) == (2, True), empty
         nowhere = line.run(*arguments, TIDEGATE_SUBSCRIPTIONS="nowhere")
         assert (nowhere.returncode, "no folder" in nowhere.stderr) == (2, True), nowhere
+
+
+def test_a_ledger_that_cannot_be_used_is_unreachable_to_a_monitor(line: CommandLine, topic: MakeTopic) -> None:
+    line.define("orders", topic())
+    (line.home / "data").mkdir()
+    (line.home / "data" / "ledger.db").write_text("no database at all, " * 100)
+    for name in ((), ("orders",)):
+        done = line.run("status", *name, "--check")
+        assert (done.returncode, done.stderr) == (2, ""), done
+        assert re.match(r"UNREACHABLE: the ledger .*ledger.db can't be used .*To do: .*TIDEGATE_LEDGER", done.stdout)
+        told = json.loads(line.run("status", *name, "--json").stdout)
+        assert (told["verdict"], "ledger.db" in told["reason"], "TIDEGATE_LEDGER" in told["action"]) == (
+            "UNREACHABLE",
+            True,
+            True,
+        )
 
 
 def test_a_ledger_that_is_away_is_unknown_to_a_monitor(line: CommandLine, topic: MakeTopic) -> None:

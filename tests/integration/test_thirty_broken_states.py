@@ -301,7 +301,13 @@ STATES = {
         tls_against_plain, "no broker has ever answered", "security.protocol", verdict="UNREACHABLE", status=("broker",)
     ),
     "a topic created again": State(recreated_topic, "deleted and created again", "on-data-loss: reset"),
-    "another cluster": State(another_cluster, "another Kafka cluster", "accept-cluster {name}", run=2),
+    "another cluster": State(
+        another_cluster,
+        "another Kafka cluster",
+        "accept-cluster {name}",
+        run=2,
+        status=("another Kafka cluster", "To do: ", "accept-cluster {name}"),
+    ),
     "two definitions of one group": State(
         shared_group, "is subscription owner's", "consumer.group.id of its own", run=2
     ),
@@ -367,10 +373,10 @@ STATES = {
         ledger_away, "the ledger", "see that the database runs", place="127.0.0.1", verdict="UNKNOWN", check=3
     ),
     "a ledger of a newer Tidegate": State(
-        newer_ledger, "has schema 9999", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict=""
+        newer_ledger, "has schema 9999", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict="UNREACHABLE"
     ),
     "a file that is no ledger": State(
-        file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict=""
+        file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict="UNREACHABLE"
     ),
     "a mistyped column": State(failing("broken:mistyped"), "valeu", MEND, verdict="STOPPED"),
     "raise_error": State(failing("broken:raising"), "order 17 has no country", MEND, verdict="STOPPED"),

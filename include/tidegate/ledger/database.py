@@ -18,7 +18,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from tidegate.errors import OvertakenError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.errors import OvertakenError, TidegateError, UnavailableError, UnusableLedgerError
 
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30
@@ -42,7 +42,7 @@ _POSTGRES_BEGIN = (
 class Database:
     """One database, by its SQLAlchemy URL. Connections aren't kept: a forked task can't inherit one.
 
-    Raises WrongDefinitionError for a URL that names no database that can be used.
+    Raises UnusableLedgerError for a URL that names no database that can be used.
     """
 
     def __init__(self, url: str) -> None:
@@ -58,7 +58,7 @@ class Database:
         """A transaction that reads and writes; it ends with the context.
 
         Whoever waits for a row sees what the one before wrote. Raises UnavailableError, saying so where the
-        transaction's end is unknown; OvertakenError where somebody else has written the same row; WrongDefinitionError
+        transaction's end is unknown; OvertakenError where somebody else has written the same row; UnusableLedgerError
         where trying again can't help.
         """
         return _transaction(self._writing, self.name, writes=True)
@@ -112,7 +112,7 @@ def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateErro
             f"the ledger {name} can't be used ({said}): nothing was written; see that the database runs and answers, "
             "then run again"
         )
-    return WrongDefinitionError(
+    return UnusableLedgerError(
         f"the ledger {name} can't be used as it is ({said}): see that TIDEGATE_LEDGER names the database, "
         "that it is of the kind that the URL says, and that its user may make and change tables in it"
     )
@@ -122,16 +122,16 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # whose text may hold a part of the password
-        raise WrongDefinitionError(
+        raise UnusableLedgerError(
             "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:////folder/ledger.db or "
             "postgresql+psycopg2://user:password@host/database, with %40 for @, %2F for / and so on in the password"
         ) from None
     if "@" in f"{parsed.host}{parsed.database if parsed.get_backend_name() != 'sqlite' else ''}":
-        raise WrongDefinitionError(
+        raise UnusableLedgerError(
             "TIDEGATE_LEDGER has an @ in its password or its database's name: write %40 for @, %2F for / and so on"
         )
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise WrongDefinitionError(f"the ledger can't be kept in {parsed.get_backend_name()}: use sqlite or postgresql")
+        raise UnusableLedgerError(f"the ledger can't be kept in {parsed.get_backend_name()}: use sqlite or postgresql")
     return parsed.set(drivername=_DRIVER) if parsed.drivername == "postgresql" else parsed
 
 
@@ -146,9 +146,9 @@ def _engine(url: URL, name: str) -> Engine:
             isolation_level=None if is_sqlite else "READ COMMITTED",
         )
     except (NoSuchModuleError, ImportError) as error:
-        raise WrongDefinitionError(f"the ledger {name} needs a driver that isn't installed: {error}") from error
+        raise UnusableLedgerError(f"the ledger {name} needs a driver that isn't installed: {error}") from error
     if engine.dialect.is_async:
-        raise WrongDefinitionError(
+        raise UnusableLedgerError(
             f"the ledger {name} can't be used with an asynchronous driver: use sqlite or {_DRIVER}"
         )
     if is_sqlite:
@@ -171,11 +171,11 @@ def _limit_waiting(connection: Connection) -> None:
 
 def _make_folder(url: URL) -> None:
     if url.database in (None, "", ":memory:"):
-        raise WrongDefinitionError("the ledger can't be in memory, where each task has one of its own: name a file")
+        raise UnusableLedgerError("the ledger can't be in memory, where each task has one of its own: name a file")
     try:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongDefinitionError(f"the folder of the ledger {url.database} can't be made: {error}") from error
+        raise UnusableLedgerError(f"the folder of the ledger {url.database} can't be made: {error}") from error
 
 
 def _lock_before_reading(engine: Engine) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.errors import UnusableLedgerError
 from tidegate.ledger.database import Database
 
 REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
@@ -20,7 +20,7 @@ def migrate(database: Database) -> None:
     """Make the tables, or bring them to the newest revision; does nothing if they are there.
 
     Several processes may do so at once: they are let in one by one, and all but the first find it done. A migration
-    that fails leaves nothing behind. Raises WrongDefinitionError for a database of a newer Tidegate, UnavailableError
+    that fails leaves nothing behind. Raises UnusableLedgerError for a database of a newer Tidegate, UnavailableError
     for one that can't be reached.
     """
     with database.read() as connection:
@@ -35,7 +35,7 @@ def migrate(database: Database) -> None:
 def _is_due(connection: Connection, name: str) -> bool:
     revision = _revision(connection)
     if revision is not None and revision not in REVISIONS:
-        raise WrongDefinitionError(
+        raise UnusableLedgerError(
             f"the ledger {name} has schema {revision} and this Tidegate knows {REVISIONS[-1]} at most: "
             "use the newer Tidegate that made it, or name another database in TIDEGATE_LEDGER"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidegate.batch import Batch
-from tidegate.errors import LostDataError, message, place
+from tidegate.errors import LostDataError, first_few, message, place
 from tidegate.ports import Committed, Ledger, Loss, RecordSource
 from tidegate.positions import TopicPartition, Watermarks
 from tidegate.receipt import Receipt
@@ -143,7 +143,7 @@ def refuse_outside(
     if outside and subscription.on_data_loss == "fail":
         raise LostDataError(
             message(
-                "; ".join(outside),
+                first_few(outside),
                 place(subscription=subscription.name, group=subscription.consumer.group_id),
                 "correct assign-seek or cursor, or set on-data-loss: reset to start at the earliest record of each of "
                 "these partitions",

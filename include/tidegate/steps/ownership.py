@@ -44,16 +44,24 @@ def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
         )
 
 
+def other_cluster(subscription: Subscription, now: str | None, glance: Glance) -> str | None:
+    """That the cluster is another one than the group's positions belong to, in words; None if it isn't known to be."""
+    noted = glance.clusters.get(subscription.consumer.group_id)
+    if not noted or not now or noted == now:
+        return None
+    return (
+        f"connection {subscription.connection} leads to another Kafka cluster, {now}, and the group was read from "
+        f"cluster {noted}"
+    )
+
+
 def refuse_other_cluster(subscription: Subscription, now: str | None, glance: Glance) -> None:
     """Raises WrongDefinitionError if the cluster is another one than the group's positions belong to."""
-    group = subscription.consumer.group_id
-    noted = glance.clusters.get(group)
-    if noted and now and noted != now:
+    if other := other_cluster(subscription, now, glance):
         raise WrongDefinitionError(
             message(
-                f"connection {subscription.connection} leads to another Kafka cluster, {now}, and the group was read "
-                f"from cluster {noted}: nothing was read or changed",
-                place(subscription=subscription.name, group=group),
+                f"{other}: nothing was read or changed",
+                place(subscription=subscription.name, group=subscription.consumer.group_id),
                 "point the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
                 f"{subscription.name}`, which says what that means",
             )

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.commits.stores import Store, store_of
-from tidegate.errors import LostDataError, message, place
+from tidegate.errors import LostDataError, first_few, message, place
 from tidegate.failures.chosen import failure_strategy
 from tidegate.manifest import Published
 from tidegate.ports import Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
@@ -280,7 +280,7 @@ def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
         where = place(subscription=subscription.name, group=subscription.consumer.group_id)
         raise LostDataError(
             message(
-                f"records are lost: {'; '.join(map(str, lost))}",
+                f"records are lost: {first_few(lost)}",
                 where,
                 "set on-data-loss: reset to go on at the earliest record of each of these partitions, or reset the "
                 "group",

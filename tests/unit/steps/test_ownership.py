@@ -8,9 +8,11 @@ from world import OUTPUT, World, deliver, planned
 
 from tidegate.batch import State
 from tidegate.errors import BatchFailedError, StaleError, WrongDefinitionError
+from tidegate.health import Verdict
 from tidegate.pipeline import Pipeline
 from tidegate.positions import Range
 from tidegate.run import run_batch
+from tidegate.status import status_of
 from tidegate.testing.definitions import MemoryDefinitions
 
 QUICK: dict[str, Any] = {"poll_timeout_ms": 1}
@@ -175,6 +177,10 @@ def test_another_cluster_is_refused_by_name_until_somebody_accepts_it(strategy: 
         ):
             moved.plan()
     assert another.committed() is None
+    told = status_of(moved, 9)
+    assert [(each.verdict, each.since is not None) for each in told.findings] == [(Verdict.STALLED, True)]
+    assert "another Kafka cluster, another, and the group was read from cluster memory" in told.findings[0].reason
+    assert "`tidegate offsets accept-cluster orders`" in told.findings[0].action
     moved.accept_cluster("ada")
     run = run_batch(moved, lambda _step: None)
     assert run.error is None
