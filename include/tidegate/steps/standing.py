@@ -88,12 +88,13 @@ class Stander:
             unfinished = Unfinished(at.receipt, of_partitions(known.published[at.receipt], partitions))
             why = self._why_not_finished(unfinished.published, known.committed)
             if not why:
+                self._note_new_topics(seen)
                 return unfinished
             return self._anchor(reincarnation(self.subscription, partitions, known, why), seen)
         marks = self.source.watermarks(partitions)
         if lost := lost_positions(known.committed, marks, {}):
             return self._lose(lost, seen)
-        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in glance.topic_ids])
+        self._note_new_topics(seen)
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.ledger.now)
         return Standing(at.receipt, known.committed, ends)
 
@@ -242,6 +243,10 @@ class Stander:
     def _note_commit(self, offsets: Mapping[TopicPartition, int], version: str) -> None:
         group = self.subscription.consumer.group_id
         self.ledger.note_commit(self.subscription.name, group, offsets, version)
+
+    def _note_new_topics(self, seen: _Seen) -> None:
+        """Note the ids that the ledger doesn't have, as of topics that the group has positions in."""
+        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in seen.glance.topic_ids])
 
     def _note_topics(self, seen: _Seen, topics: Collection[str]) -> None:
         """Note which topics of these names the positions belong to, and that what was missing is there."""

@@ -284,6 +284,27 @@ def test_what_was_landed_of_the_older_topic_moves_no_position_in_the_newer(strat
     assert (newer.landed_records, world.committed(0), world.committed(1)) == (60, 30, 30)
 
 
+def test_what_a_plan_took_from_the_lake_moves_no_position_in_a_newer_topic() -> None:
+    """The ledger was lost after a publish, and the topic is created again before the commit that a plan finishes."""
+    world = ten_are_committed()
+    for partition in (0, 1):
+        world.produce(2, partition)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    with suppress(Crash):
+        deliver(watched(pipeline, Before("fence.commit")))
+    world.ledger = MemoryLedger(world.clock.now)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    taken = pipeline.plan().batch
+    assert taken is not None
+    assert taken.state is State.PUBLISHED
+    recreate(world)
+    pipeline.commit(taken.id)
+    assert (world.committed(0), world.committed(1)) == (None, None)
+    newer = deliver(pipeline)
+    assert newer is not None
+    assert (newer.landed_records, world.committed(0), world.committed(1)) == (60, 30, 30)
+
+
 class Meanwhile:
     """Something happens once an effect of this name was seen."""
 
