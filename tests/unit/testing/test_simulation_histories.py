@@ -19,7 +19,7 @@ from tidegate.batch import Batch, State
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.redrive.turns import FencedTurn, FencedTurns
-from tidegate.steps import land, loss, ownership, plan, reconcile
+from tidegate.steps import acknowledge, commit, land, loss, ownership, plan, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets, _MemoryFence
@@ -106,6 +106,11 @@ def without_topic_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_the_ids_of_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (reconcile, land):
         monkeypatch.setattr(module, "recreated", lambda *_: {})
+
+
+def without_the_ids_of_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (commit, acknowledge):
+        monkeypatch.setattr(module, "created_again", lambda *_: frozenset())
 
 
 def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +204,12 @@ RECREATED = {"recreations": 1, "crashes": 2}
 GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
     "the ids of topics": (without_topic_ids, {"recreations": 1}, "after-processing", "published nowhere"),
     "the ids of what is planned": (without_the_ids_of_what_is_planned, RECREATED, "after-processing", "twice"),
+    "the ids of what is committed": (
+        without_the_ids_of_what_is_committed,
+        RECREATED,
+        "after-processing",
+        "moved in another topic",
+    ),
     "one fence for each transaction": (with_a_producer_that_is_kept, {"late": 2}, "dead-letter-queue", "twice"),
     "one fence for each chunk of a redrive": (
         with_one_fence_for_a_redrive,
@@ -228,7 +239,7 @@ GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
         with_a_batch_of_another_cluster,
         {"elsewhere": 1, "acceptances": 1, "crashes": 2},
         "after-processing",
-        "lost",
+        "moved in another topic",
     ),
     "whose a group is": (without_claims, {"renames": 2}, "on-receipt", "published nowhere"),
     "one clock for the deadline": (

@@ -387,8 +387,14 @@ class Audit:
             elif before is not None and now.offset < before.offset and self.fencing and not self._is_of_older(before):
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
         if self.positions != world.offsets.positions:
+            self._check_of_newer(world.offsets.positions)
             self.positions = dict(world.offsets.positions)
             self._check_passed(world)
+
+    def _check_of_newer(self, positions: Mapping[TopicPartition, Committed]) -> None:
+        """What was known of an older topic of the name moves nothing in this one."""
+        if moved := sorted(f"{at} to {now.offset}" for at, now in positions.items() if self._is_of_older(now)):
+            raise ViolationError(f"moved in another topic of the name than the batch was read from: {moved}")
 
     def _check_passed(self, world: "World") -> None:
         facts = self.facts(world)

@@ -326,12 +326,12 @@ class _Scheduler:
         return bool(self._world.ledger.look(self._world.subscription.name).clusters)
 
     def _recreation(self) -> Act | None:
-        """Of a topic without open transactions, by a subscription that reads no other one.
+        """Of a topic that has an id and no open transactions, by a subscription that reads no other one.
 
         And while nobody has compared and is about to commit: Kafka can't compare and set.
         """
         world = self._world
-        if not self._can_move or world.audit.compared or not self._happens("recreations", 1):
+        if not (self._can_move and world.topics.ids) or world.audit.compared or not self._happens("recreations", 1):
             return None
         return Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
 

@@ -58,6 +58,7 @@ class Home:
 
     topics: dict[str, Any]
     positions: dict[TopicPartition, Committed]
+    pending: Any
     audit: dict[str, Any]
 
 
@@ -359,7 +360,8 @@ class GoElsewhere:
     def happen(self, world: World) -> str:
         """What happened, for the history."""
         topics = world.topics
-        world.home = Home(dict(vars(topics)), dict(world.offsets.positions), dict(vars(world.audit)))
+        offsets = world.offsets
+        world.home = Home(dict(vars(topics)), dict(offsets.positions), offsets.pending, dict(vars(world.audit)))
         topics.cluster_id, topics.logs, topics.ids = "elsewhere", {}, {}
         for name in (TOPIC, *world.subscription.produced_topics):
             topics.create(name, self.partitions)
@@ -367,7 +369,7 @@ class GoElsewhere:
             topics.produce(TOPIC, *[Record(world.script.value)] * self.records, partition=partition)
         if not self.tells_ids:
             topics.ids = {}
-        world.offsets.positions = {}
+        offsets.positions, offsets.pending = {}, None
         world.audit.topic_recreated(world)
         return f"the connection leads to another cluster: {self.partitions} partitions, {self.records} records in each"
 
@@ -386,7 +388,7 @@ class GoHome:
         for part, then in ((world.topics, home.topics), (world.audit, home.audit)):
             vars(part).clear()
             vars(part).update(then)
-        world.offsets.positions = home.positions
+        world.offsets.positions, world.offsets.pending = home.positions, home.pending
         world.script.transactions = []  # of the other cluster
         world.audit.returned(world)
         return "the connection leads home again"
