@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tidegate.batch import Batch, State
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.redrive.turns import FencedTurn, FencedTurns
-from tidegate.steps import acknowledge, commit, land, loss, ownership, plan, reconcile
+from tidegate.steps import acknowledge, commit, land, loss, ownership, plan, process, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets, _MemoryFence
@@ -108,9 +109,8 @@ def without_the_ids_of_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "recreated", lambda *_: {})
 
 
-def without_the_ids_of_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (commit, acknowledge):
-        monkeypatch.setattr(module, "created_again", lambda *_: frozenset())
+def without_the_ids_of_what_is(step: ModuleType) -> Patch:
+    return lambda monkeypatch: monkeypatch.setattr(step, "created_again", lambda *_: frozenset())
 
 
 def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +200,25 @@ def without_the_ledgers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(World, "pipeline", pipeline)
 
 
+def after(silence: timedelta) -> Patch:
+    """A delivery is over after so much silence."""
+    return lambda monkeypatch: monkeypatch.setattr(process, "SILENT", silence)
+
+
 RECREATED = {"recreations": 1, "crashes": 2}
 GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
     "the ids of topics": (without_topic_ids, {"recreations": 1}, "after-processing", "published nowhere"),
     "the ids of what is planned": (without_the_ids_of_what_is_planned, RECREATED, "after-processing", "twice"),
     "the ids of what is committed": (
-        without_the_ids_of_what_is_committed,
+        without_the_ids_of_what_is(commit),
         RECREATED,
         "after-processing",
+        "moved in another topic",
+    ),
+    "the ids of what is acknowledged": (
+        without_the_ids_of_what_is(acknowledge),
+        RECREATED,
+        "latest",
         "moved in another topic",
     ),
     "one fence for each transaction": (with_a_producer_that_is_kept, {"late": 2}, "dead-letter-queue", "twice"),
@@ -242,6 +253,8 @@ GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
         "moved in another topic",
     ),
     "whose a group is": (without_claims, {"renames": 2}, "on-receipt", "published nowhere"),
+    "that who gives signs of life is alive": (after(timedelta(-1)), {}, "fail", "a sign of life of another"),
+    "that who gives no sign of life is dead": (after(timedelta.max), {"crashes": 1}, "dead-letter-queue", "is still"),
     "one clock for the deadline": (
         without_the_ledgers_clock,
         {"skew": 400},

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidegate.testing.simulation.world import World
 
 _NEWEST = 3
+_SILENT = 30  # seconds
 _ALL = 1_000_000
 _CLEARING = ("clear", "")  # by a person, seen or unseen
 _WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
@@ -70,6 +71,7 @@ class Audit:
         self.older_incarnations: frozenset[str] = frozenset()
         self.made: frozenset[str] = frozenset()
         self.begun: dict[str, float] = {}
+        self.alive: dict[str, int] = {}  # whose delivery each token is, while its run goes on
         self.fenced_at: dict[int, float] = {}
         self.sent_at: dict[At, float] = {}
 
@@ -139,7 +141,7 @@ class Audit:
         )
         fresh.expired, fresh.lost_ledgers, fresh.produced = self.expired, self.lost_ledgers, self.produced
         fresh.looked, fresh.done, fresh.compared, fresh.made = self.looked, self.done, self.compared, self.made
-        fresh.begun = self.begun
+        fresh.begun, fresh.alive = self.begun, self.alive
         vars(self).clear()
         vars(self).update(vars(fresh))
 
@@ -175,6 +177,7 @@ class Audit:
     def stopped_run(self, runner: int) -> None:
         """The runner's run is over: what it had compared, it won't commit any more."""
         self.compared -= {runner}
+        self.alive = {token: whose for token, whose in self.alive.items() if whose != runner}
         self.looked.pop(runner, None)
         self.done.pop(runner, None)
 
@@ -202,7 +205,8 @@ class Audit:
                 self._look_at_the_lake(world)
             case "lake", _:
                 self._unchanged(world)
-            case "ledger", ("move" | "adopt" | "clear" | "start_delivery" | "processed") as call:
+            case "ledger", ("move" | "adopt" | "clear" | "start_delivery" | "processed" | "failed") as call:
+                self._check_alive(world, runner, call)
                 self._look_at_the_ledger(world, call)
                 self._check_thrown_away(world)
                 world.touched("audit")
@@ -304,6 +308,19 @@ class Audit:
                 if took <= limit and world.lake.results(staging):
                     raise ViolationError(f"batch {batch.id} is failed {took:.1f} s after it was begun: {batch.reason}")
             self.made -= {batch.id}
+
+    def _check_alive(self, world: "World", runner: int, call: str) -> None:
+        """Nobody ends the delivery of another who gave a sign of life just now."""
+        for batch in world.ledger.open_batches():
+            token = batch.delivery.token if batch.delivery else ""
+            if call == "start_delivery" and batch.state is State.PROCESSING:
+                self.alive.setdefault(token, runner)
+            if batch.state is not State.FAILED or token not in self.alive:
+                continue
+            if self.alive.pop(token) != runner and call == "failed":
+                silent = world.ledger.delivery_age(batch.id, token).silent.total_seconds()
+                if silent <= _SILENT:
+                    raise ViolationError(f"batch {batch.id} is failed {silent:.1f} s after a sign of life of another")
 
     def _look_at_the_ledger(self, world: "World", call: str) -> None:
         """What the newest batches have come to: which are given up, and which wait for a person."""
