@@ -50,6 +50,7 @@ _LACKS = (
     "ExecutorLostFailure",
     "Python worker exited unexpectedly",
 )
+_SHORT = 160  # characters of Spark's own line after what the machine lacked: it ends in a long path
 _FAULTS = (OSError, MemoryError)
 _OF_THE_PLAN = (AnalysisException, PySparkTypeError, PySparkValueError, PySparkAttributeError)
 
@@ -151,7 +152,23 @@ def _first_line(error: BaseException) -> str:
     if _is_sparks(error) and not isinstance(error, PySparkException):
         text = text.partition("\n: ")[2] or text  # behind "An error occurred while calling ..."
     line = text.partition("\n")[0].strip()
+    if (lack := _lack(error)) and lack not in line:
+        line = f"{lack}: {line if len(line) <= _SHORT else line[:_SHORT] + '…'}"
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _lack(error: BaseException) -> str | None:
+    """What the machine lacked, by the first word of it in the exception, its stack trace included."""
+    text = f"{error}\n{_stack_trace(error)}"
+    return next((lack for lack in _LACKS if lack in text), None)
+
+
+def _stack_trace(error: BaseException) -> str:
+    """Java's own trace, with what caused what, where Spark tells it."""
+    if not isinstance(error, PySparkException):
+        return ""
+    trace = getattr(error, "getStackTrace", lambda: None)()
+    return str(trace or "")
 
 
 def _last_line(text: str) -> str:

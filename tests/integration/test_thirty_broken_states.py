@@ -1,14 +1,16 @@
-"""What a person sees of thirty broken states: what happened, where, and what to do, before anything else.
+"""What a person sees of forty broken states: what happened, where, and what to do, before anything else.
 
 Each is set up from outside. What `tidegate run` prints and what `tidegate status` says of the subscription have all
 three within their first 400 characters, and no stack trace; the exit statuses are those that a script goes by.
 """
 
+import os
 import re
 import shutil
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,11 @@ import pytest
 from command_line import CommandLine
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
+from sqlalchemy import create_engine
 
 from tidegate.run import run_batch
 from tidegate_local.broker import Broker
+from tidegate_local.chaos.disk import Disk, can_mount
 from tidegate_local.loopback import SPARK_HOST, free_port
 from tidegate_local.spark_connect import SparkConnect
 
@@ -53,7 +57,8 @@ class Scene:
     name: str
     topic: str
     environment: dict[str, str] = field(default_factory=dict)
-    open_clients: list[Consumer] = field(default_factory=list)
+    at_end: ExitStack = field(default_factory=ExitStack)
+    new_database: Callable[[], str] | None = None
 
     @property
     def group(self) -> str:
@@ -71,6 +76,11 @@ class Scene:
         """A batch is delivered, by a job that copies."""
         with self.line.pipeline(self.name) as pipeline:
             assert run_batch(pipeline, lambda _: None).error is None
+
+    def database(self) -> str:
+        """The URL of an empty database in PostgreSQL."""
+        assert self.new_database is not None
+        return self.new_database()
 
     def failed(self) -> None:
         self.tidegate("run", self.name)
@@ -160,7 +170,7 @@ def live_consumer(scene: Scene) -> None:
     consumer = Consumer(
         {"bootstrap.servers": scene.broker.bootstrap_servers, "group.id": scene.group, "client.id": "intruder"}
     )
-    scene.open_clients.append(consumer)
+    scene.at_end.callback(consumer.close)
     consumer.subscribe([scene.topic])
     while not consumer.assignment():
         consumer.poll(0.2)
@@ -219,6 +229,40 @@ def newer_ledger(scene: Scene) -> None:
     scene.define()
     scene.delivered()
     scene.ledger("UPDATE tidegate_schema SET version_num = '9999'")
+
+
+def ledger_without(statement: str) -> Callable[[Scene], None]:
+    """A ledger in PostgreSQL that knew the subscription, and then somebody ran this statement in it."""
+
+    def broken(scene: Scene) -> None:
+        url = scene.environment["TIDEGATE_LEDGER"] = scene.database()
+        scene.define()
+        assert scene.tidegate("run", scene.name)[0] == 0
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+        engine.dispose()
+
+    return broken
+
+
+def full_disk(scene: Scene, folder: str, *, processed: bool) -> None:
+    """The disk of this folder fills up, once the batch is processed or before it has landed."""
+    if not can_mount():
+        pytest.skip("no disk can be mounted here")
+    scene.define()
+    path = scene.line.home / folder
+    path.parent.mkdir(exist_ok=True)
+    disk = Disk(path)
+    scene.at_end.callback(disk.close)
+    if processed:
+        with scene.line.pipeline(scene.name) as pipeline:
+            batch = pipeline.plan().batch
+            assert batch is not None
+            pipeline.land(batch.id, 0)
+            pipeline.process(batch.id)
+    with (path / "ballast").open("wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, shutil.disk_usage(path).free)
 
 
 def file_that_is_no_ledger(scene: Scene) -> None:
@@ -378,6 +422,36 @@ STATES = {
     "a file that is no ledger": State(
         file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict="UNREACHABLE"
     ),
+    "a ledger whose tables were dropped": State(
+        ledger_without("DROP SCHEMA public CASCADE; CREATE SCHEMA public"), "", "", run=0, verdict="OK", check=0
+    ),
+    "a ledger that lacks a table": State(
+        ledger_without("DROP TABLE tidegate_batches CASCADE"),
+        "can't be used",
+        "TIDEGATE_LEDGER",
+        place="127.0.0.1",
+        run=2,
+        verdict="UNREACHABLE",
+    ),
+    "a full disk while landing": State(
+        lambda scene: full_disk(scene, "data/landing", processed=False),
+        "No space left on device",
+        "has room",
+        place="landing",
+        verdict="WARN",
+        check=1,
+    ),
+    "a full disk while the job writes": State(
+        lambda scene: full_disk(scene, "lake", processed=False), "No space left on device", MEND, verdict="STOPPED"
+    ),
+    "a full disk while publishing": State(
+        lambda scene: full_disk(scene, "lake", processed=True),
+        "No space left on device",
+        "has room",
+        place="lake",
+        verdict="WARN",
+        check=1,
+    ),
     "a mistyped column": State(failing("broken:mistyped"), "valeu", MEND, verdict="STOPPED"),
     "raise_error": State(failing("broken:raising"), "order 17 has no country", MEND, verdict="STOPPED"),
     "a transform that raises": State(failing("broken:python"), "no rate for XYZ", MEND, verdict="STOPPED"),
@@ -420,6 +494,7 @@ def scene(
     topic: Callable[..., str],
     produce: Callable[..., None],
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Scene]:
     name = f"s{uuid.uuid4().hex[:8]}"
     line = CommandLine(tmp_path, broker.bootstrap_servers)
@@ -429,11 +504,11 @@ def scene(
     made = topic()
     produce(made, 10)
     scene = Scene(line, broker, admin, topic, produce, name, made)
+    scene.new_database = lambda: request.getfixturevalue("postgres_database")
     scene.environment["PYTHONPATH"] = str(tmp_path / "jobs")
     line.connect("spark_default", "spark_connect", SPARK_HOST, spark_connect.port, password=spark_connect.token)
-    yield scene
-    for client in scene.open_clients:
-        client.close()
+    with scene.at_end:
+        yield scene
 
 
 @pytest.mark.parametrize("case", STATES)

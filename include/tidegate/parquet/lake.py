@@ -161,6 +161,10 @@ class ParquetLake:
             if _is_folder(system, staged):
                 raise
             raise _gone(manifest, staged) from None
+        except OSError as error:
+            helps = "see that the output has room and may be written by this user, then run again"
+            fact = f"{folder} can't be published: {error}"
+            raise UnavailableError(message(fact, manifest.batch, helps)) from error
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""

@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from tidegate.acknowledged import Acknowledgements
 from tidegate.batch import Batch, LandedFile
-from tidegate.errors import UnavailableError
+from tidegate.errors import UnavailableError, message
 from tidegate.manifest import Manifest
 from tidegate.parquet.acks import awaited
 from tidegate.parquet.files import put
@@ -61,7 +61,9 @@ class ParquetLanding:
         except OSError as error:
             attempt.discard()
             helps = "see that it is there, has room and may be written by this user"
-            raise UnavailableError(f"the landing {self._uri} can't be written; {helps}: {error}") from error
+            raise UnavailableError(
+                message(f"the landing {self._uri} can't be written ({error})", remedy=helps)
+            ) from error
         except BaseException:
             attempt.discard()
             raise

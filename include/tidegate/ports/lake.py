@@ -78,7 +78,7 @@ class Lake(Protocol):
         """Make an attempt appear as `<output>/batch_id=<id>`, whole, by one rename, its manifest inside.
 
         Raises StaleError if that is published already or the attempt is gone, CorruptFileError, naming them, where
-        the batch has a seal and files aren't as they were sealed.
+        the batch has a seal and files aren't as they were sealed, UnavailableError if the file system refuses.
         """
         ...
 

@@ -73,7 +73,13 @@ class Committer:
         """
         batch = self.ledger.look(self.subscription.name).open
         if batch is not None and batch_id not in (None, batch.id):
-            raise StaleError(message(f"another batch than {batch_id} is open: nothing was committed", batch))
+            raise StaleError(
+                message(
+                    f"another batch than {batch_id} is open: nothing was committed",
+                    batch,
+                    "look at it, then commit that one",
+                )
+            )
         if batch is None or not batch.awaits_commit:
             how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.state}"
             why = f"nothing waits for a commit, {how}: nothing was committed"
