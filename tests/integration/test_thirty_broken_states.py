@@ -486,6 +486,34 @@ STATES = {
 }
 
 
+HEAD = r"\A{name}, group {name}-lake, lag "
+BLOCKS = {
+    "a mistyped topic": (HEAD + "0\n  WARN: not there: ordres[.] To do: create it", "last run .*: none of the topics"),
+    "wrong bootstrap.servers": (
+        HEAD + "unknown\n  UNREACHABLE: .*To do: look at the brokers",
+        "last run .*: no broker",
+    ),
+    "a topic created again": (HEAD + r"\d+\n  STALLED: records are gone: .*To do: set on-data-loss", "committed"),
+    "another cluster": (HEAD + r"\d+\n  STALLED: no run begins: .*accept-cluster {name}", "last run .*another Kafka"),
+    "records gone": (HEAD + r"\d+\n  STALLED: .*To do: set on-data-loss: reset", "last run .*records are lost"),
+    "a group moved forward": (HEAD + r"2\n  REWOUND: somebody moved the group: ", "moved .*from 10 to 18"),
+    "Spark Connect away": (HEAD + r"10\n  WARN: the last run failed: ", "open: batch b[0-9a-f]+ is landed since"),
+    "a transform that raises": (
+        HEAD + r"10\n  STOPPED: batch b[0-9a-f]+ is stopped: .*no rate for XYZ",
+        "To do: correct the job, then `tidegate clear {name}`",
+        "open: batch b[0-9a-f]+ is stopped since",
+    ),
+    "a question": (HEAD + r"10\n  STOPPED: batch b[0-9a-f]+ waits for an answer: ", "open: batch b[0-9a-f]+ is asking"),
+    "damaged landed files": (HEAD + r"10\n  WARN: the last run failed: ", "batch b[0-9a-f]+ is abandoned: landed"),
+    "a full disk while publishing": (
+        HEAD + r"10\n  WARN: the last run failed: ",
+        "open: batch b[0-9a-f]+ is processed",
+    ),
+    "another group with an open batch": (r"\A{name}, group {name}-new, lag ", "STALLED: .*To do: correct"),
+}
+"""What `tidegate status NAME` prints of these, as regular expressions: verdict first, then what it stands on."""
+
+
 @pytest.fixture
 def scene(
     broker: Broker,
@@ -527,6 +555,10 @@ def test_a_person_reads_what_happened_where_and_what_to_do(scene: Scene, case: s
     wanted = [state.verdict, *(text.format(name=scene.name) for text in words)]
     assert [text for text in wanted if text not in _seen(said)] == [], said
     assert (code, TRACE.search(said)) == (state.check, None), said
+    if case in BLOCKS:
+        _, block = scene.tidegate("status", scene.name)
+        lacks = [text for text in BLOCKS[case] if not re.search(text.replace("{name}", scene.name), block)]
+        assert (lacks, TRACE.search(block)) == ([], None), block
 
 
 def _seen(said: str) -> str:
