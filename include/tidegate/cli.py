@@ -438,6 +438,8 @@ def _print_run(run: dict[str, Any]) -> None:
         f"{run['rows'] or 0:,} rows, {run['rejected'] or 0:,} rejected ({took})",
         markup=False,
     )
+    if run["why"]:
+        out.print(f"  {run['why']}", markup=False)
     for at, end in run["committed"].items():
         out.print(f"  {at} committed at {end}", markup=False)
 

@@ -9,7 +9,14 @@ from typing import Any
 from tidegate.batch import Batch
 from tidegate.commits.chosen import COMMIT_STRATEGIES
 from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, InterruptedDeliveryError, StaleError, TidegateError, UnavailableError
+from tidegate.errors import (
+    BatchFailedError,
+    InterruptedDeliveryError,
+    OvertakenError,
+    StaleError,
+    TidegateError,
+    UnavailableError,
+)
 from tidegate.manifest import ranges_to_json
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Ledger
@@ -17,7 +24,7 @@ from tidegate.ports import Ledger
 
 @dataclass(slots=True)
 class Run:
-    """What a run has done so far; complete when `run_batch` returns."""
+    """What a run has done so far; complete when `run_batch` returns. `why` says why it did less than a whole batch."""
 
     subscription: str
     group: str
@@ -115,6 +122,8 @@ class _Runner:
         try:
             with self._step("process"):
                 self.pipeline.process(batch_id)
+        except OvertakenError as error:
+            self.run.why = str(error)
         except BatchFailedError as error:
             failed = error
         try:

@@ -41,6 +41,26 @@ def test_a_run_that_another_one_was_faster_than_has_nothing_to_do_and_says_so() 
     assert "nothing is lost" in run.why
 
 
+def test_a_run_whose_batch_another_one_settles_before_it_is_processed_ends_well_and_says_so() -> None:
+    world = World()
+    world.produce(3)
+    faster = []
+
+    class Overtaken:
+        def before(self, effect: Effect) -> None:
+            if str(effect) == "ledger.start_delivery" and not faster:
+                faster.append(run_batch(world.pipeline(), print))
+
+        def after(self, effect: Effect) -> None:
+            """Nothing."""
+
+    run = run_batch(watched(world.pipeline(), Overtaken()), print)
+    assert [one.state for one in faster] == ["committed"]
+    assert (run.state, run.error) == ("committed", None)
+    assert run.why is not None
+    assert run.why.startswith("another run of this subscription has settled this batch")
+
+
 def test_an_error_stands_in_the_run_even_if_the_ledger_is_away_by_then() -> None:
     world = World()
     world.produce(3)
