@@ -70,7 +70,7 @@ contenders: .cache/contenders/.installed ## install what `make bench` measures T
 
 docs: install ## write the JSON Schema and the reference page of a definition anew
 	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
-	@$(BIN)/python -m tidegate.definition.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
+	@$(BIN)/python -m tidegate.config.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
 lock: ## resolve the dependencies anew into requirements.lock, and the benchmark's own into its folder
 	@$(UV) pip compile requirements-build.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file requirements-build.lock

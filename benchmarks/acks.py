@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cost import report
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet.acks import COLUMNS, awaited, take
-from tidegate.positions import Range, TopicPartition
 
 TOPIC = "orders"
 _FILES = 8

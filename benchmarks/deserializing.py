@@ -28,8 +28,8 @@ from deserializers.decode import Deserialization, check, decoded
 from deserializers.protobuf_columns import Reader
 from deserializers.step import Decoder, Framing
 from tidegate.kafka.columns import SCHEMA
-from tidegate.messages import layout
-from tidegate.parquet.framings import framings_in
+from tidegate.landing.framings import framings_in
+from tidegate.schemas.message_types import layout
 from tidegate_local.java import find_java
 from tidegate_local.spark_connect import SparkConnect
 from tidegate_local.spark_jars import spark_jars

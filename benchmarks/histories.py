@@ -20,11 +20,11 @@ from typing import Any
 
 from sqlalchemy import NullPool, Table, create_engine, insert
 
-from tidegate.batch import Batch, Landed, LandedFile, State
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import batches, deliveries, files, ranges, subscriptions
-from tidegate.positions import Range
-from tidegate.receipt import Receipt
+from tidegate.model.batch import Batch, Landed, LandedFile, State
+from tidegate.model.offsets import Range
+from tidegate.model.receipt import Receipt
 
 NAME, GROUP, TOPIC, PARTITIONS = "orders", "orders-lake", "orders", 3
 SIZE = 1_000

@@ -21,9 +21,9 @@ from page import Table, show, write
 from records import PARTITIONS
 from tidegate.kafka import columns, reader
 from tidegate.kafka.source import KafkaSource
-from tidegate.parquet.landing import ParquetLanding
-from tidegate.parquet.writer import ParquetWriter
-from tidegate.positions import Range
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.landing.writer import ParquetWriter
+from tidegate.model.offsets import Range
 
 RECORDS = 1_000_000
 DEADLINE_SECONDS = 300

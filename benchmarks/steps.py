@@ -17,11 +17,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from records import Topic, publish
-from tidegate.definition.reading import load
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.config.reading import load
+from tidegate.config.settings import Settings
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Connection
-from tidegate.settings import Settings
-from tidegate.subscription import Subscription
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor

@@ -6,8 +6,8 @@ Airflow ties an import error to a DAG file and withdraws all DAGs of that file. 
 
 import os
 
-from tidegate.definition.reading import DefinitionError
-from tidegate.settings import Settings
+from tidegate.config.reading import DefinitionError
+from tidegate.config.settings import Settings
 from tidegate_airflow.dag_factory import definitions
 
 if problems := definitions(Settings.from_environment(os.environ)).problems:

@@ -2,7 +2,7 @@
 
 import os
 
-from tidegate.settings import Settings
+from tidegate.config.settings import Settings
 from tidegate_airflow.operations import operations
 
 globals().update(operations(Settings.from_environment(os.environ)))

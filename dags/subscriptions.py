@@ -7,7 +7,7 @@ import os
 
 from airflow.sdk import get_parsing_context
 
-from tidegate.settings import Settings
+from tidegate.config.settings import Settings
 from tidegate_airflow.dag_factory import definition, definitions
 
 settings = Settings.from_environment(os.environ)

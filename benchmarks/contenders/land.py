@@ -7,18 +7,18 @@ import sys
 from dataclasses import replace
 
 from cost import report
-from tidegate.batch import Batch
-from tidegate.clock import SystemClock
-from tidegate.definition.reading import load
+from tidegate.config.reading import load
+from tidegate.config.settings import PROJECT
 from tidegate.kafka.source import KafkaSource
-from tidegate.parquet import writer
-from tidegate.parquet.landing import ParquetLanding
-from tidegate.positions import Range, assign
-from tidegate.receipt import Receipt
-from tidegate.settings import PROJECT
+from tidegate.landing import writer
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import Range, assign
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
+from tidegate.runtime.clock import SystemClock
 from tidegate.steps import land as step
 from tidegate.steps.read_and_land import ReadingLander
-from tidegate.subscription import Subscription
 from tidegate.testing.ledger import MemoryLedger
 
 DEADLINE_MS = 300_000

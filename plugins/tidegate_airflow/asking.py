@@ -13,8 +13,8 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException, TaskAwaitingInput
 from airflow.sdk.log import redact
 
-from tidegate.batch import State
-from tidegate.errors import StaleError, WrongDefinitionError, message, place
+from tidegate.model.batch import State
+from tidegate.model.errors import StaleError, WrongDefinitionError, message, place
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from tidegate.pipeline import Pipeline
     from tidegate.ports import Clearance
+    from tidegate.runtime.pipeline import Pipeline
 
 _LOOKED_AGAIN = timedelta(minutes=5)  # while it waits: has somebody answered elsewhere?
 _RETRIES = 2  # of a ledger that is away; refusals and late answers aren't tried again

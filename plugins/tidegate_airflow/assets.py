@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 from airflow.sdk import Asset
 
-from tidegate.settings import Settings, absolute_uri
-from tidegate.subscription import Subscription, TopicNames, TopicPartitions
+from tidegate.config.settings import Settings, absolute_uri
+from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions
 
 _PASSWORD = re.compile(r"(?<=://)[^/?#@]*:[^/?#@]*@")
 _AS_IT_IS = "/:@=+,~"

@@ -4,7 +4,7 @@ from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security.secret_values import secret_values
 

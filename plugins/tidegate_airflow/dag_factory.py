@@ -11,11 +11,11 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator
 
-from tidegate.check import examine
-from tidegate.definition.reading import SUFFIX, DefinitionError, load_named
+from tidegate.config.check import examine
+from tidegate.config.reading import SUFFIX, DefinitionError, load_named
+from tidegate.config.settings import Settings
 from tidegate.ledger.holders import group_holders
-from tidegate.settings import Settings
-from tidegate.subscription import Problem, Subscription
+from tidegate.model.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
 from tidegate_airflow.operators import (

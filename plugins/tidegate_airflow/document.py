@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidegate.settings import Settings, redact
-from tidegate.subscription import Subscription, TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.config.settings import Settings, redact
+from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 
 _LONGEST_TAG = 100  # Airflow's limit; a topic's name may have 249 characters
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param
 from airflow.sdk.configuration import conf
 
-from tidegate.definition.reading import NAME, SUFFIX, load_named
-from tidegate.settings import Settings
+from tidegate.config.reading import NAME, SUFFIX, load_named
+from tidegate.config.settings import Settings
 from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import DagRunProtocol
 
-    from tidegate.batch import Batch
-    from tidegate.pipeline import Pipeline
-    from tidegate.subscription import Subscription
+    from tidegate.model.batch import Batch
+    from tidegate.model.subscription import Subscription
+    from tidegate.runtime.pipeline import Pipeline
 
 _AT_ONCE = 4  # runs, of different subscriptions as a rule; the ledger refuses a second one of the same
 _FAB = "FabAuthManager"  # the auth manager that knows roles for a DAG

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tidegate.errors import (
+from tidegate.model.errors import (
     BatchFailedError,
     LostDataError,
     OvertakenError,
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Asset, Context
 
-    from tidegate.batch import Batch
-    from tidegate.pipeline import Pipeline
+    from tidegate.config.settings import Settings
+    from tidegate.model.batch import Batch
+    from tidegate.model.subscription import Processing, Subscription
     from tidegate.ports import JobLogs
-    from tidegate.settings import Settings
-    from tidegate.subscription import Processing, Subscription
+    from tidegate.runtime.pipeline import Pipeline
     from tidegate_airflow.processors import Stoppable
 
 BATCH_ID = "batch_id"
@@ -76,7 +76,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         time can be told from it.
         """
         began = time.monotonic()
-        from tidegate.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
 
         with self._told(), ExitStack() as stack:
@@ -109,7 +109,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         return _NO_RETRY_HELPS
 
     def _settings(self) -> "Settings":
-        from tidegate.settings import Settings  # noqa: PLC0415 (see above)
+        from tidegate.config.settings import Settings  # noqa: PLC0415 (see above)
 
         return Settings.from_environment(os.environ)
 
@@ -143,7 +143,7 @@ class StepOperator(EngineOperator):
         self.definition = definition
 
     def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":  # noqa: ARG002 (the path says it all)
-        from tidegate.definition.reading import load  # noqa: PLC0415 (see above)
+        from tidegate.config.reading import load  # noqa: PLC0415 (see above)
         from tidegate_airflow.run_conf import changed_properties  # noqa: PLC0415
 
         return load(Path(self.definition), changed_properties(context["dag_run"].conf))

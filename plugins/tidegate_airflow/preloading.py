@@ -16,7 +16,7 @@ from airflow.listeners import hookimpl
 log = logging.getLogger(__name__)
 
 MODULES = (
-    "tidegate.pipeline",
+    "tidegate.runtime.pipeline",
     "tidegate_airflow.dag_factory",
     "tidegate_airflow.connections",
     "tidegate_airflow.processors",

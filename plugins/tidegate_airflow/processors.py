@@ -23,9 +23,9 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.errors import InterruptedDeliveryError, WrongDefinitionError
+from tidegate.config.settings import PROJECT
+from tidegate.model.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
-from tidegate.settings import PROJECT
 from tidegate.spark.child import overrun, run_child
 from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.failures.dead_letters import DeadLetters
-from tidegate.failures.fail import where
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer
 from tidegate.steps.ask import Question
-from tidegate.subscription import Subscription
+from tidegate.strategies.failure.dead_letters import DeadLetters
+from tidegate.strategies.failure.fail import where
 
 ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip", "stop")
 

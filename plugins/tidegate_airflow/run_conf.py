@@ -5,9 +5,9 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from tidegate.definition.kinds import LONG_MAX, nearest
-from tidegate.errors import WrongDefinitionError
-from tidegate.subscription import Subscription
+from tidegate.config.kinds import LONG_MAX, nearest
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.subscription import Subscription
 
 _PROPERTIES: Mapping[str, str] = {
     "max.poll.records": "consumer.max.poll.records",

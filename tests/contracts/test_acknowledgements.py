@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.acknowledged import Acknowledgements, KnownOffsets
-from tidegate.errors import BatchFailedError, UnavailableError
-from tidegate.manifest import Counts, Result, StagedFile
+from tidegate.lake.parquet import ParquetLake
+from tidegate.model.acknowledged import Acknowledgements, KnownOffsets
+from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.manifest import Counts, Result, StagedFile
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.records import Failure, Rejected
 from tidegate.parquet.acks import COLUMNS
-from tidegate.parquet.lake import ParquetLake
-from tidegate.positions import Range, TopicPartition
-from tidegate.records import Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 P0 = TopicPartition("orders", 0)

@@ -4,8 +4,8 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from tidegate.clock import SystemClock
 from tidegate.ports import Clock
+from tidegate.runtime.clock import SystemClock
 from tidegate.testing.clock import MemoryClock
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tidegate.connections import AirflowConnections
-from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection, Connections
+from tidegate.runtime.connections import AirflowConnections
 from tidegate.testing.connections import MemoryConnections
 
 SECRET = "hush-hush"

@@ -19,17 +19,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from tidegate.batch import Batch, Delivery, LandedFile
-from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
-from tidegate.failures.dead_letters import rejection
-from tidegate.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
-from tidegate.parquet import lake as lake_module
-from tidegate.parquet.lake import ParquetLake
-from tidegate.parquet.rename import TakenError, rename_folder
+from tidegate.lake import parquet as lake_module
+from tidegate.lake.parquet import ParquetLake
+from tidegate.lake.rename import TakenError, rename_folder
+from tidegate.model.batch import Batch, Delivery, LandedFile
+from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Failure, Rejected
 from tidegate.ports import Lake
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.records import Failure, Rejected
+from tidegate.strategies.failure.dead_letters import rejection
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40
@@ -709,7 +709,7 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
         return True
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidegate.parquet.lake._is_folder", look_then_sleep)
+        patch.setattr("tidegate.lake.parquet._is_folder", look_then_sleep)
         with pytest.raises(StaleError, match="gone"):
             parquet.lake.publish(manifest, "a1")
     assert parquet.lake.published(parquet.output, B1) is None

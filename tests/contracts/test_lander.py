@@ -16,20 +16,20 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 import land_batch
-from tidegate.batch import Batch, Landed
-from tidegate.clock import SystemClock
-from tidegate.errors import BatchFailedError, LostDataError
 from tidegate.kafka.source import KafkaSource
-from tidegate.parquet.landing import ParquetLanding
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.landing.requests import ParquetOrders
+from tidegate.model.batch import Batch, Landed
+from tidegate.model.errors import BatchFailedError, LostDataError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Failure
+from tidegate.model.subscription import IsolationLevel
 from tidegate.parquet.locations import locate
-from tidegate.parquet.orders import ParquetOrders
 from tidegate.ports import Lander, Landing
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.records import Failure
+from tidegate.runtime.clock import SystemClock
 from tidegate.spark.landing import SparkLander
 from tidegate.steps.read_and_land import ReadingLander
-from tidegate.subscription import IsolationLevel
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.source import MemorySource

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.batch import Batch, Delivery, LandedFile
-from tidegate.errors import BatchFailedError, CorruptFileError, LostDataError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
-from tidegate.manifest import Manifest
-from tidegate.parquet.landing import ParquetLanding
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.model.batch import Batch, Delivery, LandedFile
+from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataError, UnavailableError
+from tidegate.model.manifest import Manifest
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Failure
 from tidegate.parquet.locations import locate
 from tidegate.ports import Landing
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.records import Failure
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.source import ReadRecord
 from tidegate.testing.topics import Record

@@ -30,12 +30,12 @@ from ledger_batches import (
     result,
 )
 
-from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
-from tidegate.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.ledger.sql import SqlLedger
-from tidegate.manifest import Counts
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
+from tidegate.model.manifest import Counts
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss
-from tidegate.positions import Range, TopicPartition
 from tidegate.testing.ledger import MemoryLedger
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)

@@ -15,14 +15,20 @@ import pytest
 from confluent_kafka import Consumer
 from topic_reader import arrived
 
-from tidegate.errors import CommitFailedError, CommitUnknownError, GroupInUseError, StaleError, WrongDefinitionError
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    GroupInUseError,
+    StaleError,
+    WrongDefinitionError,
+)
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, OffsetStore
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import pytest
 from topic_reader import Arrived, arrived
 
-from tidegate.errors import WrongDefinitionError
 from tidegate.kafka.outbox import KafkaOutbox
-from tidegate.records import Outgoing
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.records import Outgoing
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics
 

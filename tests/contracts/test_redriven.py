@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.errors import StaleError
+from tidegate.dead_letters.letter import Box, Intent, Mark, Settled
+from tidegate.dead_letters.ports import RedriveLedger
 from tidegate.ledger.redriven import SqlRedrives
-from tidegate.letters import Box, Intent, Mark, Settled
-from tidegate.redrive_ports import RedriveLedger
+from tidegate.model.errors import StaleError
 from tidegate.testing.redriving import MemoryRedrives
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import pytest
 from http_registry import HttpRegistry, http_registry
 
-from tidegate.errors import UnavailableError, WrongDefinitionError
 from tidegate.kafka import schema_registry
 from tidegate.kafka.schema_registry import ConfluentRegistry, client_settings
+from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection, Reference, SchemaRegistry, SchemaType
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.registry import MemoryRegistry

@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
-from tidegate.errors import BrokerUnavailableError, LostDataError
 from tidegate.kafka.source import KafkaSource
+from tidegate.model.errors import BrokerUnavailableError, LostDataError
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
+from tidegate.model.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.ports import RecordSource
-from tidegate.positions import Range, TopicPartition, Watermarks
-from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.source import MemorySource, ReadRecord
 from tidegate.testing.topics import MemoryTopics, Record
 

@@ -22,9 +22,9 @@ from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World
 
-from tidegate.batch import Batch, State
-from tidegate.errors import UnavailableError
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import UnavailableError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -111,7 +111,7 @@ def room(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Room]
         def wait(task: HITLOperator, context: Any) -> Any:
             return made.wait(task, context)
 
-        monkeypatch.setattr("tidegate.pipeline.open_pipeline", open_pipeline)
+        monkeypatch.setattr("tidegate.runtime.pipeline.open_pipeline", open_pipeline)
         monkeypatch.setattr(HITLOperator, "execute", wait)
         return made
 
@@ -337,7 +337,7 @@ def test_an_answer_given_elsewhere_ends_the_waiting(
 def test_a_ledger_that_is_away_when_the_answer_comes_has_it_asked_again(
     room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidegate.errors import UnavailableError  # noqa: PLC0415 (this test's alone)
+    from tidegate.model.errors import UnavailableError  # noqa: PLC0415 (this test's alone)
 
     one = room()
     looks = one.world.ledger.look

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition.reading import load
-from tidegate.settings import Settings
-from tidegate.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.config.reading import load
+from tidegate.config.settings import Settings
+from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate_airflow.assets import inlets, outlet
 
 pytestmark = pytest.mark.airflow

@@ -16,7 +16,7 @@ from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
 from tidegate_local.spark_connect import SparkConnect

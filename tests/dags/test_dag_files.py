@@ -15,7 +15,7 @@ from airflow.models.errors import ParseImportError
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
 
 pytestmark = pytest.mark.airflow
 
@@ -171,5 +171,5 @@ print(json.dumps({{"heavy": heavy, "ours": ours, "asking": asking}}))
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["heavy"] == []
     assert said["asking"] == [], "only who asks pays for it"
-    assert "tidegate.pipeline" not in said["ours"]
-    assert "tidegate.definition.reading" in said["ours"]
+    assert "tidegate.runtime.pipeline" not in said["ours"]
+    assert "tidegate.config.reading" in said["ours"]

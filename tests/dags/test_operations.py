@@ -21,9 +21,9 @@ from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StoppedError
-from tidegate.settings import PROJECT, Settings
+from tidegate.config.settings import PROJECT, Settings
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StoppedError
 from tidegate_airflow.operations import operations
 from tidegate_airflow.permission import named_by_both, operator_tags, refusal
 
@@ -54,7 +54,7 @@ def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
         assert subscription.name == "orders"
         yield made.pipeline(commit_strategy="manual", max_retries=0)
 
-    monkeypatch.setattr("tidegate.pipeline.open_pipeline", open_pipeline)
+    monkeypatch.setattr("tidegate.runtime.pipeline.open_pipeline", open_pipeline)
     return made
 
 
@@ -185,7 +185,7 @@ import airflow.sdk
 before = set(sys.modules)
 assert "tidegate_clear" in runpy.run_path({str(PROJECT / "dags/operations.py")!r})
 new = set(sys.modules) - before
-heavy = {{"confluent_kafka", "pyarrow", "sqlalchemy", "tidegate.pipeline", "airflow.providers.standard"}}
+heavy = {{"confluent_kafka", "pyarrow", "sqlalchemy", "tidegate.runtime.pipeline", "airflow.providers.standard"}}
 print(json.dumps(sorted(new & heavy)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)

@@ -18,8 +18,9 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from tidegate.batch import Batch, State
-from tidegate.errors import (
+from tidegate.config.settings import PROJECT
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import (
     BatchFailedError,
     LostDataError,
     OvertakenError,
@@ -27,10 +28,9 @@ from tidegate.errors import (
     UnavailableError,
     WrongDefinitionError,
 )
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.settings import PROJECT
-from tidegate.subscription import Subscription
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -120,9 +120,9 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
             script.umasks.append(umask())
             yield ScriptedPipeline(script)
 
-        stand_in = ModuleType("tidegate.pipeline")
+        stand_in = ModuleType("tidegate.runtime.pipeline")
         stand_in.open_pipeline = open_pipeline  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "tidegate.pipeline", stand_in)
+        monkeypatch.setitem(sys.modules, "tidegate.runtime.pipeline", stand_in)
         define("flights", **values)
         dags = PROJECT / "dags"
         dag = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["flights"]

@@ -13,7 +13,7 @@ PROGRAM = """
 import json, sys
 from airflow.jobs.job import Job
 Job()
-print(json.dumps(["tidegate.pipeline" in sys.modules, "tidegate_airflow.processors" in sys.modules]))
+print(json.dumps(["tidegate.runtime.pipeline" in sys.modules, "tidegate_airflow.processors" in sys.modules]))
 """
 
 
@@ -35,4 +35,4 @@ def test_what_cant_be_imported_doesnt_keep_the_scheduler_from_starting() -> None
     )
 
     assert json.loads(done.stdout.splitlines()[-1])[0] is False
-    assert "tidegate.pipeline can't be imported beforehand" in done.stdout + done.stderr
+    assert "tidegate.runtime.pipeline can't be imported beforehand" in done.stdout + done.stderr

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.errors import BatchFailedError, OverrunError, WrongDefinitionError
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
+from tidegate.model.errors import BatchFailedError, OverrunError, WrongDefinitionError
 from tidegate_airflow import processors
 from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor
 

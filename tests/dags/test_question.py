@@ -5,9 +5,9 @@ from definitions import subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.batch import Batch, State
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.model.batch import Batch, State
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.steps.ask import Question
 from tidegate_airflow.question import ANSWERS, body, code, fenced, subject
 

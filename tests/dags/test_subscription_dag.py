@@ -11,10 +11,10 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from tidegate.definition.reading import DefinitionError, load
-from tidegate.errors import WrongDefinitionError
-from tidegate.settings import Settings
-from tidegate.subscription import CommitStrategy
+from tidegate.config.reading import DefinitionError, load
+from tidegate.config.settings import Settings
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.subscription import CommitStrategy
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator, SettleOperator
 from tidegate_airflow.run_conf import changed_properties

@@ -9,7 +9,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 

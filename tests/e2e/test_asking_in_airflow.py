@@ -12,9 +12,9 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidegate.batch import Batch, State
+from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.settings import Settings
+from tidegate.model.batch import Batch, State
 from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
 from tidegate_local.airflow_home import USER, AirflowHome
 from tidegate_local.airflow_server import AirflowServer

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidegate.config.settings import Settings
+from tidegate.model.subscription import Subscription
 from tidegate.parquet.acks import COLUMNS
-from tidegate.pipeline import open_pipeline
 from tidegate.ports import Connection
-from tidegate.settings import Settings
-from tidegate.subscription import Subscription
+from tidegate.runtime.pipeline import open_pipeline
 from tidegate.testing.connections import MemoryConnections
 
 Acks = Mapping[int, Sequence[int]]

@@ -22,13 +22,13 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from crashing import Child, Point, Task, opened
 
-from tidegate.batch import Batch
+from tidegate.config.settings import Settings
 from tidegate.kafka.group import PASSING
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import Batch
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Connection
-from tidegate.settings import Settings
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.plan import Plan
-from tidegate.subscription import Subscription
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import SparkConnect

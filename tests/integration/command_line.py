@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidegate.connections import AirflowConnections
-from tidegate.definition.reading import load_named
-from tidegate.pipeline import Pipeline, open_pipeline
-from tidegate.settings import Settings
+from tidegate.config.reading import load_named
+from tidegate.config.settings import Settings
+from tidegate.runtime.connections import AirflowConnections
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.copying import CopyingProcessor
 
 PROGRAM = Path(sys.executable).with_name("tidegate")

@@ -17,12 +17,12 @@ from desk import Desk
 from documents import ROOT
 from typer.testing import CliRunner
 
-from tidegate.cli import app
-from tidegate.definition import properties
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.cli.app import app
+from tidegate.config import properties
+from tidegate.config.settings import Settings
+from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
-from tidegate.settings import Settings
-from tidegate.subscription import Processing, TopicNames
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker

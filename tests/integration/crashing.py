@@ -22,16 +22,20 @@ from typing import Any
 import psutil
 from sqlalchemy import Engine, event
 
-from tidegate.errors import TidegateError
+from tidegate.config.settings import Settings
 from tidegate.kafka.group import Group
 from tidegate.kafka.transaction import TransactionalFence
+from tidegate.lake import parquet as lake
+from tidegate.lake import rename
+from tidegate.landing import parquet as landing
+from tidegate.landing import writer
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.parquet import files, lake, landing, rename, writer
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.model.errors import TidegateError
+from tidegate.model.subscription import Subscription
+from tidegate.parquet import files
 from tidegate.ports import Connection, Processor
-from tidegate.run import run_batch
-from tidegate.settings import Settings
-from tidegate.subscription import Subscription
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing import copying
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor

@@ -16,7 +16,7 @@ import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.definition.reading import load
+from tidegate.config.reading import load
 from tidegate_local.broker import Broker
 
 TIDEGATE = str(Path(sys.executable).with_name("tidegate"))

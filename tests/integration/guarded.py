@@ -23,12 +23,12 @@ from confluent_kafka.admin import (
 )
 from definitions import subscription
 
-from tidegate.definition import properties
-from tidegate.errors import TidegateError
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.config import properties
+from tidegate.config.settings import Settings
+from tidegate.model.errors import TidegateError
+from tidegate.model.subscription import CommitFence, Processing, TopicNames
 from tidegate.ports import Connection
-from tidegate.settings import Settings
-from tidegate.subscription import CommitFence, Processing, TopicNames
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker, Listener

@@ -11,13 +11,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
 
-from tidegate.definition import properties
+from tidegate.config import properties
+from tidegate.config.settings import Settings
+from tidegate.dead_letters.redriver import Order
+from tidegate.dead_letters.targets import Targets
+from tidegate.model.subscription import TopicNames
 from tidegate.ports import Connection
-from tidegate.redrive.opening import OpenDeadLetters, open_dead_letters
-from tidegate.redrive.redriver import Order
-from tidegate.redrive.targets import Targets
-from tidegate.settings import Settings
-from tidegate.subscription import TopicNames
+from tidegate.runtime.dead_letters import OpenDeadLetters, open_dead_letters
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
 

@@ -20,12 +20,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from crashing import Child, Point, Task, opened
 
-from tidegate.batch import Batch
-from tidegate.errors import BatchFailedError, RecordsFailedError
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import Batch
+from tidegate.model.errors import BatchFailedError, RecordsFailedError
+from tidegate.model.records import Headers, last
 from tidegate.ports import Processor
-from tidegate.records import Headers, last
-from tidegate.run import run_batch
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.steps.plan import Plan
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker

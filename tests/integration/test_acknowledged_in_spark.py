@@ -7,10 +7,10 @@ import pytest
 from broker_world import committed, in_lake, move
 from confluent_kafka.admin import AdminClient
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError
-from tidegate.pipeline import Pipeline
-from tidegate.run import Run, run_batch
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import Run, run_batch
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

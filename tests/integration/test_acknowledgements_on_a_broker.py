@@ -7,9 +7,9 @@ import pytest
 from acknowledging import AcknowledgingProcessor, run_until_killed
 from broker_world import Scene, carry_out, committed, in_lake
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StaleError
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StaleError
+from tidegate.runtime.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from conftest import MakeScene

@@ -6,9 +6,9 @@ import pytest
 from broker_world import committed, deliver, in_lake
 from definition_files import LEAST
 
-from tidegate.definition.reading import load
-from tidegate.status import status_of
-from tidegate.subscription import TopicSelection
+from tidegate.config.reading import load
+from tidegate.model.subscription import TopicSelection
+from tidegate.runtime.status import status_of
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker

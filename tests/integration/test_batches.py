@@ -10,11 +10,11 @@ from broker_world import committed, deliver, in_lake
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, CorruptFileError, GroupInUseError, StaleError
-from tidegate.positions import Range
-from tidegate.settings import Settings
-from tidegate.subscription import TopicNames
+from tidegate.config.settings import Settings
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, CorruptFileError, GroupInUseError, StaleError
+from tidegate.model.offsets import Range
+from tidegate.model.subscription import TopicNames
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port

@@ -8,11 +8,11 @@ from broker_world import committed, deliver, in_lake, move
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StaleError
-from tidegate.pipeline import Pipeline
-from tidegate.status import status_of
-from tidegate.subscription import DeadLetterQueue
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StaleError
+from tidegate.model.subscription import DeadLetterQueue
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.status import status_of
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 

@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from crashing import Point
 from strategy_world import LATE, RejectingProcessor, StrategyScene, playing
 
-from tidegate.batch import Batch
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.subscription import DeadLetterQueue
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import DeadLetterQueue
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.copying import CopyingProcessor
 
 pytestmark = pytest.mark.broker

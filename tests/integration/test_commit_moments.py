@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from broker_world import committed, in_lake
 
-from tidegate.batch import State
-from tidegate.pipeline import Pipeline
-from tidegate.run import Run, run_batch
-from tidegate.subscription import Cursor
+from tidegate.model.batch import State
+from tidegate.model.subscription import Cursor
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import Run, run_batch
 from tidegate.testing.effects import Effect, watched
 from tidegate_local.broker import Broker
 

@@ -17,7 +17,7 @@ from crashing import Point, Striker, run_steps
 from strategy_world import LATE, UNTIL_THE_BROKER_ABORTS, playing
 from world import World
 
-from tidegate.parquet import lake
+from tidegate.lake import parquet as lake
 from tidegate.testing.copying import CopyingProcessor
 from tidegate.testing.effects import Effect, watched
 

@@ -12,10 +12,10 @@ import pytest
 from broker_world import committed, in_lake
 from crashing import Child, Point, Task
 
-from tidegate.batch import State
-from tidegate.pipeline import Pipeline
-from tidegate.run import run_batch
-from tidegate.settings import Settings
+from tidegate.config.settings import Settings
+from tidegate.model.batch import State
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -70,7 +70,7 @@ def test_what_holds_records_is_nobody_elses_to_read(
     (tmp_path / f"{name}.yaml").write_text(DEFINITION.format(name=name, transform=""))
     if umask is not None:
         monkeypatch.setenv("TIDEGATE_UMASK", umask)
-    command = [sys.executable, "-c", "from tidegate.cli import main; main()", "run", name]
+    command = [sys.executable, "-c", "from tidegate.cli.app import main; main()", "run", name]
     subprocess.run(command, check=True, timeout=300)
     output, landing = tmp_path / "lake", tmp_path / "data/landing"
     ours = [tmp_path / "data/ledger.db", landing, *landing.rglob("*"), output, *output.glob("batch_id=*")]

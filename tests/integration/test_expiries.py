@@ -16,12 +16,12 @@ from broker_world import deliver, in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.batch import Batch, State
-from tidegate.definition import properties
-from tidegate.errors import CommitUnknownError, OverrunError
+from tidegate.config import properties
 from tidegate.kafka import closing
-from tidegate.pipeline import Pipeline
-from tidegate.run import run_batch
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import CommitUnknownError, OverrunError
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate.testing.effects import Effect, watched
 from tidegate_local import traffic as kafka

@@ -9,16 +9,16 @@ from broker_world import committed, in_lake
 from confluent_kafka import Producer
 from topic_reader import Arrived, arrived
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StoppedError, WrongDefinitionError
-from tidegate.pipeline import Pipeline
-from tidegate.run import Run, run_batch
-from tidegate.subscription import (
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StoppedError, WrongDefinitionError
+from tidegate.model.subscription import (
     DeadLetterQueue,
     DelayedRetryTopic,
     Deserialization,
     Deserializer,
 )
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import Run, run_batch
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

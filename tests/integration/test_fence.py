@@ -14,9 +14,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashing import Point, Striker, run_steps
 
-from tidegate.batch import State
-from tidegate.errors import CommitFailedError, GroupInUseError, StaleError
-from tidegate.subscription import CommitFence, TopicNames
+from tidegate.model.batch import State
+from tidegate.model.errors import CommitFailedError, GroupInUseError, StaleError
+from tidegate.model.subscription import CommitFence, TopicNames
 from tidegate.testing.effects import watched
 
 pytestmark = pytest.mark.broker

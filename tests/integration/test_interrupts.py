@@ -14,9 +14,9 @@ import psutil
 import pytest
 from desk import TIDEGATE, Desk
 
-from tidegate.batch import Cause, State, Tries
+from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.settings import Settings
+from tidegate.model.batch import Cause, State, Tries
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -18,16 +18,16 @@ from confluent_kafka.admin import AdminClient
 from definitions import subscription
 from test_topics_of_all_kinds import COMPACTED, SECONDS, first_message, quick_cleaner
 
-from tidegate.batch import Batch, State
-from tidegate.definition import properties
-from tidegate.errors import TidegateError, UnavailableError
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.config import properties
+from tidegate.config.settings import PROJECT, Settings
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import TidegateError, UnavailableError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
-from tidegate.positions import TopicPartition
-from tidegate.settings import PROJECT, Settings
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.landing import LANDING_JOB, client_environment
-from tidegate.subscription import Processing, TopicNames
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker

@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from redrive_world import Yard, opened
 
-from tidegate.errors import TidegateError
-from tidegate.letters import Settled
-from tidegate.redrive import opening, redriver
+from tidegate.dead_letters import redriver
+from tidegate.dead_letters.letter import Settled
+from tidegate.model.errors import TidegateError
+from tidegate.runtime import dead_letters as opening
 from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java

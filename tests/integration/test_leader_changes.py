@@ -14,11 +14,11 @@ from broker_world import committed, deliver, in_lake
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidegate.batch import Batch
-from tidegate.errors import CommitUnknownError, LostDataError, TidegateError, UnavailableError
 from tidegate.kafka.source import KafkaSource
-from tidegate.pipeline import Pipeline
-from tidegate.positions import Range
+from tidegate.model.batch import Batch
+from tidegate.model.errors import CommitUnknownError, LostDataError, TidegateError, UnavailableError
+from tidegate.model.offsets import Range
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import watched
 from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java

@@ -10,10 +10,10 @@ import pytest
 from ledger_batches import COUNTS, NOON, T0, closed, landed, opened, plan, processed, processing, report, result
 from sqlalchemy import NullPool, create_engine, make_url
 
-from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ledger import database
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Loss
 from tidegate_local.loopback import HOST
 from tidegate_local.postgres import Postgres, short_lived

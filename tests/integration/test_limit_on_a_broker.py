@@ -3,10 +3,10 @@
 import pytest
 from broker_world import committed, deliver, in_lake
 
-from tidegate.batch import State
-from tidegate.errors import StoppedError
-from tidegate.pipeline import Pipeline
-from tidegate.run import run_batch
+from tidegate.model.batch import State
+from tidegate.model.errors import StoppedError
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 

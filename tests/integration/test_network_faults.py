@@ -13,15 +13,15 @@ from broker_world import committed, deliver, in_lake
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.batch import Batch
-from tidegate.definition import properties
-from tidegate.errors import (
+from tidegate.config import properties
+from tidegate.model.batch import Batch
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitUnknownError,
     TidegateError,
     UnavailableError,
 )
-from tidegate.pipeline import Pipeline
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import watched
 from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener

@@ -14,16 +14,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from mock_cluster import COORDINATOR_STARTS, OFFSET_FETCH, mock_cluster
 
-from tidegate.errors import (
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence
+from tidegate.model.errors import (
     CommitFailedError,
     CommitUnknownError,
     GroupInUseError,
     UnavailableError,
     WrongDefinitionError,
 )
-from tidegate.kafka.offsets import KafkaOffsets, PlainFence
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker

@@ -22,7 +22,12 @@ from confluent_kafka.admin import (
 )
 from topic_reader import Arrived, arrived
 
-from tidegate.errors import (
+from tidegate.kafka.group import Group
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
+from tidegate.kafka.outbox import KafkaOutbox
+from tidegate.kafka.targets import Targets
+from tidegate.kafka.transaction import TransactionalFence
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitFailedError,
     StaleError,
@@ -30,16 +35,11 @@ from tidegate.errors import (
     UnavailableError,
     WrongDefinitionError,
 )
-from tidegate.failures.dead_letters import dead_letter
-from tidegate.failures.delayed_retry import DelayedRetry, Retry
-from tidegate.kafka.group import Group
-from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
-from tidegate.kafka.outbox import KafkaOutbox
-from tidegate.kafka.targets import Targets
-from tidegate.kafka.transaction import TransactionalFence
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure, Headers, Outgoing, Rejected
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.records import Failure, Headers, Outgoing, Rejected
+from tidegate.strategies.failure.dead_letters import dead_letter
+from tidegate.strategies.failure.delayed_retry import DelayedRetry, Retry
 from tidegate.testing.clock import MemoryClock
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java

@@ -12,9 +12,9 @@ import pytest
 from broker_world import Feed, Producers, committed, move
 from confluent_kafka.admin import AdminClient
 
-from tidegate.pipeline import Pipeline
 from tidegate.ports import Processor
-from tidegate.run import run_batch
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

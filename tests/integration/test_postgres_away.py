@@ -9,11 +9,11 @@ from time import monotonic
 import pytest
 from broker_world import carry_out, in_lake
 
-from tidegate.errors import UnavailableError
+from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.settings import Settings
+from tidegate.model.errors import UnavailableError
+from tidegate.model.offsets import TopicPartition
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 from tidegate_local.postgres import Postgres, short_lived
 

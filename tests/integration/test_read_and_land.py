@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
-from tidegate.batch import Landed
-from tidegate.errors import LostDataError, UnavailableError
 from tidegate.kafka.source import KafkaSource
-from tidegate.parquet.landing import ParquetLanding
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.model.batch import Landed
+from tidegate.model.errors import LostDataError, UnavailableError
+from tidegate.model.offsets import Range, TopicPartition, split_cap
+from tidegate.model.subscription import TopicNames
 from tidegate.parquet.locations import locate
-from tidegate.positions import Range, TopicPartition, split_cap
-from tidegate.subscription import TopicNames
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 
@@ -37,8 +37,8 @@ LAND = """
 import sys, time
 from pathlib import Path
 from tidegate.kafka.source import KafkaSource
-from tidegate.parquet.landing import ParquetLanding
-from tidegate.positions import Range
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.model.offsets import Range
 servers, topic, records, folder = sys.argv[1:]
 source = KafkaSource({"bootstrap.servers": servers})
 with (

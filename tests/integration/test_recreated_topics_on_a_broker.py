@@ -10,9 +10,9 @@ from broker_world import committed, rows_in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from tidegate.errors import LostDataError
-from tidegate.pipeline import Pipeline
-from tidegate.run import run_batch
+from tidegate.model.errors import LostDataError
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker

@@ -23,13 +23,13 @@ from confluent_kafka.admin import AdminClient
 from redrive_world import Yard, opened
 from typer.testing import CliRunner, Result
 
-from tidegate.cli import app
-from tidegate.errors import CommitFailedError, StaleError
-from tidegate.letters import Settled
-from tidegate.records import Outgoing
-from tidegate.redrive.redriver import Order
-from tidegate.redrive.targets import Targets
-from tidegate.subscription import TopicNames
+from tidegate.cli.app import app
+from tidegate.dead_letters.letter import Settled
+from tidegate.dead_letters.redriver import Order
+from tidegate.dead_letters.targets import Targets
+from tidegate.model.errors import CommitFailedError, StaleError
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import TopicNames
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker

@@ -30,9 +30,9 @@ from strategy_world import (
     told_origin,
 )
 
-from tidegate.batch import Batch
-from tidegate.pipeline import Pipeline
-from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.model.batch import Batch
+from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.copying import CopyingProcessor
 
 pytestmark = pytest.mark.broker

@@ -37,11 +37,11 @@ from guarded import (
     quoted,
 )
 
-from tidegate import cli
-from tidegate.errors import BrokerUnavailableError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.cli import app as cli
+from tidegate.config.settings import Settings
+from tidegate.model.errors import BrokerUnavailableError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security.java import java_client
-from tidegate.settings import Settings
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.landing import LANDING_JOB, client_environment
 from tidegate.testing.copying import CopyingProcessor

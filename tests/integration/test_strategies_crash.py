@@ -23,7 +23,7 @@ from strategy_world import (
     playing,
 )
 
-from tidegate.subscription import DeadLetterQueue
+from tidegate.model.subscription import DeadLetterQueue
 from tidegate.testing.copying import CopyingProcessor
 
 pytestmark = pytest.mark.broker

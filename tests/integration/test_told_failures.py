@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from desk import TIDEGATE, Desk
 
-from tidegate.batch import State
-from tidegate.definition.reading import load
+from tidegate.config.reading import load
+from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.settings import Settings
+from tidegate.model.batch import State
 from tidegate.steps.ask import question
 from tidegate_airflow.question import body
 

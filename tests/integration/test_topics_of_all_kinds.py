@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from mock_cluster import _librdkafka as librdkafka
 
-from tidegate.errors import LostDataError
-from tidegate.pipeline import Pipeline
+from tidegate.model.errors import LostDataError
+from tidegate.runtime.pipeline import Pipeline
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 

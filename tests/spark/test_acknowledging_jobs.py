@@ -15,9 +15,9 @@ from landed import EVENT_TIME, LANDING, Batch, Record
 from running import until
 
 from batch_io import open_batch, read_manifest, read_records, write_outcome
-from tidegate.acknowledged import Acknowledgements
+from tidegate.model.acknowledged import Acknowledgements
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet.acks import awaited, take
-from tidegate.positions import Range, TopicPartition
 from transforms.outcome import Outcome, TransformError
 
 pytestmark = pytest.mark.spark

@@ -19,14 +19,14 @@ import pytest
 from confluent_kafka import Producer
 from definitions import subscription
 
-from tidegate.batch import Batch, State
-from tidegate.definition import properties
-from tidegate.errors import BatchFailedError
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.config import properties
+from tidegate.config.settings import Settings
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.subscription import Processing, Subscription, TopicNames
 from tidegate.ports import Connection
-from tidegate.run import run_batch
-from tidegate.settings import Settings
-from tidegate.subscription import Processing, Subscription, TopicNames
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
 from tidegate_local.java import Java

@@ -18,12 +18,12 @@ from running import JOB, JOBS
 
 from batch_io import read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
-from tidegate.definition import properties
-from tidegate.pipeline import open_pipeline
+from tidegate.config import properties
+from tidegate.config.settings import Settings
+from tidegate.model.subscription import Deserialization, Deserializer, Processing, TopicNames
 from tidegate.ports import Connection
-from tidegate.run import Run, run_batch
-from tidegate.settings import Settings
-from tidegate.subscription import Deserialization, Deserializer, Processing, TopicNames
+from tidegate.runtime.pipeline import open_pipeline
+from tidegate.runtime.run import Run, run_batch
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import spark_environment, spark_home

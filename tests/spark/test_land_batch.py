@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from land_batch import NoConnectorError, land
-from tidegate.landing_order import LandingOrder
-from tidegate.positions import Range
+from tidegate.model.landing_request import LandingOrder
+from tidegate.model.offsets import Range
 
 
 def test_without_kafkas_source_the_package_to_add_is_named_and_nothing_is_left(

@@ -17,7 +17,7 @@ from orders_proto import SCALARS, base64_of, common, message_class, shop
 
 from deserializers import protobuf_columns, protobuf_wire
 from deserializers.protobuf_columns import Reader
-from tidegate.messages import layout
+from tidegate.schemas.message_types import layout
 
 FILES = (common(), shop())
 Order = message_class("shop.Order", *FILES)

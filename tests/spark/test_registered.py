@@ -12,8 +12,8 @@ from orders_proto import base64_of, common, message_class, shop
 
 from deserializers.decode import Deserialization, decoded
 from deserializers.step import Decoder, Framing
-from tidegate.inlining import inlined_avro
-from tidegate.messages import layout
+from tidegate.schemas.inlining import inlined_avro
+from tidegate.schemas.message_types import layout
 
 pytestmark = pytest.mark.spark
 

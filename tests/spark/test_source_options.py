@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from land_batch import client_properties
 from landing_order import LandingOrder, OrderedRange, OrderError, parse_order, source_options
-from tidegate.landing_order import LandingOrder as EnginesOrder
-from tidegate.positions import Range
+from tidegate.model.landing_request import LandingOrder as EnginesOrder
+from tidegate.model.offsets import Range
 from tidegate.spark.landing import client_environment
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

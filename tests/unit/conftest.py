@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 from definition_files import LEAST
 
-from tidegate.definition.reading import Reading, read
+from tidegate.config.reading import Reading, read
 
 
 @pytest.fixture

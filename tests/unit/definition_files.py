@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tidegate.definition.reading import Reading
+from tidegate.config.reading import Reading
 
 FLIGHTS = Path(__file__).parents[2] / "include/subscriptions/flights.yaml"
 

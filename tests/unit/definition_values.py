@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidegate.definition.assign_seek import AssignSeek
-from tidegate.definition.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.definition.keys import KEYS
-from tidegate.definition.kinds import (
+from tidegate.config.assign_seek import AssignSeek
+from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.config.keys import KEYS
+from tidegate.config.kinds import (
     Choice,
     Flag,
     Kind,
@@ -25,7 +25,7 @@ from tidegate.definition.kinds import (
     Text,
     Whole,
 )
-from tidegate.definition.schemas import JsonSchema
+from tidegate.config.schemas import JsonSchema
 
 _OBJECT = {"type": "object", "properties": {"flight": {"type": "integer"}}}
 _WORDS = st.text(st.characters(categories=["L", "N"], max_codepoint=0x7F), min_size=1, max_size=8)

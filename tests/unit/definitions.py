@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tidegate.subscription import ConsumerProperties, Processing, Subscription, TopicNames
+from tidegate.model.subscription import ConsumerProperties, Processing, Subscription, TopicNames
 
 CONSUMER = ConsumerProperties(
     group_id="orders-lake",

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tidegate.batch import Batch, Delivery, Landed, LandedFile, State
-from tidegate.manifest import Counts, Published, Result
+from tidegate.model.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.model.manifest import Counts, Published, Result
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Ledger
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.acknowledged import Acknowledged, Acknowledgements
-from tidegate.errors import BatchFailedError
-from tidegate.positions import Range, TopicPartition
+from tidegate.model.acknowledged import Acknowledged, Acknowledgements
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import Range, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

@@ -3,11 +3,11 @@ from itertools import product
 
 import pytest
 
-from tidegate.batch import Batch, LandedFile, State, advance
-from tidegate.errors import TransitionError
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.subscription import CommitStrategy
+from tidegate.model.batch import Batch, LandedFile, State, advance
+from tidegate.model.errors import TransitionError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import CommitStrategy
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
 

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate import check
-from tidegate.check import Report, examine
-from tidegate.definition.reading import Reading, read
-from tidegate.settings import PROJECT
+from tidegate.config import check
+from tidegate.config.check import Report, examine
+from tidegate.config.reading import Reading, read
+from tidegate.config.settings import PROJECT
 
 
 @pytest.fixture

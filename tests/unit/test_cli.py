@@ -12,10 +12,10 @@ from definition_files import FLIGHTS, LEAST
 from ledger_batches import processing
 from typer.testing import CliRunner, Result
 
-from tidegate.batch import State
-from tidegate.cli import app
+from tidegate.cli.app import app
+from tidegate.config.settings import PROJECT
 from tidegate.ledger.sql import SqlLedger
-from tidegate.settings import PROJECT
+from tidegate.model.batch import State
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
 R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"

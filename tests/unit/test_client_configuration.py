@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition.properties import PROPERTIES
-from tidegate.definition.reading import read
+from tidegate.config.properties import PROPERTIES
+from tidegate.config.reading import read
 from tidegate.kafka.source import KafkaSource
-from tidegate.positions import Range
+from tidegate.model.offsets import Range
 
 SECONDS = 20.0
 _PRINTED = re.compile(r".*\[thrd:app\]:   (\S+) = (.*)")

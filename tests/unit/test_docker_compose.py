@@ -20,7 +20,7 @@ from compose_spec import PyCompose
 from ruamel.yaml import YAML
 from sqlalchemy import make_url
 
-from tidegate.settings import Settings
+from tidegate.config.settings import Settings
 from tidegate.spark.child import _GRACE
 from tidegate_local import flights
 from tidegate_local.broker import broker_properties

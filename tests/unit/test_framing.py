@@ -1,6 +1,6 @@
 import pytest
 
-from tidegate.framing import message_path, schema_id
+from tidegate.schemas.wire_format import message_path, schema_id
 
 
 def test_the_id_stands_behind_the_zero_big_endian() -> None:

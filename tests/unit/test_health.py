@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from ledger_batches import plan
 
-from tidegate.batch import State
-from tidegate.health import Facts, Verdict, findings
-from tidegate.moves import Move
+from tidegate.model.batch import State
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Contact, LastRun, Outcome
-from tidegate.positions import TopicPartition
+from tidegate.runtime.health import Facts, Verdict, findings
+from tidegate.runtime.moves import Move
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

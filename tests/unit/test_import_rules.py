@@ -30,11 +30,11 @@ def test_a_spark_job_knows_nothing_of_kafka_airflow_or_the_engine(job: Path) -> 
 
 
 def test_a_forbidden_import_would_be_found() -> None:
-    assert imported("def f():\n    from tidegate.batch import Batch\n") & FORBIDDEN
+    assert imported("def f():\n    from tidegate.model.batch import Batch\n") & FORBIDDEN
 
 
 def test_a_step_doesnt_wait_for_modules_that_few_batches_need() -> None:
-    program = "import sys, tidegate.pipeline; print(*sys.modules)"
+    program = "import sys, tidegate.runtime.pipeline; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

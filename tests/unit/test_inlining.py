@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tidegate.inlining import SchemaError, inlined_avro, inlined_json
+from tidegate.schemas.inlining import SchemaError, inlined_avro, inlined_json
 
 ADDRESS = {"type": "record", "name": "Address", "namespace": "post", "fields": [{"name": "city", "type": "string"}]}
 PERSON = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.batch import LandedFile
-from tidegate.errors import BatchFailedError
-from tidegate.landing_order import JobLanding, LandingOrder, Stretch, account
-from tidegate.positions import Range, TopicPartition
+from tidegate.model.batch import LandedFile
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.landing_request import JobLanding, LandingOrder, Stretch, account
+from tidegate.model.offsets import Range, TopicPartition
 
 AT, OTHER = TopicPartition("flights", 0), TopicPartition("flights", 1)
 ORDER = LandingOrder("f:///o", "flights", "b1", "f:///a", (Range(*AT, 10, 30, 1, 1), Range(*OTHER, 5, 9)), 1000)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.batch import Batch, Delivery, LandedFile, State
-from tidegate.decoding import Decoder, Decoding, Framing
-from tidegate.errors import BatchFailedError
-from tidegate.manifest import Counts, Manifest, Published, Result, StagedFile, audit, ranges_to_json
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.subscription import Deserializer
+from tidegate.model.batch import Batch, Delivery, LandedFile, State
+from tidegate.model.decoding import Decoder, Decoding, Framing
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.manifest import Counts, Manifest, Published, Result, StagedFile, audit, ranges_to_json
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Deserializer
 
 offsets = st.integers(0, 2**63 - 1)
 texts = st.text(max_size=20)

@@ -3,8 +3,8 @@ import json
 import pytest
 from orders_proto import base64_of, common, field, shop
 
-from tidegate.inlining import SchemaError
-from tidegate.messages import layout, message_name
+from tidegate.schemas.inlining import SchemaError
+from tidegate.schemas.message_types import layout, message_name
 
 SHOP, COMMON = base64_of(shop()), base64_of(common())
 

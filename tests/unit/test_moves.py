@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from ledger_batches import plan
 
-from tidegate.batch import State
-from tidegate.moves import Move, moves
+from tidegate.model.batch import State
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Loss, Outcome
-from tidegate.positions import Range, TopicPartition
+from tidegate.runtime.moves import Move, moves
 
 AT = TopicPartition("orders", 0)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from definitions import subscription
 
-from tidegate.commits.ignore import Unkept
+from tidegate.config.settings import Settings
 from tidegate.kafka.offsets import KafkaOffsets
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.pipeline import open_pipeline
+from tidegate.model.subscription import CommitStrategy
 from tidegate.ports import Connection
-from tidegate.settings import Settings
-from tidegate.subscription import CommitStrategy
+from tidegate.runtime.pipeline import open_pipeline
+from tidegate.strategies.commit.ignore import Unkept
 from tidegate.testing.connections import MemoryConnections
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidegate.positions import Range, TopicPartition, assign, ends, split_cap, starts
+from tidegate.model.offsets import Range, TopicPartition, assign, ends, split_cap, starts
 
 partitions = st.builds(TopicPartition, st.sampled_from(["t0", "t1", "u"]), st.integers(0, 40))
 lags = st.one_of(st.dictionaries(partitions, st.integers(0, most), max_size=25) for most in (5, 30, 1000, 2**62))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.receipt import Receipt
+from tidegate.model.receipt import Receipt
 
 words = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30)
 receipts = st.builds(Receipt, words, st.none() | words.filter(lambda word: word != "-"), st.integers(0, 2**63))

@@ -1,6 +1,6 @@
 import pytest
 
-from tidegate.records import headline
+from tidegate.model.records import headline
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 from world import World
 
-from tidegate.batch import State
-from tidegate.errors import LostDataError, StoppedError, UnavailableError
-from tidegate.run import run_batch
+from tidegate.model.batch import State
+from tidegate.model.errors import LostDataError, StoppedError, UnavailableError
+from tidegate.runtime.run import run_batch
 from tidegate.testing.effects import Effect, watched
 
 

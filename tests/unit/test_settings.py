@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.errors import WrongDefinitionError
-from tidegate.settings import PROJECT, Settings, absolute_uri, redact, scheme
+from tidegate.config.settings import PROJECT, Settings, absolute_uri, redact, scheme
+from tidegate.model.errors import WrongDefinitionError
 
 
 def test_without_variables_everything_lies_in_the_project():
     settings = Settings.from_environment({})
-    assert (PROJECT / "include/tidegate/settings.py").is_file()
+    assert (PROJECT / "include/tidegate/config/settings.py").is_file()
     assert settings.home == PROJECT
     assert settings.subscriptions == PROJECT / "include/subscriptions"
     assert settings.ledger == f"sqlite:///{PROJECT}/data/ledger.db"

@@ -4,14 +4,14 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate import status_text
-from tidegate.console import out
-from tidegate.errors import GroupInUseError, StaleError
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.run import run_batch
-from tidegate.status import status_of
-from tidegate.subscription import Cursor
+from tidegate.cli import status_text
+from tidegate.cli.console import out
+from tidegate.model.errors import GroupInUseError, StaleError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Cursor
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
+from tidegate.runtime.status import status_of
 from tidegate.testing.effects import Effect, watched
 
 

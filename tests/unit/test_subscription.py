@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition.reading import load
-from tidegate.subscription import Problem, TopicPartitions, TopicPattern
+from tidegate.config.reading import load
+from tidegate.model.subscription import Problem, TopicPartitions, TopicPattern
 
 FLIGHTS = Path(__file__).parents[2] / "include/subscriptions/flights.yaml"
 

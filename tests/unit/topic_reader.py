@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from tidegate.records import Headers
+from tidegate.model.records import Headers
 
 _SECONDS = 60
 

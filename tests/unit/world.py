@@ -4,10 +4,10 @@ from typing import Any
 
 from definitions import subscription
 
-from tidegate.batch import Batch
-from tidegate.commits.ignore import Unkept
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import TopicPartition
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.strategies.commit.ignore import Unkept
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.effects import Effect
 from tidegate.testing.lake import MemoryLake

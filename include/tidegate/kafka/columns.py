@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidegate.errors import LostDataError, message, place
+from tidegate.model.errors import LostDataError, message, place
 
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidegate.errors import BrokerUnavailableError, LostDataError, message, place
-from tidegate.letters import DeadLetter, TimestampType
+from tidegate.dead_letters.letter import DeadLetter, TimestampType
+from tidegate.model.errors import BrokerUnavailableError, LostDataError, message, place
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.subscription import TopicNames
 from tidegate.ports import RecordSource
-from tidegate.positions import Range, TopicPartition
-from tidegate.subscription import TopicNames
 
 _TYPES: dict[int, TimestampType] = {0: "create", 1: "log-append"}
 
@@ -28,11 +28,11 @@ class KafkaDeadLetterTopic:
 
     @property
     def name(self) -> str:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self._name
 
     def id(self) -> str:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self._source.topic_ids([self._name]).get(self._name, "")
 
     def extent(self) -> tuple[Range, ...]:
@@ -41,11 +41,11 @@ class KafkaDeadLetterTopic:
         return tuple(Range(*at, held.earliest, held.end) for at, held in sorted(marks.items()))
 
     def partitions_of(self, topic: str) -> int:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return len(self._source.partitions(TopicNames((topic,))))
 
     def read(self, extent: Sequence[Range]) -> Iterator[DeadLetter]:
-        """See `tidegate.redrive_ports.DeadLetterTopic`. Raises LostDataError for what expired or can't be read."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`. Raises LostDataError for what expired or can't be read."""
         for held in extent:
             left = held
             while not left.is_empty:

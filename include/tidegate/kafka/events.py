@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidegate.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, message, place
 from tidegate.kafka.verification import why_unverified
-from tidegate.positions import TopicPartition
-from tidegate.subscription import Scalar
+from tidegate.model.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, message, place
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Scalar
 
 END_OF_PARTITION: int = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
 

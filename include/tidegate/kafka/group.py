@@ -21,7 +21,11 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.errors import (
+from tidegate.kafka.closing import close, held
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.making import made
+from tidegate.kafka.producing import SETTINGS
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitUnknownError,
     GroupInUseError,
@@ -30,13 +34,9 @@ from tidegate.errors import (
     message,
     place,
 )
-from tidegate.kafka.closing import close, held
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.making import made
-from tidegate.kafka.producing import SETTINGS
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Scalar
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.subscription import Scalar
 
 IN_USE: Final = frozenset(
     {

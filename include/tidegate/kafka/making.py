@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.errors import WrongDefinitionError, message, place
+from tidegate.model.errors import WrongDefinitionError, message, place
 
 _Client = TypeVar("_Client", Consumer, AdminClient, Producer)
 

@@ -8,7 +8,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError
 
-from tidegate.errors import (
+from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refuse_state, to_commit
+from tidegate.kafka.outbox import KafkaOutbox
+from tidegate.kafka.producing import begun
+from tidegate.model.errors import (
     CommitFailedError,
     CommitUnknownError,
     GroupInUseError,
@@ -17,13 +20,10 @@ from tidegate.errors import (
     message,
     place,
 )
-from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refuse_state, to_commit
-from tidegate.kafka.outbox import KafkaOutbox
-from tidegate.kafka.producing import begun
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import Scalar
 from tidegate.ports import Committed, Fence
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
-from tidegate.subscription import Scalar
 
 _PAUSE_SECONDS = 0.1
 

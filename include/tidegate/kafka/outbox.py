@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Producer
 
-from tidegate.errors import place
 from tidegate.kafka.closing import close
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
 from tidegate.kafka.producing import SETTINGS, Production, UndeliveredError, begun
 from tidegate.kafka.targets import Targets
-from tidegate.records import Outgoing
-from tidegate.subscription import Scalar
+from tidegate.model.errors import place
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import Scalar
 
 _ONLY_WHAT_IS_CRITICAL = 2  # of librdkafka's own log lines: errors say the rest
 

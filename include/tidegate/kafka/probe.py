@@ -9,13 +9,13 @@ from typing import Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from tidegate.errors import BrokerUnavailableError, UnavailableError
 from tidegate.kafka.closing import close, held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.group import FORBIDDEN, PASSING
 from tidegate.kafka.making import made
-from tidegate.positions import TopicPartition
-from tidegate.subscription import Scalar
+from tidegate.model.errors import BrokerUnavailableError, UnavailableError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Scalar
 
 READ: Final = "Read"
 WRITE: Final = "Write"

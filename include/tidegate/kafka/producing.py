@@ -10,14 +10,14 @@ from itertools import chain
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tidegate.definition.timeouts import T5
-from tidegate.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
-from tidegate.failures import dead_letters, delayed_retry
+from tidegate.config.timeouts import T5
+from tidegate.dead_letters.letter import REDRIVEN_FROM
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.targets import Targets, forbidden, missing
-from tidegate.letters import REDRIVEN_FROM
-from tidegate.records import Headers, Outgoing, last
-from tidegate.subscription import Scalar
+from tidegate.model.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
+from tidegate.model.records import Headers, Outgoing, last
+from tidegate.model.subscription import Scalar
+from tidegate.strategies.failure import dead_letters, delayed_retry
 
 SETTINGS: Mapping[str, Scalar] = {
     "enable.idempotence": True,

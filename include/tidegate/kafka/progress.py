@@ -8,7 +8,7 @@ import numpy.typing as npt
 from confluent_kafka import Message
 
 from tidegate.kafka.columns import Bools, Int32s, Int64s
-from tidegate.positions import Range, TopicPartition
+from tidegate.model.offsets import Range, TopicPartition
 
 Slots = npt.NDArray[np.intp]
 

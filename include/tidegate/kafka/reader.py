@@ -10,11 +10,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidegate.errors import place
 from tidegate.kafka import columns
 from tidegate.kafka.events import END_OF_PARTITION, Complaints, judge
 from tidegate.kafka.progress import Progress, Standstill
-from tidegate.positions import Range, TopicPartition
+from tidegate.model.errors import place
+from tidegate.model.offsets import Range, TopicPartition
 
 log = logging.getLogger(__name__)
 

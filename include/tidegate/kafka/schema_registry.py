@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistry
 from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the one of two that the client found
 from confluent_kafka.schema_registry.error import OAuthTokenError
 
-from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection, Connections, Reference, RegisteredSchema, SchemaType
 
 _TIMEOUT = 10.0  # seconds for each request; the client itself would wait for ever

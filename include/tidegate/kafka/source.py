@@ -13,13 +13,20 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
-from tidegate.errors import BrokerUnavailableError
 from tidegate.kafka.closing import close, held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
 from tidegate.kafka.reader import RangeReader, collector_off
-from tidegate.positions import Range, TopicPartition, Watermarks
-from tidegate.subscription import IsolationLevel, Scalar, TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.model.errors import BrokerUnavailableError
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
+from tidegate.model.subscription import (
+    IsolationLevel,
+    Scalar,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+    TopicSelection,
+)
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
-from tidegate.definition.timeouts import T5
-from tidegate.errors import BrokerUnavailableError, WrongDefinitionError, message
+from tidegate.config.timeouts import T5
 from tidegate.kafka.closing import held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
-from tidegate.records import Outgoing
-from tidegate.subscription import Scalar
+from tidegate.model.errors import BrokerUnavailableError, WrongDefinitionError, message
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import Scalar
 
 _BY_KEY = -1  # the client's own for a partition that its partitioner chooses
 _TRY_SECONDS = 3.0

@@ -15,7 +15,12 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidegate.errors import (
+from tidegate.kafka.closing import close
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, refuse_state, to_commit
+from tidegate.kafka.producing import Production, UndeliveredError, begun
+from tidegate.kafka.targets import Targets
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitFailedError,
     CommitUnknownError,
@@ -25,14 +30,9 @@ from tidegate.errors import (
     message,
     place,
 )
-from tidegate.kafka.closing import close
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, refuse_state, to_commit
-from tidegate.kafka.producing import Production, UndeliveredError, begun
-from tidegate.kafka.targets import Targets
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001 (the client's own codes)
 _FORBIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})

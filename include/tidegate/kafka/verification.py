@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidegate.subscription import Scalar
+from tidegate.model.subscription import Scalar
 
 _BROKER = re.compile(r"(?:sasl_)?ssl://(.+?):(\d+)/")
 _SECONDS = 3.0

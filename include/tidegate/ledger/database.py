@@ -18,7 +18,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from tidegate.errors import OvertakenError, TidegateError, UnavailableError, UnusableLedgerError
+from tidegate.model.errors import OvertakenError, TidegateError, UnavailableError, UnusableLedgerError
 
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from tidegate.batch import Batch
-from tidegate.errors import TidegateError
+from tidegate.model.batch import Batch
+from tidegate.model.errors import TidegateError
 
 log = logging.getLogger(__name__)
 

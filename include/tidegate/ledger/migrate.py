@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from tidegate.errors import UnusableLedgerError
 from tidegate.ledger.database import Database
+from tidegate.model.errors import UnusableLedgerError
 
 REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals

@@ -11,12 +11,12 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.errors import CommitUnknownError, StaleError, UnavailableError, message, place
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
+from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, message, place
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, OffsetStore, Outbox
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
-from tidegate.errors import StaleError, message, place
+from tidegate.dead_letters.letter import Box, Intent, Mark, MarkState, Settled
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
-from tidegate.letters import Box, Intent, Mark, MarkState, Settled
+from tidegate.model.errors import StaleError, message, place
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 _MOST_PARAMETERS = 500
@@ -31,7 +31,7 @@ class SqlRedrives:
         migrate(self._database)
 
     def take_turn(self, topic: str) -> int:
-        """See `tidegate.redrive_ports.RedriveLedger`; StaleError where two take the very first one at once."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`; StaleError where two take the very first one at once."""
         of_topic = redriving.c.topic == topic
         with self._database.write() as connection:
             if not connection.execute(update(redriving).where(of_topic).values(turn=redriving.c.turn + 1)).rowcount:
@@ -39,12 +39,12 @@ class SqlRedrives:
             return int(connection.execute(select(redriving.c.turn).where(of_topic)).scalar_one())
 
     def check_turn(self, topic: str, turn: int) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         with self._database.read() as connection:
             _refuse_older(topic, turn, connection.scalar(_newest(topic)))
 
     def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         open_ones = select(redrives.c.token, redrives.c.after).where(
             redrives.c.topic == box.topic, redrives.c.state == "begun"
         )
@@ -66,7 +66,7 @@ class SqlRedrives:
         return Settled(done, dropped, unknown)
 
     def note(self, box: Box, turn: int, intent: Intent) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         chunk = {
             "token": intent.token,
             "after": intent.after,
@@ -87,12 +87,12 @@ class SqlRedrives:
             connection.execute(insert(redriven), letters)
 
     def mark(self, token: str) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`; a chunk that somebody else has marked stays as it is."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`; a chunk that somebody else has marked stays as it is."""
         with self._database.write() as connection:
             self._close(connection, token, "redriven")
 
     def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         wanted = sorted(offsets)
         found: dict[int, tuple[tuple[int, datetime], Mark]] = {}
         with self._database.read() as connection:

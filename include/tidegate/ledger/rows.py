@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select, update
 
-from tidegate.batch import Batch, Cause, Delivery, Landed, LandedFile, State
 from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, LandedFile, State
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Outcome
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
 
 _Rows = Sequence[Row[Any]]
 

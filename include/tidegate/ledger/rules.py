@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance, may_follow
-from tidegate.errors import OvertakenError, StaleError, TransitionError, message, place
-from tidegate.manifest import Counts, Published, Result
+from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance, may_follow
+from tidegate.model.errors import OvertakenError, StaleError, TransitionError, message, place
+from tidegate.model.manifest import Counts, Published, Result
+from tidegate.model.offsets import Range, TopicPartition, ends, starts
 from tidegate.ports import Answer, Clearance
-from tidegate.positions import Range, TopicPartition, ends, starts
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
 _WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED, State.UNCOMMITTED)

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.ledger import rows, rules, takeover
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -28,10 +27,11 @@ from tidegate.ledger.tables import (
     topics,
 )
 from tidegate.ledger.tables import losses as lost
-from tidegate.manifest import Counts, Published, Result
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.manifest import Counts, Published, Result
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import CommitStrategy
 from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
-from tidegate.positions import TopicPartition
-from tidegate.subscription import CommitStrategy
 
 
 class SqlLedger:

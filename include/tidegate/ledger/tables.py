@@ -269,7 +269,7 @@ deliveries = Table(
     Column("finished_at", Instant),
     Column("outcome", String(20)),  # processed, failed, late (processed after another had won)
     Column("reason", Text),
-    Column("cause", String(20)),  # what failed it, as tidegate.batch.Cause
+    Column("cause", String(20)),  # what failed it, as tidegate.model.batch.Cause
     UniqueConstraint("batch_id", "number", name="tidegate_deliveries_number"),
 )
 

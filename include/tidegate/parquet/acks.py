@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tidegate.acknowledged import Acknowledgements, Offsets, TakesOffsets
-from tidegate.errors import BatchFailedError, UnavailableError
-from tidegate.manifest import Result
+from tidegate.model.acknowledged import Acknowledgements, Offsets, TakesOffsets
+from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.manifest import Result
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
-from tidegate.positions import Range, TopicPartition
 
 COLUMNS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 """The columns of an acknowledgement; others may stand beside them."""

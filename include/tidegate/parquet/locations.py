@@ -3,7 +3,7 @@
 import pyarrow as pa
 from pyarrow import fs
 
-from tidegate.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import UnavailableError, WrongDefinitionError
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/=@:")
 _SPARKS_NAMES = {"s3a": "s3", "s3n": "s3"}

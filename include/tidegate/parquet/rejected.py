@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tidegate.errors import LostDataError, UnavailableError
-from tidegate.failures.dead_letters import UNDECODABLE_FLAG, rejection
-from tidegate.manifest import Rejection, Rejections
+from tidegate.model.errors import LostDataError, UnavailableError
+from tidegate.model.manifest import Rejection, Rejections
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure, Headers, Rejected
 from tidegate.parquet.hidden import is_hidden
-from tidegate.positions import TopicPartition
-from tidegate.records import Failure, Headers, Rejected
+from tidegate.strategies.failure.dead_letters import UNDECODABLE_FLAG, rejection
 
 REJECTED = "_rejected"
 """The folder of a batch's rejected records, below those of its rows."""

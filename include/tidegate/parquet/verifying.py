@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyarrow import fs
 
-from tidegate.batch import LandedFile
-from tidegate.errors import CorruptFileError, UnavailableError
+from tidegate.model.batch import LandedFile
+from tidegate.model.errors import CorruptFileError, UnavailableError
 from tidegate.parquet.checksums import READERS, checksum_of
 from tidegate.parquet.locations import locate
 

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from tidegate.acknowledged import TakesOffsets
-from tidegate.manifest import Counts, Manifest, Published, Rejections, Result
-from tidegate.positions import TopicPartition
-from tidegate.records import Rejected
+from tidegate.model.acknowledged import TakesOffsets
+from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Rejected
 
 
 class Lake(Protocol):

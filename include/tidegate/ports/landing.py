@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
-from tidegate.acknowledged import Acknowledgements
-from tidegate.batch import Batch, Landed, LandedFile
-from tidegate.landing_order import JobLanding, LandingOrder
-from tidegate.manifest import Manifest
-from tidegate.positions import TopicPartition
-from tidegate.records import Failure, Rejected
+from tidegate.model.acknowledged import Acknowledgements
+from tidegate.model.batch import Batch, Landed, LandedFile
+from tidegate.model.landing_request import JobLanding, LandingOrder
+from tidegate.model.manifest import Manifest
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure, Rejected
 
 
 class LandingWriter(Protocol):

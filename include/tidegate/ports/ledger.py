@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
-from tidegate.manifest import Counts, Published, Result
-from tidegate.positions import TopicPartition
-from tidegate.subscription import CommitStrategy
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.manifest import Counts, Published, Result
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import CommitStrategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 
 
 @dataclass(frozen=True, slots=True)

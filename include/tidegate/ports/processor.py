@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tidegate.manifest import Manifest
+from tidegate.model.manifest import Manifest
 
 
 class Processor(Protocol):

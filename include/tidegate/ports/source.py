@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from tidegate.positions import Range, TopicPartition, Watermarks
-from tidegate.subscription import TopicSelection
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
+from tidegate.model.subscription import TopicSelection
 
 
 class Reader(Protocol):

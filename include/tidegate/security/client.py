@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from tidegate.definition.kinds import nearest
-from tidegate.errors import WrongDefinitionError
+from tidegate.config.kinds import nearest
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
 from tidegate.security.sasl import sasl

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security.client import kafka_client
 from tidegate.security.jaas import written

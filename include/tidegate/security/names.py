@@ -6,7 +6,7 @@ configuration classes of Apache Kafka 4.1's clients, CONFIGURATION.md of librdka
 
 from collections.abc import Mapping
 
-from tidegate.definition.properties import PROPERTIES, REFUSED
+from tidegate.config.properties import PROPERTIES, REFUSED
 
 _NO_JAVA = "names a Java class, and no Java runs in the client: remove it"
 _JAVA_TLS = "configures Java's own TLS, and OpenSSL speaks TLS here: remove it"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tidegate.definition.kinds import nearest
-from tidegate.errors import WrongDefinitionError
+from tidegate.config.kinds import nearest
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.jaas import LoginModule, parse
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

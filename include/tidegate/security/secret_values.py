@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security.jaas import parse
 from tidegate.security.stores import pem

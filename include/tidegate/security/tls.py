@@ -7,7 +7,7 @@ it are always verified: nothing here can switch that off.
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.stores import Kind, certificates_of, check_keystore, kind_of, pem
 
 _VERIFIED = (

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from tidegate.errors import OverrunError
+from tidegate.model.errors import OverrunError
 from tidegate.spark.environment import job_environment
 from tidegate.spark.output import JobOutput
 

@@ -7,7 +7,7 @@ credentials of secrets backends. So variables are passed by name, and everything
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from tidegate.settings import JOB_ENVIRONMENT, listed
+from tidegate.config.settings import JOB_ENVIRONMENT, listed
 
 PASSED = (
     # the system, its locale and its time

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.config.settings import PROJECT, absolute_uri
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection, Connections, Processor
-from tidegate.settings import PROJECT, absolute_uri
 from tidegate.spark.connect import ConnectProcessor, connect_url
 from tidegate.spark.submit import SubmitProcessor, submit_command
 

@@ -5,12 +5,19 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tidegate.batch import Batch, Landed
-from tidegate.errors import BatchFailedError, BrokerUnavailableError, LostDataError, UnavailableError, message, place
-from tidegate.landing_order import LandingOrder, account
+from tidegate.config.settings import PROJECT
+from tidegate.model.batch import Batch, Landed
+from tidegate.model.errors import (
+    BatchFailedError,
+    BrokerUnavailableError,
+    LostDataError,
+    UnavailableError,
+    message,
+    place,
+)
+from tidegate.model.landing_request import LandingOrder, account
+from tidegate.model.subscription import Scalar
 from tidegate.ports import LandingOrders, Processor, RecordSource
-from tidegate.settings import PROJECT
-from tidegate.subscription import Scalar
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tidegate.manifest import Manifest
+from tidegate.model.manifest import Manifest
 from tidegate.ports import JobLog
 
 log = logging.getLogger(__name__)

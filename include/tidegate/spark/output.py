@@ -4,7 +4,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from tidegate.errors import BatchFailedError, RecordsFailedError, SparkUnavailableError
+from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUnavailableError
 
 _MARK = "tidegate-failure: "  # as spark_jobs/job_failure.py writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed

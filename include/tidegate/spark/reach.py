@@ -4,7 +4,7 @@ import re
 import shutil
 import socket
 
-from tidegate.errors import SparkUnavailableError, WrongDefinitionError
+from tidegate.model.errors import SparkUnavailableError, WrongDefinitionError
 
 _SECONDS = 5.0
 CONNECT_PORT = 15002  # where Spark Connect listens, unless it is told otherwise

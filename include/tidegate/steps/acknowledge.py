@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
-from tidegate.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
-from tidegate.batch import Batch, Reached, State
-from tidegate.commits.acknowledging import ByAcknowledgement, reached, rest_of
-from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom
-from tidegate.errors import (
+from tidegate.model.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
+from tidegate.model.batch import Batch, Reached, State
+from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
     CommitUnknownError,
@@ -18,10 +16,12 @@ from tidegate.errors import (
     UnavailableError,
     message,
 )
-from tidegate.manifest import Manifest, Result
+from tidegate.model.manifest import Manifest, Result
+from tidegate.model.offsets import TopicPartition, starts
 from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition, starts
 from tidegate.steps.loss import created_again
+from tidegate.strategies.commit.acknowledging import ByAcknowledgement, reached, rest_of
+from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, GoOnFrom
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.errors import LostDataError, message, place
-from tidegate.manifest import Published
-from tidegate.ports import Committed, RecordSource
-from tidegate.positions import TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.subscription import (
+from tidegate.model.errors import LostDataError, message, place
+from tidegate.model.manifest import Published
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import (
     Cursor,
     Subscription,
     TopicNames,
@@ -21,6 +20,7 @@ from tidegate.subscription import (
     TopicPattern,
     TopicSelection,
 )
+from tidegate.ports import Committed, RecordSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.batch import Batch, State
-from tidegate.errors import message
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import message
+from tidegate.model.offsets import Range
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Ledger
-from tidegate.positions import Range
 from tidegate.steps.limit import verdict
-from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidegate.errors import BrokerUnavailableError, TidegateError, UnavailableError, message, place
+from tidegate.model.errors import BrokerUnavailableError, TidegateError, UnavailableError, message, place
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, RunLog
-from tidegate.subscription import Subscription
 
 _NOTED_EVERY = 60.0  # seconds; a run that waits for records asks the broker several times a second
 

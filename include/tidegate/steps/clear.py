@@ -2,11 +2,11 @@
 
 import logging
 
-from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, message, place
-from tidegate.failures.dead_letters import DeadLetters
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import StaleError, message, place
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clearance, Ledger
-from tidegate.subscription import Subscription
+from tidegate.strategies.failure.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
 

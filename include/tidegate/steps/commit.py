@@ -4,22 +4,22 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tidegate.batch import SETTLED, Batch, State
-from tidegate.commits.checkpoint import MAX_AGE, unsynced
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.decision import Abandon, Decision, GoOn, GoOnFrom, Note, Received
-from tidegate.commits.stores import refuse_other_store
-from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, StaleError, message, place
+from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.errors import BatchFailedError, StaleError, message, place
+from tidegate.model.offsets import TopicPartition, end_epochs, ends
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.positions import TopicPartition, end_epochs, ends
-from tidegate.records import Outgoing
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.checkpoint import MAX_AGE, unsynced
+from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, GoOnFrom, Note, Received
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.stores import refuse_other_store
+from tidegate.strategies.commit.strategy import Moment
 
 log = logging.getLogger(__name__)
 

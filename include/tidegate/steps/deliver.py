@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate.batch import Batch, Cause, Delivery
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.errors import (
+from tidegate.model.batch import Batch, Cause, Delivery
+from tidegate.model.errors import (
     BatchFailedError,
     InterruptedDeliveryError,
     RecordsFailedError,
@@ -18,11 +17,12 @@ from tidegate.errors import (
     TidegateError,
     message,
 )
-from tidegate.failures.chosen import failure_strategy
-from tidegate.manifest import Manifest, audit
+from tidegate.model.manifest import Manifest, audit
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, JobLog, JobLogs, Lake, Landing, Ledger, Processor
 from tidegate.steps.acknowledge import Acknowledging
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 """Freeze: what a batch takes of each partition, decided once."""
 
-from tidegate.batch import Batch
-from tidegate.positions import Range, assign, split_cap
-from tidegate.receipt import Receipt
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import Range, assign, split_cap
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
 from tidegate.steps.standing import Standing
-from tidegate.subscription import Subscription
 
 
 def freeze(subscription: Subscription, output: str, standing: Standing) -> Batch:

@@ -3,11 +3,11 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.batch import Batch, State
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.decision import GoOn, GoOnFrom
-from tidegate.errors import CorruptFileError, StaleError, message
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import CorruptFileError, StaleError, message
 from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.strategies.commit.decision import GoOn, GoOnFrom
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 
 log = logging.getLogger(__name__)
 

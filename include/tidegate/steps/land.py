@@ -2,13 +2,13 @@
 
 import logging
 
-from tidegate.batch import Batch, Landed, State
-from tidegate.errors import StaleError, TransitionError, message
+from tidegate.model.batch import Batch, Landed, State
+from tidegate.model.errors import StaleError, TransitionError, message
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, Lander, Landing, Ledger, RecordSource
-from tidegate.positions import Range, TopicPartition
 from tidegate.steps.loss import recreated
 from tidegate.steps.ownership import own_batch
-from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 

@@ -5,19 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tidegate.acknowledged import Acknowledged
-from tidegate.batch import Batch, State
-from tidegate.commits.acknowledging import by_acknowledgement
-from tidegate.commits.decision import Decision, GoOnFrom
-from tidegate.errors import message
-from tidegate.failures.chosen import failure_strategy
-from tidegate.failures.dead_letters import DeadLetters
-from tidegate.failures.delayed_retry import DelayedRetry
+from tidegate.model.acknowledged import Acknowledged
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import message
+from tidegate.model.offsets import TopicPartition, starts
+from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headline
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Lake, Landing, Ledger
-from tidegate.positions import TopicPartition, starts
-from tidegate.records import Dropped, Failure, Outgoing, Rejected, headline
 from tidegate.steps.acknowledge import Tally
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.acknowledging import by_acknowledgement
+from tidegate.strategies.commit.decision import Decision, GoOnFrom
+from tidegate.strategies.failure.dead_letters import DeadLetters
+from tidegate.strategies.failure.delayed_retry import DelayedRetry
+from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
 

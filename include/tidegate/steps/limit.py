@@ -1,12 +1,12 @@
 """Limit: what becomes of a batch that failed as often as it may."""
 
-from tidegate.batch import Batch, State
-from tidegate.errors import message
-from tidegate.failures.chosen import failure_strategy
-from tidegate.failures.fail import where
-from tidegate.failures.verdict import Verdict
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import message
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Ledger
-from tidegate.subscription import Subscription
+from tidegate.strategies.failure.fail import where
+from tidegate.strategies.failure.registry import failure_strategy
+from tidegate.strategies.failure.verdict import Verdict
 
 MOST_INTERRUPTED = 5
 """How many deliveries may be interrupted in a row; none of them counts as a try."""

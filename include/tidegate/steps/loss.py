@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tidegate.batch import Batch
-from tidegate.errors import LostDataError, first_few, message, place
+from tidegate.model.batch import Batch
+from tidegate.model.errors import LostDataError, first_few, message, place
+from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Ledger, Loss, RecordSource
-from tidegate.positions import TopicPartition, Watermarks
-from tidegate.receipt import Receipt
-from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 

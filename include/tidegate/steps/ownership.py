@@ -2,10 +2,10 @@
 
 import logging
 
-from tidegate.batch import Batch, State
-from tidegate.errors import StaleError, WrongDefinitionError, message, place
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import StaleError, WrongDefinitionError, message, place
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
-from tidegate.subscription import Subscription
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidegate.batch import SETTLED, Batch
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.strategy import Moment
-from tidegate.errors import (
+from tidegate.model.batch import SETTLED, Batch
+from tidegate.model.errors import (
     BrokerUnavailableError,
     OvertakenError,
     StaleError,
@@ -18,8 +16,9 @@ from tidegate.errors import (
     message,
     place,
 )
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
-from tidegate.positions import Range, TopicPartition
 from tidegate.steps.anchor import missing_names
 from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
@@ -30,7 +29,8 @@ from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import Changed, Stander, Standing, Unfinished
 from tidegate.steps.sweep import sweep
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.strategy import Moment
 
 log = logging.getLogger(__name__)
 

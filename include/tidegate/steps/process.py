@@ -3,12 +3,9 @@
 import logging
 from dataclasses import replace
 
-from tidegate.batch import SETTLED, Batch, Delivery, State
-from tidegate.commits.acknowledging import by_acknowledgement
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.stores import refuse_other_store
-from tidegate.commits.strategy import Moment
-from tidegate.errors import BatchFailedError, StaleError, message
+from tidegate.model.batch import SETTLED, Batch, Delivery, State
+from tidegate.model.errors import BatchFailedError, StaleError, message
+from tidegate.model.subscription import Subscription
 from tidegate.ports import (
     Clock,
     JobLogs,
@@ -20,13 +17,16 @@ from tidegate.ports import (
     RecordSource,
     SchemaRegistry,
 )
+from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
-from tidegate.steps.decoding import decoding_of
 from tidegate.steps.deliver import SILENT, Deliverer, manifest_of, recorded
 from tidegate.steps.intact import IntactLanding
 from tidegate.steps.limit import MOST_INTERRUPTED
 from tidegate.steps.ownership import own_batch
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.acknowledging import by_acknowledgement
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.stores import refuse_other_store
+from tidegate.strategies.commit.strategy import Moment
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """Produced topics: those that failed records go to must be there before anything is processed."""
 
-from tidegate.errors import WrongDefinitionError, message, place
+from tidegate.model.errors import WrongDefinitionError, message, place
+from tidegate.model.subscription import Subscription, TopicNames
 from tidegate.ports import RecordSource
-from tidegate.subscription import Subscription, TopicNames
 
 
 def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> None:

@@ -4,9 +4,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from tidegate.batch import Batch, Cause, State
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.errors import (
+from tidegate.model.batch import Batch, Cause, State
+from tidegate.model.errors import (
     BatchFailedError,
     CorruptFileError,
     LostDataError,
@@ -16,10 +15,11 @@ from tidegate.errors import (
     TidegateError,
     message,
 )
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Lake, Ledger
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import verdict
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 
 log = logging.getLogger(__name__)
 

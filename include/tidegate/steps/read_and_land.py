@@ -3,10 +3,10 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.batch import Batch, Landed
-from tidegate.errors import BrokerUnavailableError, UnavailableError, message
+from tidegate.model.batch import Batch, Landed
+from tidegate.model.errors import BrokerUnavailableError, UnavailableError, message
+from tidegate.model.offsets import Range
 from tidegate.ports import Clock, Landing, RecordSource
-from tidegate.positions import Range
 
 log = logging.getLogger(__name__)
 

@@ -3,18 +3,18 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.batch import Batch, State
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.decision import Abandon, GoOn, GoOnFrom, Note, Received
-from tidegate.commits.stores import refuse_other_store
-from tidegate.errors import message
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import message
+from tidegate.model.offsets import Range
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import Range
 from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import of_partitions, refuse_loss
-from tidegate.subscription import Subscription
+from tidegate.strategies.commit.decision import Abandon, GoOn, GoOnFrom, Note, Received
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.stores import refuse_other_store
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ Beside its own topics it reads its retry topics, whose records wait there until 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from tidegate.failures.delayed_retry import due_end, not_due_from
+from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.subscription import Subscription, TopicNames
 from tidegate.ports import Committed, RecordSource
-from tidegate.positions import TopicPartition, Watermarks
-from tidegate.subscription import Subscription, TopicNames
+from tidegate.strategies.failure.delayed_retry import due_end, not_due_from
 
 
 def partitions_of(subscription: Subscription, source: RecordSource) -> tuple[TopicPartition, ...]:

@@ -4,19 +4,19 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.commits.stores import Store, store_of
-from tidegate.errors import LostDataError, first_few, message, place
-from tidegate.failures.chosen import failure_strategy
-from tidegate.manifest import Published
+from tidegate.model.errors import LostDataError, first_few, message, place
+from tidegate.model.manifest import Published
+from tidegate.model.offsets import Range, TopicPartition, ends
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import CommitStrategy, Subscription
 from tidegate.ports import Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.positions import Range, TopicPartition, ends
-from tidegate.receipt import Receipt
-from tidegate.records import Outgoing
 from tidegate.steps.anchor import Anchorage, At, AtOrAfter, Known, anchorage, found_names, offsets_of, reincarnation
 from tidegate.steps.leaving import produced
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
-from tidegate.subscription import CommitStrategy, Subscription
+from tidegate.strategies.commit.stores import Store, store_of
+from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from tidegate.errors import LostDataError, TidegateError, message, place
+from tidegate.model.errors import LostDataError, TidegateError, message, place
 from tidegate.ports import Lake, Landing, Ledger
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Connections in memory."""
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import RecordsFailedError
+from tidegate.model.errors import RecordsFailedError
 
 
 class CopyingProcessor:

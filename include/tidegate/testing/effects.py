@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tidegate.pipeline import Pipeline
+from tidegate.runtime.pipeline import Pipeline
 
 _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
 CONSTANT = frozenset({("source", "cluster_id")})

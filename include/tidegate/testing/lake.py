@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate.acknowledged import TakesOffsets
-from tidegate.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
-from tidegate.failures.dead_letters import UNDECODABLE
-from tidegate.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
-from tidegate.positions import TopicPartition
-from tidegate.records import Rejected
-from tidegate.staging import abandoned_batch, staged_batch
+from tidegate.lake.staging import abandoned_batch, staged_batch
+from tidegate.model.acknowledged import TakesOffsets
+from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
+from tidegate.model.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Rejected
+from tidegate.strategies.failure.dead_letters import UNDECODABLE
 
 _REJECTED = "_rejected"
 _STAGING = "_staging"

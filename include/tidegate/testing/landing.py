@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tidegate.acknowledged import Acknowledgements
-from tidegate.batch import Batch, LandedFile
-from tidegate.errors import BatchFailedError, CorruptFileError, UnavailableError, message
-from tidegate.framing import ID_END, MAGIC, message_path
-from tidegate.manifest import Manifest
+from tidegate.model.acknowledged import Acknowledgements
+from tidegate.model.batch import Batch, LandedFile
+from tidegate.model.errors import BatchFailedError, CorruptFileError, UnavailableError, message
+from tidegate.model.manifest import Manifest
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.records import Failure, Rejected
 from tidegate.ports import Side
-from tidegate.positions import Range, TopicPartition
-from tidegate.records import Failure, Rejected
+from tidegate.schemas.wire_format import ID_END, MAGIC, message_path
 
 if TYPE_CHECKING:
     from tidegate.testing.source import ReadRecord

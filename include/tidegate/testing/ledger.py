@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
 from tidegate.ledger import rules
-from tidegate.manifest import Counts, Published, Result
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.manifest import Counts, Published, Result
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
-from tidegate.positions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tidegate.errors import (
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitFailedError,
     CommitUnknownError,
@@ -14,9 +14,9 @@ from tidegate.errors import (
     message,
     place,
 )
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
 from tidegate.testing.outbox import put, taken
 from tidegate.testing.topics import MemoryTopics, MemoryTransaction
 

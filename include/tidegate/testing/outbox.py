@@ -3,8 +3,8 @@
 import zlib
 from collections.abc import Callable, Iterable
 
-from tidegate.errors import BrokerUnavailableError, WrongDefinitionError
-from tidegate.records import Outgoing
+from tidegate.model.errors import BrokerUnavailableError, WrongDefinitionError
+from tidegate.model.records import Outgoing
 from tidegate.testing.topics import MemoryTopics, Record
 
 

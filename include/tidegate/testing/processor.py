@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from tidegate.errors import OverrunError, RecordsFailedError, SparkUnavailableError
-from tidegate.failures.dead_letters import REJECTED, rejection
-from tidegate.manifest import Counts, Manifest, Result, StagedFile
+from tidegate.model.errors import OverrunError, RecordsFailedError, SparkUnavailableError
+from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure, Rejected
 from tidegate.ports import Clock
-from tidegate.positions import TopicPartition
-from tidegate.records import Failure, Rejected
+from tidegate.strategies.failure.dead_letters import REJECTED, rejection
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 

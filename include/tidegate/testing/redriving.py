@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.errors import StaleError
-from tidegate.letters import Box, DeadLetter, Intent, Mark, MarkState, Settled
-from tidegate.positions import Range, TopicPartition
-from tidegate.records import Headers, Outgoing
+from tidegate.dead_letters.letter import Box, DeadLetter, Intent, Mark, MarkState, Settled
+from tidegate.model.errors import StaleError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.records import Headers, Outgoing
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 
@@ -40,25 +40,25 @@ class MemoryDeadLetters:
         return letter
 
     def id(self) -> str:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self.topic_id
 
     def extent(self) -> tuple[Range, ...]:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         ends: dict[int, int] = defaultdict(int)
         for letter in self.letters:
             ends[letter.at.partition] = max(ends[letter.at.partition], letter.offset + 1)
         return tuple(Range(self.name, partition, 0, end) for partition, end in sorted(ends.items()))
 
     def read(self, extent: Sequence[Range]) -> Iterator[DeadLetter]:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         for held in extent:
             for letter in list(self.letters):
                 if letter.at == held.at and held.start <= letter.offset < held.end:
                     yield letter
 
     def partitions_of(self, topic: str) -> int:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self.others.get(topic, 0)
 
 
@@ -72,7 +72,7 @@ class MemoryTurns:
 
     @contextmanager
     def take(self) -> Iterator["MemoryTurn"]:
-        """See `tidegate.redrive_ports.Turns`."""
+        """See `tidegate.dead_letters.ports.Turns`."""
         self.newest += 1
         yield MemoryTurn(self, self.newest)
 
@@ -86,11 +86,11 @@ class MemoryTurn:
         self._has_produced = False
 
     def standing(self) -> str | None:
-        """See `tidegate.redrive_ports.Turn`."""
+        """See `tidegate.dead_letters.ports.Turn`."""
         return self._turns.token
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """See `tidegate.redrive_ports.Turn`."""
+        """See `tidegate.dead_letters.ports.Turn`."""
         if self._has_produced:
             raise AssertionError("a second transaction under one fence")
         if self._number != self._turns.newest:
@@ -117,17 +117,17 @@ class MemoryRedrives:
         self._chunks: dict[str, _Chunk] = {}
 
     def take_turn(self, topic: str) -> int:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         self._turns[topic] = self._turns.get(topic, 0) + 1
         return self._turns[topic]
 
     def check_turn(self, topic: str, turn: int) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         if self._turns.get(topic) != turn:
             raise StaleError(f"topic {topic}: a newer redrive has taken over")
 
     def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         self.check_turn(box.topic, turn)
         settled = Settled()
         for token, chunk in list(self._chunks.items()):
@@ -146,17 +146,17 @@ class MemoryRedrives:
         return settled
 
     def note(self, box: Box, turn: int, intent: Intent) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         self.check_turn(box.topic, turn)
         self._chunks[intent.token] = _Chunk(box, intent)
 
     def mark(self, token: str) -> None:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         if token in self._chunks and self._chunks[token].state != "redriven":
             self._close(self._chunks[token], "redriven")
 
     def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
-        """See `tidegate.redrive_ports.RedriveLedger`."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         found: dict[int, Mark] = {}
         for chunk in sorted(self._chunks.values(), key=lambda each: (_WEIGHT[each.state], each.intent.at)):
             for (number, offset), to in chunk.intent.to.items():

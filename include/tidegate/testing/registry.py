@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tidegate.errors import UnavailableError
+from tidegate.model.errors import UnavailableError
 from tidegate.ports import Reference, RegisteredSchema, SchemaType
 
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidegate.errors import BrokerUnavailableError, LostDataError, UnavailableError, message, place
+from tidegate.model.errors import BrokerUnavailableError, LostDataError, UnavailableError, message, place
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
+from tidegate.model.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.ports import Clock
-from tidegate.positions import Range, TopicPartition, Watermarks
-from tidegate.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 
 Records = npt.NDArray[np.int64]
 

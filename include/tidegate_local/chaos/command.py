@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
 from tidegate_local.chaos.disk import can_mount, keep_mounts_private
 from tidegate_local.chaos.kinds import KINDS, mix, nodes_and_spark
 from tidegate_local.chaos.play import Chosen, play

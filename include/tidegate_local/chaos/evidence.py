@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tidegate.batch import Batch, LandedFile, State
-from tidegate.failures.dead_letters import PARTITION
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch, LandedFile, State
+from tidegate.model.records import last
 from tidegate.ports import Outcome
-from tidegate.records import last
+from tidegate.strategies.failure.dead_letters import PARTITION
 from tidegate_local.chaos.audit import Evidence, Records, records
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers

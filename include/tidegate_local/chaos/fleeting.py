@@ -9,7 +9,7 @@ from random import Random
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tidegate.errors import UnavailableError
+from tidegate.model.errors import UnavailableError
 from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.fault import Fault, nothing
 from tidegate_local.chaos.positions import positions

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from tidegate.subscription import CommitStrategy, FailureStrategy
+from tidegate.model.subscription import CommitStrategy, FailureStrategy
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 from tidegate_local.chaos.tasks import Place, opened
 from tidegate_local.lag import PartitionLag, group_lag
 

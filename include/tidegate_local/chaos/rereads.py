@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.dataset as ds
 
-from tidegate.batch import State
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import State
 from tidegate_local.chaos.audit import Verdict, partitions_of
 from tidegate_local.chaos.evidence import gather
 from tidegate_local.chaos.positions import kafka_lags

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.strategy import Moment
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.strategy import Moment
 from tidegate_local.chaos.fates import CALM, Blow, Fate
 from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
 from tidegate_local.chaos.tally import ABORTED, Tally

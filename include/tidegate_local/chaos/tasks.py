@@ -16,18 +16,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from tidegate.batch import SETTLED, Batch, State
-from tidegate.clock import SystemClock
-from tidegate.definition import reading
-from tidegate.errors import InterruptedDeliveryError, TidegateError, WrongDefinitionError
-from tidegate.pipeline import Pipeline, open_pipeline
+from tidegate.config import reading
+from tidegate.config.settings import PROJECT, Settings
+from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.errors import InterruptedDeliveryError, TidegateError, WrongDefinitionError
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer, Clock, Connection, Processor
-from tidegate.run import run_batch
-from tidegate.settings import PROJECT, Settings
+from tidegate.runtime.clock import SystemClock
+from tidegate.runtime.pipeline import Pipeline, open_pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.spark.connect import ConnectProcessor
 from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
-from tidegate.subscription import Subscription
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
 from tidegate_local.chaos.access import client

@@ -3,12 +3,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tidegate.acknowledged import Acknowledged, Acknowledgements
-from tidegate.batch import Batch, Reached
-from tidegate.commits.acknowledging import reached, rest_of
-from tidegate.errors import BatchFailedError
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.model.acknowledged import Acknowledged, Acknowledgements
+from tidegate.model.batch import Batch, Reached
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.strategies.commit.acknowledging import reached, rest_of
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

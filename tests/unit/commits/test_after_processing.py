@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.batch import Batch
-from tidegate.commits.after_processing import Abandon, AfterProcessing, GoOn, Note
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.strategies.commit.after_processing import Abandon, AfterProcessing, GoOn, Note
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.acknowledged import Acknowledgements
-from tidegate.batch import Batch
-from tidegate.commits.after_processing import Abandon, GoOn, Note
-from tidegate.commits.latest import Latest
-from tidegate.commits.throttled import GoOnFrom
+from tidegate.model.acknowledged import Acknowledgements
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.strategies.commit.after_processing import Abandon, GoOn, Note
+from tidegate.strategies.commit.latest import Latest
+from tidegate.strategies.commit.throttled import GoOnFrom
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1, P2 = (TopicPartition("my-topic", number) for number in range(3))

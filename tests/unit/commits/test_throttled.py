@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.acknowledged import Acknowledged, Acknowledgements
-from tidegate.batch import Batch
-from tidegate.commits.after_processing import Abandon, GoOn, Note
-from tidegate.commits.throttled import GoOnFrom, Throttled
-from tidegate.errors import BatchFailedError
+from tidegate.model.acknowledged import Acknowledged, Acknowledgements
+from tidegate.model.batch import Batch
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.strategies.commit.after_processing import Abandon, GoOn, Note
+from tidegate.strategies.commit.throttled import GoOnFrom, Throttled
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1 = TopicPartition("my-topic", 0), TopicPartition("my-topic", 1)

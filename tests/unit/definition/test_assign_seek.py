@@ -8,9 +8,9 @@ from definition_files import LEAST, told
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.definition.assign_seek import AssignSeek, Portion, is_given, portions
-from tidegate.definition.kinds import INT_MAX, LONG_MAX
-from tidegate.subscription import Cursor, TopicNames, TopicPartitions
+from tidegate.config.assign_seek import AssignSeek, Portion, is_given, portions
+from tidegate.config.kinds import INT_MAX, LONG_MAX
+from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
 
 BEGINNING, END = Cursor("TRIM_HORIZON"), Cursor("LATEST")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.definition.deserializers import (
+from tidegate.config.deserializers import (
     CLASSES,
     NAMES,
     REGISTERED,
@@ -15,7 +15,7 @@ from tidegate.definition.deserializers import (
     charset,
     short_name,
 )
-from tidegate.subscription import DeserializerName
+from tidegate.model.subscription import DeserializerName
 
 
 @pytest.mark.parametrize(

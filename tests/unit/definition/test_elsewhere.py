@@ -3,9 +3,9 @@
 import pytest
 from definition_files import LEAST
 
-from tidegate.definition.elsewhere import ELSEWHERE, elsewhere
-from tidegate.definition.keys import ALIASES, KEYS
-from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.config.foreign_properties import ELSEWHERE, elsewhere
+from tidegate.config.keys import ALIASES, KEYS
+from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 
 SMALLRYE = (
     ("poll-timeout: 1000", "poll-timeout.ms"),

@@ -16,14 +16,14 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import tidegate
-from tidegate.cli import app
-from tidegate.definition.elsewhere import ELSEWHERE
-from tidegate.definition.findings import Findings
-from tidegate.definition.json_schema import DIALECT, definition_schema, schema_text, shape
-from tidegate.definition.keys import ALIASES, KEYS
-from tidegate.definition.reading import Reading, read
-from tidegate.definition.yaml_graph import Graph
-from tidegate.subscription import CommitStrategy, FailureStrategy
+from tidegate.cli.app import app
+from tidegate.config.findings import Findings
+from tidegate.config.foreign_properties import ELSEWHERE
+from tidegate.config.json_schema import DIALECT, definition_schema, schema_text, shape
+from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.reading import Reading, read
+from tidegate.config.yaml_graph import Graph
+from tidegate.model.subscription import CommitStrategy, FailureStrategy
 
 SHIPPED = Path(tidegate.__file__).with_name("subscription.schema.json")
 VALIDATOR = Draft202012Validator(definition_schema())

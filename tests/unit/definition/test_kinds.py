@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.definition.keys import TOP
-from tidegate.definition.kinds import (
+from tidegate.config.keys import TOP
+from tidegate.config.kinds import (
     Choice,
     Listing,
     PartitionLists,
@@ -16,8 +16,8 @@ from tidegate.definition.kinds import (
     Whole,
     nearest,
 )
-from tidegate.failures.dead_letters import DeadLetterLimit
-from tidegate.failures.delayed_retry import delay_ms
+from tidegate.strategies.failure.dead_letters import DeadLetterLimit
+from tidegate.strategies.failure.delayed_retry import delay_ms
 
 TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0, 2]"))
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from java_source import FOLDER, run_source
 
-from tidegate.definition import properties
-from tidegate.definition.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.definition.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
-from tidegate.definition.properties import PROPERTIES, effective, refusal, translate
+from tidegate.config import properties
+from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.config.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
+from tidegate.config.properties import PROPERTIES, effective, refusal, translate
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 

@@ -10,10 +10,10 @@ from time import perf_counter
 import pytest
 from definition_files import FLIGHTS, LEAST, told
 
-from tidegate.definition.properties import translate
-from tidegate.definition.reading import DefinitionError, load, load_named, read
-from tidegate.errors import WrongDefinitionError
-from tidegate.subscription import Cursor, Processing, Subscription, TopicNames
+from tidegate.config.properties import translate
+from tidegate.config.reading import DefinitionError, load, load_named, read
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.subscription import Cursor, Processing, Subscription, TopicNames
 
 
 def test_the_shipped_subscription():
@@ -228,7 +228,7 @@ def test_a_subscription_is_found_by_its_name():
 def test_reading_is_fast_and_imports_are_light():
     script = f"""
 import sys, time, pathlib
-from tidegate.definition.reading import load
+from tidegate.config.reading import load
 load(pathlib.Path({str(FLIGHTS)!r}))
 started = time.perf_counter()
 load(pathlib.Path({str(FLIGHTS)!r}))

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from tidegate.definition.keys import CONSUMER, KEYS, SECTIONS, TOP
-from tidegate.definition.reading import Reading, read
+from tidegate.config.keys import CONSUMER, KEYS, SECTIONS, TOP
+from tidegate.config.reading import Reading, read
 
 
 def names() -> list[str]:

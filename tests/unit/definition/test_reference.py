@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.check import examine
-from tidegate.definition import properties
-from tidegate.definition.descriptions import DESCRIPTIONS, SECTIONS, unit
-from tidegate.definition.elsewhere import ELSEWHERE
-from tidegate.definition.keys import ALIASES, KEYS
-from tidegate.definition.kinds import LONG_MAX, Choice
-from tidegate.definition.reading import read
-from tidegate.definition.reference import allowed, reference
+from tidegate.config import properties
+from tidegate.config.check import examine
+from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, unit
+from tidegate.config.foreign_properties import ELSEWHERE
+from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.kinds import LONG_MAX, Choice
+from tidegate.config.reading import read
+from tidegate.config.reference import allowed, reference
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = sorted(DOCS.glob("coming-from-*.md"))

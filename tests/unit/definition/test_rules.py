@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from definition_files import LEAST, told
 
-from tidegate.subscription import (
+from tidegate.model.subscription import (
     Cursor,
     Deserialization,
     Deserializer,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from java_source import run_source
 
-from tidegate.definition.schemas import JsonSchema, schema_text
+from tidegate.config.schemas import JsonSchema, schema_text
 
 LONG = -2  # the last of the wrong ones, which Spark's parser would chew on
 OBJECT = {"type": "object", "properties": {"carrier": {"type": "string"}}}

@@ -5,12 +5,12 @@ from typing import get_args
 import pytest
 from definition_files import LEAST, told
 
-from tidegate.definition.keys import TOP
-from tidegate.definition.kinds import Choice
-from tidegate.failures.chosen import failure_strategy
-from tidegate.failures.dead_letters import DeadLetters
-from tidegate.failures.delayed_retry import DelayedRetry
-from tidegate.subscription import CommitStrategy, DeadLetterQueue, DelayedRetryTopic, FailureStrategy
+from tidegate.config.keys import TOP
+from tidegate.config.kinds import Choice
+from tidegate.model.subscription import CommitStrategy, DeadLetterQueue, DelayedRetryTopic, FailureStrategy
+from tidegate.strategies.failure.dead_letters import DeadLetters
+from tidegate.strategies.failure.delayed_retry import DelayedRetry
+from tidegate.strategies.failure.registry import failure_strategy
 
 DEAD = "failure-strategy: dead-letter-queue\n"
 RETRY = "failure-strategy: delayed-retry-topic\n"

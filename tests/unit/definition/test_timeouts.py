@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.definition import timeouts
-from tidegate.definition.timeouts import (
+from tidegate.config import timeouts
+from tidegate.config.timeouts import (
     HEARTBEAT,
     SESSION,
     T1,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition.transforms import TransformFiles, import_complaints
-from tidegate.settings import PROJECT
+from tidegate.config.settings import PROJECT
+from tidegate.config.transforms import TransformFiles, import_complaints
 
 Write = Callable[[str, str], None]
 FINE = "def rows(batch):\n    return batch\n"

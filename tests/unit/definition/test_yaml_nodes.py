@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from tidegate.definition.findings import Findings
-from tidegate.definition.yaml_graph import Graph
-from tidegate.definition.yaml_nodes import DEEPEST, MappingNode, ScalarNode, SequenceNode, YamlError, compose
+from tidegate.config.findings import Findings
+from tidegate.config.yaml_graph import Graph
+from tidegate.config.yaml_nodes import DEEPEST, MappingNode, ScalarNode, SequenceNode, YamlError, compose
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.batch import Batch
-from tidegate.errors import BatchFailedError
-from tidegate.failures.dead_letters import DeadLetterLimit, dead_letter, rejection
-from tidegate.positions import TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.records import Failure, Headers, Rejected, last
-from tidegate.subscription import DeadLetterQueue
+from tidegate.model.batch import Batch
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Failure, Headers, Rejected, last
+from tidegate.model.subscription import DeadLetterQueue
+from tidegate.strategies.failure.dead_letters import DeadLetterLimit, dead_letter, rejection
 
 P0 = TopicPartition("orders", 0)
 
@@ -90,7 +90,7 @@ def test_a_batchs_error_is_told_with_its_cause() -> None:
     error = BatchFailedError("the job failed")
     error.__cause__ = ValueError()
     letter = dead_letter(rejected(3, failure=Failure.of(error)), "dead")
-    assert last(letter.headers, "dead-letter-exception-class-name") == b"tidegate.errors.BatchFailedError"
+    assert last(letter.headers, "dead-letter-exception-class-name") == b"tidegate.model.errors.BatchFailedError"
     assert last(letter.headers, "dead-letter-reason") == b"the job failed"
     assert last(letter.headers, "dead-letter-cause-class-name") == b"builtins.ValueError"
     assert last(letter.headers, "dead-letter-cause") == b"builtins.ValueError"

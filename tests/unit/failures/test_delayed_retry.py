@@ -8,7 +8,10 @@ from definitions import subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.failures.delayed_retry import (
+from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.records import Dropped, Failure, Headers, Outgoing, Rejected, last
+from tidegate.model.subscription import DelayedRetryTopic
+from tidegate.strategies.failure.delayed_retry import (
     Bury,
     DelayedRetry,
     Retry,
@@ -19,9 +22,6 @@ from tidegate.failures.delayed_retry import (
     next_topic,
     not_due_from,
 )
-from tidegate.positions import TopicPartition, Watermarks
-from tidegate.records import Dropped, Failure, Headers, Outgoing, Rejected, last
-from tidegate.subscription import DelayedRetryTopic
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NACKED = Failure("tidegate.RejectedRecord", "nack 3 -")

@@ -7,7 +7,7 @@ from types import TracebackType
 
 import pytest
 
-from tidegate.definition.timeouts import CLOSING_MS
+from tidegate.config.timeouts import CLOSING_MS
 from tidegate.kafka import closing
 
 

@@ -3,16 +3,16 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from tidegate.errors import (
+from tidegate.kafka.events import Complaints
+from tidegate.kafka.producing import UndeliveredError, begun, origin
+from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitFailedError,
     TidegateError,
     UnavailableError,
     WrongDefinitionError,
 )
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.producing import UndeliveredError, begun, origin
-from tidegate.records import Headers, Outgoing
+from tidegate.model.records import Headers, Outgoing
 
 OURS = (("dead-letter-topic", b"t"), ("dead-letter-partition", b"3"), ("dead-letter-offset", b"7"))
 RETRIED = (("delayed-retry-topic", b"r"), ("delayed-retry-partition", b"1"), ("delayed-retry-offset", b"9"))

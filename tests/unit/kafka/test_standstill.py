@@ -1,7 +1,7 @@
 import numpy as np
 
 from tidegate.kafka.progress import Progress, Standstill
-from tidegate.positions import Range, TopicPartition
+from tidegate.model.offsets import Range, TopicPartition
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,9 +8,9 @@ from ledger_batches import plan
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import IntegrityError
 
-from tidegate.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ledger.database import Database
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate_local.loopback import free_port
 
 

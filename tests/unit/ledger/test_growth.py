@@ -8,8 +8,8 @@ import pytest
 from ledger_batches import NOON, closed, landed, opened, plan, processed
 from sqlalchemy import Engine, event
 
-from tidegate.batch import State
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import State
 from tidegate.ports import Ledger
 
 FEW, MANY = 5, 100

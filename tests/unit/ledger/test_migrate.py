@@ -14,13 +14,13 @@ from alembic.script import ScriptDirectory
 from ledger_batches import COUNTS, NOON, result
 from sqlalchemy import NullPool, create_engine, inspect, text
 
-from tidegate.batch import Batch, Delivery, LandedFile, State
-from tidegate.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ledger import migrate
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import metadata
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.model.batch import Batch, Delivery, LandedFile, State
+from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 FIRST = Path(__file__).with_name("revision_0001.sql")

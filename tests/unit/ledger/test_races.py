@@ -11,11 +11,11 @@ import pytest
 from ledger_batches import COUNTS, NOON, T0, T1, closed, landed, opened, plan, processed, report, result
 from sqlalchemy import create_engine, text
 
-from tidegate.batch import Delivery, Landed, State
-from tidegate.errors import TidegateError
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Delivery, Landed, State
+from tidegate.model.errors import TidegateError
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Loss
-from tidegate.positions import Range, TopicPartition
 
 RUNNERS = 4
 ROUNDS = 5

@@ -11,12 +11,18 @@ from ledger_batches import NOON, closed, plan
 from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.exc import OperationalError
 
-from tidegate.errors import BrokerUnavailableError, CommitUnknownError, StaleError, TidegateError, UnavailableError
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.errors import (
+    BrokerUnavailableError,
+    CommitUnknownError,
+    StaleError,
+    TidegateError,
+    UnavailableError,
+)
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records, total
 
 AT = [TopicPartition("numbers", partition) for partition in range(4)]

@@ -9,7 +9,7 @@ from time import monotonic
 import psutil
 import pytest
 
-from tidegate.errors import RecordsFailedError
+from tidegate.model.errors import RecordsFailedError
 from tidegate.spark.submit import SubmitProcessor
 
 DRIVER = [sys.executable, "-S", "-m", "tidegate_local.chaos.driver"]

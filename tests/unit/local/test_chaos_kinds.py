@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.definition import reading
+from tidegate.config import reading
 from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 
 

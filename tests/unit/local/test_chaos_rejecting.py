@@ -4,8 +4,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.manifest import Result
-from tidegate.parquet.lake import ParquetLake
+from tidegate.lake.parquet import ParquetLake
+from tidegate.model.manifest import Result
 from tidegate_local.chaos.rejecting import RejectingProcessor
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.errors import BatchFailedError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet import acks
 from tidegate.parquet.acks import COLUMNS, ack_files, awaited, take
-from tidegate.parquet.landing import ParquetLanding
-from tidegate.positions import Range, TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 Rows = Sequence[tuple[str | None, int | None, int | None]]

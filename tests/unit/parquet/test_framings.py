@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.framing import message_path
-from tidegate.parquet.framings import framings_of
+from tidegate.landing.framings import framings_of
+from tidegate.schemas.wire_format import message_path
 
 framed = st.builds(lambda number, rest: b"\x00" + number.to_bytes(4, "big") + rest, st.integers(0, 3), st.binary())
 indexed = st.builds(

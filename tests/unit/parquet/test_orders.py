@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.batch import Batch
-from tidegate.errors import BatchFailedError
 from tidegate.kafka.columns import SCHEMA
-from tidegate.landing_order import LandingOrder
-from tidegate.parquet.landing import ParquetLanding
-from tidegate.parquet.orders import ParquetOrders
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.landing.requests import ParquetOrders
+from tidegate.model.batch import Batch
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.landing_request import LandingOrder
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 
 RANGES = (Range("flights", 0, 0, 5), Range("flights", 1, 3, 3), Range("orders", 0, 2, 9))
 SHARES = ((TopicPartition("flights", 0), TopicPartition("flights", 1)), (TopicPartition("orders", 0),))

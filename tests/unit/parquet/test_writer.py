@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from tidegate.parquet import writer
-from tidegate.parquet.writer import ParquetWriter
+from tidegate.landing import writer
+from tidegate.landing.writer import ParquetWriter
 
 
 @pytest.fixture(autouse=True)

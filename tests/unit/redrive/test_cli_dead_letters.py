@@ -6,7 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tidegate.cli import app
+from tidegate.cli.app import app
 
 HEAVY = ("confluent_kafka", "sqlalchemy", "pyarrow", "alembic")
 
@@ -14,7 +14,7 @@ HEAVY = ("confluent_kafka", "sqlalchemy", "pyarrow", "alembic")
 @pytest.mark.parametrize("command", [["--help"], ["dead-letters", "--help"], ["dead-letters", "redrive", "--help"]])
 def test_help_waits_for_no_client(command):
     program = (
-        "import sys\nfrom tidegate.cli import app\n"
+        "import sys\nfrom tidegate.cli.app import app\n"
         f"try:\n    app({command!r})\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )

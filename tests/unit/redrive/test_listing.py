@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 from test_redriver import TOPIC, told
 
-from tidegate.letters import REDRIVEN_FROM, Settled, Wanted
-from tidegate.redrive import listing, showing
-from tidegate.redrive.listing import bytes_to_json, find, letter_to_json, list_letters
-from tidegate.redrive.redriver import OTHERS, Order, Redriver, Tally, survey
-from tidegate.redrive.targets import Targets
-from tidegate.subscription import TopicNames
+from tidegate.cli import dead_letters_text as showing
+from tidegate.dead_letters import listing
+from tidegate.dead_letters.letter import REDRIVEN_FROM, Settled, Wanted
+from tidegate.dead_letters.listing import bytes_to_json, find, letter_to_json, list_letters
+from tidegate.dead_letters.redriver import OTHERS, Order, Redriver, Tally, survey
+from tidegate.dead_letters.targets import Targets
+from tidegate.model.subscription import TopicNames
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
 

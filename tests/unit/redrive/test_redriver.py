@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tidegate.errors import StaleError, WrongDefinitionError
-from tidegate.letters import DeadLetter, Settled, Wanted
-from tidegate.redrive import redriver
-from tidegate.redrive.redriver import Order, Redriver, survey
-from tidegate.redrive.targets import Targets
-from tidegate.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.dead_letters import redriver
+from tidegate.dead_letters.letter import DeadLetter, Settled, Wanted
+from tidegate.dead_letters.redriver import Order, Redriver, survey
+from tidegate.dead_letters.targets import Targets
+from tidegate.model.errors import StaleError, WrongDefinitionError
+from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
 

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.definition.properties import refusal, translate
-from tidegate.errors import WrongDefinitionError
+from tidegate.config.properties import refusal, translate
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
 from tidegate.security.client import kafka_client

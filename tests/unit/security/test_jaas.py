@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.jaas import parse, written
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.sasl import sasl
 
 SECRET = "hush-hush"

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tidegate.errors import BatchFailedError, OverrunError
+from tidegate.model.errors import BatchFailedError, OverrunError
 from tidegate.spark.child import run_child
 
 POPEN = subprocess.Popen

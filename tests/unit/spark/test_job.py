@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.job import JOB, JobProcessor, job_file, local_job
 from tidegate.testing.connections import MemoryConnections

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidegate.errors import BatchFailedError, RecordsFailedError
+from tidegate.model.errors import BatchFailedError, RecordsFailedError
 from tidegate.spark.output import JobOutput
 
 SAID = {"cause": "records", "error": "ValueError: no rate for XYZ", "where": "/jobs/orders.py:14, in rate: raise"}

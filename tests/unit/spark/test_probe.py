@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.probe import spark_lacks
 from tidegate_local.loopback import free_port

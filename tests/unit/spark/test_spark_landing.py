@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.batch import Batch
-from tidegate.errors import BatchFailedError, LostDataError, OverrunError, UnavailableError
 from tidegate.kafka.columns import SCHEMA
-from tidegate.parquet.orders import ParquetOrders
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
+from tidegate.landing.requests import ParquetOrders
+from tidegate.model.batch import Batch
+from tidegate.model.errors import BatchFailedError, LostDataError, OverrunError, UnavailableError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.spark.landing import SparkLander
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record

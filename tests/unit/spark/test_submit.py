@@ -1,6 +1,6 @@
 import pytest
 
-from tidegate.errors import WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.submit import submit_command
 

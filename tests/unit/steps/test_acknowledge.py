@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
-from tidegate.failures import dead_letters, delayed_retry
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.records import last
-from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import last
+from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.strategies.failure import dead_letters, delayed_retry
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.processor import Acks
 from tidegate.testing.topics import Record

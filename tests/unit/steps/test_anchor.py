@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 import pytest
 from definitions import subscription
 
-from tidegate.errors import LostDataError
-from tidegate.manifest import Published
+from tidegate.model.errors import LostDataError
+from tidegate.model.manifest import Published
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Cursor, Subscription, TopicNames, TopicPartitions, TopicPattern
 from tidegate.ports import Committed
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
 from tidegate.steps.anchor import (
     At,
     AtOrAfter,
@@ -21,7 +22,6 @@ from tidegate.steps.anchor import (
     missing_names,
     reincarnation,
 )
-from tidegate.subscription import Cursor, Subscription, TopicNames, TopicPartitions, TopicPattern
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OTHER = TopicPartition("returns", 0)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StaleError, StoppedError
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StaleError, StoppedError
+from tidegate.model.subscription import DeadLetterQueue
 from tidegate.ports import Answer
-from tidegate.subscription import DeadLetterQueue
+from tidegate.runtime.pipeline import Pipeline
 
 
 def failed(world: World, times: int, **definition: Any) -> Pipeline:

@@ -3,7 +3,7 @@
 import pytest
 from world import World, deliver
 
-from tidegate.errors import BatchFailedError, BrokerUnavailableError, StoppedError
+from tidegate.model.errors import BatchFailedError, BrokerUnavailableError, StoppedError
 
 TEN_MINUTES = 600.0
 

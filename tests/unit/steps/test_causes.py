@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, RecordsFailedError, StoppedError, TidegateError
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, RecordsFailedError, StoppedError, TidegateError
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "fail": {},

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from world import Before, Crash, World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, WrongDefinitionError
-from tidegate.health import Finding, Verdict
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.sql import SqlLedger
-from tidegate.manifest import Manifest
-from tidegate.pipeline import Pipeline
-from tidegate.status import status_of
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, WrongDefinitionError
+from tidegate.model.manifest import Manifest
+from tidegate.runtime.health import Finding, Verdict
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.status import status_of
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets

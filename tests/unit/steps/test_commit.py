@@ -1,8 +1,8 @@
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import (
+from tidegate.model.batch import State
+from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
     CommitUnknownError,
@@ -11,7 +11,7 @@ from tidegate.errors import (
     OverrunError,
     StaleError,
 )
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 

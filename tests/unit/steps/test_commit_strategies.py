@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from world import World, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError, OverrunError, StaleError, StoppedError, WrongDefinitionError
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.run import Run, run_batch
-from tidegate.subscription import Cursor, TopicPartitions
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import BatchFailedError, OverrunError, StaleError, StoppedError, WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Cursor, TopicPartitions
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import Run, run_batch
 
 P0 = TopicPartition("orders", 0)
 

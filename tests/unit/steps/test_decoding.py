@@ -6,13 +6,13 @@ import pytest
 from orders_proto import base64_of, common, shop
 from world import World, planned
 
-from tidegate.batch import State
-from tidegate.decoding import Decoding
-from tidegate.errors import BatchFailedError, UnavailableError, WrongDefinitionError
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import State
+from tidegate.model.decoding import Decoding
+from tidegate.model.errors import BatchFailedError, UnavailableError, WrongDefinitionError
+from tidegate.model.subscription import Deserialization, Deserializer
 from tidegate.ports import Reference
-from tidegate.steps import decoding as decoding_step
-from tidegate.subscription import Deserialization, Deserializer
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.schemas import lookup as decoding_step
 from tidegate.testing.registry import MemoryRegistry
 from tidegate.testing.topics import Record
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
-from tidegate.failures.dead_letters import OFFSET, REASON, TOPIC
-from tidegate.pipeline import Pipeline
-from tidegate.positions import TopicPartition
-from tidegate.records import last
-from tidegate.run import run_batch
-from tidegate.subscription import DeadLetterQueue
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import last
+from tidegate.model.subscription import DeadLetterQueue
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
+from tidegate.strategies.failure.dead_letters import OFFSET, REASON, TOPIC
 
 DEAD = "dead-letter-topic-orders"
 

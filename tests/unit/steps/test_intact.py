@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from world import OUTPUT, World, deliver, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import CorruptFileError, StaleError, StoppedError
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import CorruptFileError, StaleError, StoppedError
 from tidegate.testing.effects import Effect, watched
 
 

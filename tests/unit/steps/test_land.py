@@ -1,9 +1,9 @@
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import StaleError, UnavailableError
-from tidegate.positions import Range
+from tidegate.model.batch import State
+from tidegate.model.errors import StaleError, UnavailableError
+from tidegate.model.offsets import Range
 
 
 def test_a_landed_share_is_not_landed_again() -> None:

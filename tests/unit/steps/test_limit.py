@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import (
+from tidegate.model.batch import State
+from tidegate.model.errors import (
     BatchFailedError,
     OverrunError,
     RecordsFailedError,
@@ -18,9 +18,9 @@ from tidegate.errors import (
     StoppedError,
     TidegateError,
 )
-from tidegate.pipeline import Pipeline
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Answer
-from tidegate.positions import TopicPartition
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.clock import MemoryClock
 
 P0 = TopicPartition("orders", 0)

@@ -1,5 +1,5 @@
+from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.ports import Committed, Loss
-from tidegate.positions import TopicPartition, Watermarks
 from tidegate.steps.loss import lost_positions, recreated
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

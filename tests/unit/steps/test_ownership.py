@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from world import OUTPUT, World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, StaleError, WrongDefinitionError
-from tidegate.health import Verdict
-from tidegate.pipeline import Pipeline
-from tidegate.positions import Range
-from tidegate.run import run_batch
-from tidegate.status import status_of
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
+from tidegate.model.offsets import Range
+from tidegate.runtime.health import Verdict
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
+from tidegate.runtime.status import status_of
 from tidegate.testing.definitions import MemoryDefinitions
 
 QUICK: dict[str, Any] = {"poll_timeout_ms": 1}

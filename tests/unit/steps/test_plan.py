@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
-from tidegate.manifest import Counts
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
+from tidegate.model.manifest import Counts
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
 from tidegate.ports import Committed, Loss
-from tidegate.positions import Range, TopicPartition
-from tidegate.receipt import Receipt
-from tidegate.subscription import Cursor, TopicNames, TopicPartitions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger

@@ -1,9 +1,9 @@
 import pytest
 from world import World, deliver, planned
 
-from tidegate.batch import State
-from tidegate.errors import BatchFailedError, OverrunError, StaleError
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import State
+from tidegate.model.errors import BatchFailedError, OverrunError, StaleError
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from world import Before, Crash, World, planned
 
-from tidegate.batch import Batch, State
-from tidegate.errors import LostDataError, StaleError
-from tidegate.health import Verdict
-from tidegate.pipeline import Pipeline
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import LostDataError, StaleError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.subscription import TopicNames
 from tidegate.ports import Loss
-from tidegate.positions import Range, TopicPartition
-from tidegate.run import run_batch
-from tidegate.status import status_of
-from tidegate.subscription import TopicNames
+from tidegate.runtime.health import Verdict
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
+from tidegate.runtime.status import status_of
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.processor import Acks

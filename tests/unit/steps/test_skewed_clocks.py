@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.health import Verdict
-from tidegate.pipeline import Pipeline
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.ports import Clock
-from tidegate.positions import TopicPartition
-from tidegate.status import status_of
-from tidegate.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.runtime.health import Verdict
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.status import status_of
 from tidegate.testing.clock import SkewedClock
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.processor import Acks

@@ -4,10 +4,10 @@ import uuid
 import pytest
 from world import OUTPUT, World, deliver, planned
 
-from tidegate.errors import LostDataError, UnavailableError
-from tidegate.manifest import Counts
+from tidegate.model.errors import LostDataError, UnavailableError
+from tidegate.model.manifest import Counts
+from tidegate.model.subscription import TopicNames
 from tidegate.steps.sweep import sweep
-from tidegate.subscription import TopicNames
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 

@@ -3,7 +3,7 @@
 import pytest
 from world import World, deliver
 
-from tidegate.batch import State
+from tidegate.model.batch import State
 from tidegate.testing.effects import Effect, watched
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.batch import State
-from tidegate.receipt import Receipt
+from tidegate.model.batch import State
+from tidegate.model.receipt import Receipt
 from tidegate.steps.commit import Committer
 from tidegate.steps.standing import Stander
 from tidegate.testing.ledger import MemoryLedger

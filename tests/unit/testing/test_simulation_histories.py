@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate import pipeline
-from tidegate.batch import Batch, State
-from tidegate.pipeline import Pipeline
+from tidegate.dead_letters.lock import FencedTurn, FencedTurns
+from tidegate.model.batch import Batch, State
 from tidegate.ports import Clock, DeliveryAge, Fence
-from tidegate.redrive.turns import FencedTurn, FencedTurns
+from tidegate.runtime import pipeline
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps import acknowledge, commit, land, loss, ownership, plan, process, reconcile
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.positions import TopicPartition
-from tidegate.subscription import CommitStrategy, FailureStrategy
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import CommitStrategy, FailureStrategy
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records
 from tidegate.testing.simulation.promises import Promise
 from tidegate.testing.simulation.subscriptions import subscription

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from tidegate.acknowledged import Acknowledged
-from tidegate.batch import Batch, State
-from tidegate.commits.after_processing import AfterProcessing
-from tidegate.commits.latest import Latest
-from tidegate.commits.on_next_poll import OnNextPoll
-from tidegate.commits.strategy import Moment
-from tidegate.commits.throttled import Throttled
-from tidegate.failures.fail import Fail
-from tidegate.failures.ignore import Ignore
-from tidegate.failures.verdict import Verdict
+from tidegate.model.acknowledged import Acknowledged
+from tidegate.model.batch import Batch, State
 from tidegate.steps import process
 from tidegate.steps.acknowledge import Acknowledging, Tally
 from tidegate.steps.commit import Committer
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
+from tidegate.strategies.commit.after_processing import AfterProcessing
+from tidegate.strategies.commit.latest import Latest
+from tidegate.strategies.commit.on_next_poll import OnNextPoll
+from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.throttled import Throttled
+from tidegate.strategies.failure.fail import Fail
+from tidegate.strategies.failure.ignore import Ignore
+from tidegate.strategies.failure.verdict import Verdict
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.simulation import explorations, spark

@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from tidegate.acknowledged import Acknowledgements, Offsets
-from tidegate.positions import TopicPartition
+from tidegate.model.acknowledged import Acknowledgements, Offsets
+from tidegate.model.offsets import TopicPartition
 
 Told = tuple[tuple[TopicPartition, tuple[int, ...]], ...]
 """The offsets of each partition."""

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tidegate.batch import Batch, State
-from tidegate.failures.delayed_retry import delay_ms
+from tidegate.model.batch import Batch, State
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.receipt import Receipt
 from tidegate.steps.deliver import manifest_of
-from tidegate.subscription import Subscription
+from tidegate.strategies.failure.delayed_retry import delay_ms
 from tidegate.testing.effects import Effect
 from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer
-from tidegate.subscription import Subscription
 from tidegate.testing.simulation.runs import Work
 from tidegate.testing.simulation.script import Grow, Produce, TopicEvent
 from tidegate.testing.simulation.subscriptions import subscription

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tidegate.batch import Batch, State
-from tidegate.positions import TopicPartition
+from tidegate.model.batch import Batch, State
+from tidegate.model.offsets import TopicPartition
 from tidegate.testing.simulation.facts import At, Records, first_place, listed, union
 from tidegate.testing.simulation.violation import ViolationError
 

@@ -1,8 +1,8 @@
 """The end of a history: everything arrives, a clean runner and a person finish alone, and the promise is checked."""
 
-from tidegate.batch import State
-from tidegate.pipeline import Pipeline
-from tidegate.receipt import Receipt
+from tidegate.model.batch import State
+from tidegate.model.receipt import Receipt
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
 from tidegate.testing.simulation.script import Produce

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Answer
-from tidegate.positions import TopicPartition
 from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.runs import Work, clears, commits
 from tidegate.testing.simulation.script import TOPIC, Grow, Produce

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from tidegate.failures import dead_letters, delayed_retry
-from tidegate.positions import TopicPartition
-from tidegate.records import Headers, Outgoing, last
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Headers, Outgoing, last
+from tidegate.strategies.failure import dead_letters, delayed_retry
 
 At = tuple[TopicPartition, int]
 Records = frozenset[At]

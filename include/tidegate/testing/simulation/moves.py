@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.positions import TopicPartition
-from tidegate.receipt import Receipt
 from tidegate.testing.simulation.violation import ViolationError
 
 

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from tidegate.errors import (
+from tidegate.model.errors import (
     BatchFailedError,
     BrokerUnavailableError,
     CommitUnknownError,

@@ -6,8 +6,8 @@ The commit strategy says what a commit may leave behind, the failure strategy wh
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.batch import State
-from tidegate.subscription import CommitStrategy, FailureStrategy, Subscription
+from tidegate.model.batch import State
+from tidegate.model.subscription import CommitStrategy, FailureStrategy, Subscription
 from tidegate.testing.simulation.facts import NONE, At, Facts, Records, listed
 
 Of = Callable[[Facts, str | None], Records]

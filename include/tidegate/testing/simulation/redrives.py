@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.errors import TidegateError
-from tidegate.letters import REDRIVEN_FROM, DeadLetter, Settled
+from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetter, Settled
+from tidegate.dead_letters.lock import FencedTurns, redriver_of
+from tidegate.dead_letters.redriver import Order, Redriver, survey
+from tidegate.dead_letters.targets import Targets
+from tidegate.model.errors import TidegateError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.records import last
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock
-from tidegate.positions import Range, TopicPartition
-from tidegate.records import last
-from tidegate.redrive.redriver import Order, Redriver, survey
-from tidegate.redrive.targets import Targets
-from tidegate.redrive.turns import FencedTurns, redriver_of
-from tidegate.subscription import Subscription
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.redriving import MemoryRedrives
 from tidegate.testing.simulation.violation import ViolationError
@@ -28,22 +28,22 @@ class Letters:
     name: str
 
     def id(self) -> str:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self.topics.ids[self.name]
 
     def extent(self) -> tuple[Range, ...]:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         ends = ((at.partition, log.end(committed_only=True)) for at, log in sorted(self._logs(self.name).items()))
         return tuple(Range(self.name, partition, 0, end) for partition, end in ends)
 
     def read(self, extent: Sequence[Range]) -> Iterator[DeadLetter]:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         for r in extent:
             for offset, record in self.topics.logs[r.at].records(r.start, r.end, committed_only=True):
                 yield DeadLetter(r.at, offset, record.timestamp, "create", record.key, record.value, record.headers)
 
     def partitions_of(self, topic: str) -> int:
-        """See `tidegate.redrive_ports.DeadLetterTopic`."""
+        """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return len(self._logs(topic))
 
     def _logs(self, topic: str) -> dict[TopicPartition, MemoryPartition]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from tidegate.errors import TidegateError
-from tidegate.redrive import redriver
+from tidegate.dead_letters import redriver
+from tidegate.model.errors import TidegateError
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.orders import Order
 from tidegate.testing.simulation.redrives import Redrives

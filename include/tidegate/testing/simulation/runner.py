@@ -15,8 +15,8 @@ from greenlet import (  # type: ignore[import-untyped]  # it ships no types
     greenlet,
 )
 
-from tidegate.errors import TidegateError
-from tidegate.pipeline import Pipeline
+from tidegate.model.errors import TidegateError
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, Watched, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.job import AcknowledgingJob

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tidegate.commits.chosen import COMMIT_STRATEGIES
-from tidegate.commits.strategy import Moment
-from tidegate.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
-from tidegate.pipeline import Pipeline
+from tidegate.model.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
 from tidegate.ports import Answer
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.strategy import Moment
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
 from tidegate.testing.topics import MemoryTopics, MemoryTransaction, Record
 
 TOPIC = "orders"

@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.errors import BatchFailedError, OverrunError, RecordsFailedError
-from tidegate.failures.dead_letters import REJECTED
-from tidegate.manifest import Counts, Manifest, Result, StagedFile
-from tidegate.records import Failure, Rejected
+from tidegate.model.errors import BatchFailedError, OverrunError, RecordsFailedError
+from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
+from tidegate.model.records import Failure, Rejected
+from tidegate.strategies.failure.dead_letters import REJECTED
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.simulation.facts import NONE, At, Records

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.batch import Batch
-from tidegate.manifest import Manifest
+from tidegate.model.batch import Batch
+from tidegate.model.manifest import Manifest
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Glance
-from tidegate.positions import Range, TopicPartition
-from tidegate.records import Outgoing
 from tidegate.testing.simulation.facts import source
 from tidegate.testing.simulation.orders import Order
 

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from itertools import product
 
+from tidegate.model.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
 from tidegate.ports import Answer
-from tidegate.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
 from tidegate.testing.simulation.promises import ENDS, ORDERS
 from tidegate.testing.simulation.runs import Work, clears, commits
 from tidegate.testing.simulation.subscriptions import LATER, MANY, subscription

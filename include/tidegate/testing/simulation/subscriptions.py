@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tidegate.definition.reading import load
-from tidegate.subscription import (
+from tidegate.config.reading import load
+from tidegate.model.subscription import (
     CommitFence,
     CommitStrategy,
     DeadLetterQueue,

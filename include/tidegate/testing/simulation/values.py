@@ -9,8 +9,8 @@ from enum import Enum
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
-from tidegate.commits.ignore import Unkept
-from tidegate.positions import TopicPartition
+from tidegate.model.offsets import TopicPartition
+from tidegate.strategies.commit.ignore import Unkept
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTransaction
 

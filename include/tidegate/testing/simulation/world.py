@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from tidegate.pipeline import Pipeline
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer, Clock, Committed
-from tidegate.positions import TopicPartition
-from tidegate.records import Outgoing
-from tidegate.subscription import Subscription
+from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding

@@ -1,0 +1,452 @@
+"""`tidegate`: run a batch, check definitions, see where subscriptions stand.
+
+Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong, 130
+or 143 a run was interrupted. That of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED,
+STOPPED or UNREACHABLE, 3 unknown.
+"""
+
+import getpass
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from enum import StrEnum
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.logging import RichHandler
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli import dead_letters
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.config.settings import Settings, umask
+from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
+from tidegate.model.subscription import Problem
+
+_UNKNOWN = 3  # of monitoring plugins
+_LEDGER = "correct TIDEGATE_LEDGER (`tidegate status --settings` shows it), or what it names"
+_LINE = "%(asctime)s %(levelname)s %(message)s"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Kafka records into a lake in bounded batches; offsets are committed last.",
+)
+app.add_typer(dead_letters.app, name="dead-letters")
+offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
+app.add_typer(offsets, name="offsets")
+
+
+def main() -> None:
+    """Run the command line; the entry point of `tidegate`."""
+    try:
+        os.umask(umask(os.environ))
+        app()
+    except TidegateError as error:
+        err.print(f"tidegate: {error}", style="red", markup=False)
+        sys.exit(2 if isinstance(error, WrongDefinitionError) else 1)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")],
+    as_json: Json = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
+) -> None:
+    """Deliver one batch of a subscription in this process, without Airflow: plan, land, process, commit."""
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - each command imports only what it needs
+    from tidegate.runtime.run import run_batch  # noqa: PLC0415 - see above
+
+    _log_to_stderr(verbose=verbose)
+    settings = Settings.from_environment(os.environ)
+    subscription = load_named(name, settings.subscriptions)
+    with _pipeline(subscription, settings) as pipeline:
+        progress = err.status("") if err.is_terminal and not verbose else nullcontext()
+        with progress as spinner:
+
+            def said(step: str) -> None:
+                if spinner is not None:
+                    spinner.update(f"{name}: {step}")
+                elif not as_json:
+                    err.print(f"{name}: {step}", markup=False)
+
+            with _interruptible() as caught:
+                done = run_batch(pipeline, said)
+    if as_json:
+        print_json(done.to_json())
+    else:
+        _print_run(done.to_json())
+    if caught:
+        raise typer.Exit(128 + caught[0])
+    if done.error is not None:
+        raise typer.Exit(2 if isinstance(done.error, WrongDefinitionError) else 1)
+
+
+@app.command()
+def check(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
+    as_json: Json = False,
+    look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import none.")] = False,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            help="Also ask brokers, topics, rights, Schema Registry and Spark what a run would lack; changes nothing."
+        ),
+    ] = False,
+) -> None:
+    """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
+    from tidegate.config.check import examine  # noqa: PLC0415 - see above
+    from tidegate.ledger.holders import group_holders  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    waiting = err.status("checking") if err.is_terminal else nullcontext()
+    with waiting:
+        report = examine(
+            paths or [settings.subscriptions],
+            settings.home,
+            imports=not look_only,
+            holders=group_holders(settings.ledger),
+        )
+        if connect:
+            report = _connected(report)
+        if not paths:
+            report = _with_orphans(report, settings)
+    if as_json:
+        print_json([problem.to_json() for problem in report.problems])
+    else:
+        _print_problems("errors", report.errors, "red")
+        _print_problems("warnings", report.warnings, "yellow")
+        out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
+    if report.errors:
+        raise typer.Exit(1)
+
+
+def _with_orphans(report: Any, settings: Settings) -> Any:
+    """With a warning for each open batch of which there is no definition; a ledger that is away is another's affair."""
+    from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+    from tidegate.runtime.health import orphaned  # noqa: PLC0415 - see above
+
+    defined = [path.stem for path in settings.subscriptions.glob("*.yaml")]
+    try:
+        found = [orphaned(batch) for batch in orphaned_batches(settings.ledger, defined)]
+    except TidegateError as error:
+        err.print(f"the ledger wasn't asked for batches without a definition: {error}", markup=False)
+        return report
+    folder = str(settings.subscriptions)
+    problems = [
+        Problem(f"{each.reason}: {each.action}", "orphaned-batch", severity="warning", file=folder) for each in found
+    ]
+    return replace(report, problems=(*report.problems, *problems))
+
+
+def _connected(report: Any) -> Any:
+    from tidegate.runtime.connection_check import connected  # noqa: PLC0415 - see above
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+
+    return connected(report, AirflowConnections(os.environ))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a definition, by which editors complete and check."""
+    from tidegate.config.json_schema import schema_text  # noqa: PLC0415 - see above
+
+    print(schema_text(), end="")  # noqa: T201 - the document alone, in no terminal's colours
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
+    as_json: Json = False,
+    show_settings: Annotated[bool, typer.Option("--settings", help="Show the settings in force.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
+    for_monitor: Annotated[
+        bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
+    ] = False,
+) -> None:
+    """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
+    from tidegate.cli import status_text  # noqa: PLC0415 - see above
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    if show_settings:
+        _print_settings(settings, as_json=as_json)
+        return
+    if name:
+        load_named(name, settings.subscriptions)  # raises: who names one wants to know
+    try:
+        if name:
+            documents = [_status(name, settings, limit)]
+        else:
+            names = _names(settings.subscriptions)
+            documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
+    except (UnavailableError, UnusableLedgerError) as error:
+        if not (as_json or for_monitor):
+            raise
+        raise typer.Exit(_print_ledger_error(error, as_json=as_json, for_monitor=for_monitor)) from None
+    if as_json:
+        print_json(documents[0] if name else documents)
+    elif for_monitor:
+        status_text.print_lines(documents)
+    else:
+        status_text.print_all(documents)
+    if code := _monitored(documents) if for_monitor else _looked_at(documents):
+        raise typer.Exit(code)
+
+
+def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:
+    """Print the one verdict that there is without a ledger; the exit status.
+
+    A ledger that is away may be back, and so the verdict isn't known; one that can't be used stays so.
+    """
+    from tidegate.cli.status_text import print_finding  # noqa: PLC0415 - see above
+
+    is_unusable = isinstance(error, UnusableLedgerError)
+    finding = {
+        "verdict": "UNREACHABLE" if is_unusable else "UNKNOWN",
+        "reason": str(error),
+        "since": None,
+        "action": _LEDGER if is_unusable else None,
+    }
+    if as_json:
+        print_json(finding)
+    else:
+        print_finding(finding)
+    if is_unusable:
+        return 2
+    return _UNKNOWN if for_monitor else 1
+
+
+def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a monitor: that of the worst verdict."""
+    from tidegate.runtime.health import Verdict  # noqa: PLC0415 - see above
+
+    return max(Verdict(document["verdict"]).exit_status for document in documents)
+
+
+def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a person: whether every subscription could be looked at."""
+    if any("group" not in document and "orphan" not in document for document in documents):
+        return 2
+    return 1 if any(document.get("unavailable") for document in documents) else 0
+
+
+def _names(folder: Path) -> list[str]:
+    """The subscriptions of a folder. Raises WrongDefinitionError if there are none."""
+    if not folder.is_dir():
+        raise WrongDefinitionError(
+            f"there is no folder {folder}: set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
+        )
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if not names:
+        raise WrongDefinitionError(
+            f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
+        )
+    return names
+
+
+def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
+    """The status as a document; without a group where the definition, or what it names, can't be used."""
+    from tidegate.config.reading import DefinitionError, load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.health import Finding, Verdict  # noqa: PLC0415 - see above
+    from tidegate.runtime.status import finding_to_json, status_of  # noqa: PLC0415 - see above
+
+    try:
+        with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+            return status_of(pipeline, limit).to_json()
+    except UnusableLedgerError:
+        raise
+    except DefinitionError as error:
+        errors = [problem for problem in error.problems if problem.severity == "error"]
+        reason = f"its definition is broken, no run begins: {'; '.join(map(str, errors))}"
+        finding = Finding(Verdict.STALLED, reason, None, "correct the file: `tidegate check` has all that is wrong")
+    except WrongDefinitionError as error:
+        finding = Finding(Verdict.STALLED, f"no run begins: {error}", None, "correct what it names")
+    return {"subscription": name, **finding_to_json(finding)}
+
+
+def _orphans(names: Sequence[str], settings: Settings) -> Iterator[dict[str, Any]]:
+    """A document for each open batch of which there is no definition any more."""
+    from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+    from tidegate.runtime.health import orphaned  # noqa: PLC0415 - see above
+    from tidegate.runtime.status import finding_to_json  # noqa: PLC0415 - see above
+
+    for batch in orphaned_batches(settings.ledger, names):
+        yield {"subscription": batch.subscription, **finding_to_json(orphaned(batch)), "orphan": batch.id}
+
+
+@app.command()
+def commit(
+    name: Annotated[str, typer.Argument(help="The subscription, whose commit-strategy is manual or on-next-poll.")],
+    as_json: Json = False,
+) -> None:
+    """Commit the offsets of the batch that is published and waits for its commit."""
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        batch = pipeline.commit_open()
+    committed = {str(r.at): r.end for r in batch.ranges}
+    if as_json:
+        print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state), "committed": committed})
+        return
+    out.print(f"{batch} is {batch.state}", markup=False)
+    for at, end in committed.items():
+        out.print(f"  {at} committed at {end}", markup=False)
+
+
+class _Answer(StrEnum):
+    """What can be done with a batch that stopped or asks, as `tidegate.ports.Answer`."""
+
+    REDELIVER = "redeliver"
+    DEAD_LETTER = "dead-letter"
+    SKIP = "skip"
+    STOP = "stop"
+
+
+_NEXT: Mapping[_Answer, str] = {
+    _Answer.REDELIVER: "the next run delivers it again",
+    _Answer.DEAD_LETTER: "the next run sends its records to the dead-letter topic and goes on behind it",
+    _Answer.SKIP: "the next run goes on behind it",
+    _Answer.STOP: "it stays as it is",
+}
+
+
+@app.command()
+def clear(
+    name: Annotated[str, typer.Argument(help="The subscription that is stopped, or asks.")],
+    answer: Annotated[
+        _Answer,
+        typer.Option(
+            help="redeliver: as often as at first; dead-letter: all its records; skip: publish nothing; stop: leave it."
+        ),
+    ] = _Answer.REDELIVER,
+    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Let a stopped subscription go on, by default with the same batch, which is delivered again."""
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        batch = pipeline.clear(getpass.getuser(), note, answer.value)
+    if as_json:
+        print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
+    else:
+        out.print(f"{batch} is cleared ({answer.value}) and now {batch.state}: {_NEXT[answer]}", markup=False)
+
+
+@offsets.command("accept-cluster")
+def accept_cluster(
+    name: Annotated[str, typer.Argument(help="The subscription whose connection leads to another cluster now.")],
+    as_json: Json = False,
+) -> None:
+    """Let a subscription go on in the Kafka cluster that its connection leads to now, though it read from another.
+
+    What was committed in the other cluster means nothing in this one: the subscription goes on where this cluster has
+    its group, else at its cursor or auto.offset.reset. A batch that is open is abandoned, unless its offsets are
+    committed: what of it isn't in the lake is read again only if this cluster has those records too.
+    """
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        abandoned = pipeline.accept_cluster(getpass.getuser())
+        cluster = pipeline.source.cluster_id()
+    if as_json:
+        print_json({"subscription": name, "cluster": cluster, "abandoned": abandoned.id if abandoned else None})
+        return
+    out.print(f"{name} goes on in cluster {cluster} with its next run", markup=False)
+    if abandoned is not None:
+        ranges = ", ".join(str(r) for r in abandoned.ranges if not r.is_empty)
+        out.print(f"  batch {abandoned.id} of the other cluster is abandoned: {ranges}", markup=False)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """SIGTERM ends what runs as Ctrl-C does; the signals that came."""
+    caught: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()  # no other may have handlers
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _pipeline(subscription: Any, settings: Settings) -> Iterator[Any]:
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
+
+    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
+        yield pipeline
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    """With times and colours on a terminal; elsewhere a line for each, however long: whoever reads it may wrap it."""
+    rich = err.is_terminal
+    handler = RichHandler(console=err, show_path=False, markup=False) if rich else logging.StreamHandler()
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s" if rich else _LINE)
+    logging.getLogger("tidegate").setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def _print_problems(title: str, problems: Sequence[Problem], style: str) -> None:
+    """On a terminal below the names of their files, elsewhere a line each, as compilers do."""
+    if not out.is_terminal:
+        for problem in problems:
+            out.print(str(problem), markup=False)
+        return
+    if problems:
+        out.print(title, style=f"bold {style}")
+    for file, several in groupby(problems, key=lambda problem: problem.file):
+        out.print(f"  {file}", style="bold", markup=False)
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
+        for problem in several:
+            line = Text(str(problem.line or ""), justify="right")
+            table.add_row(line, Text(problem.message), Text(problem.rule, style=f"dim {style}"))
+        out.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    if run["error"]:
+        out.print(f"{run['subscription']}: {run['state']}: {run['error']}", style="red", markup=False)
+        return
+    if run["batch_id"] is None:
+        out.print(f"{run['subscription']}: nothing to do: {run['why']}", markup=False)
+        return
+    took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
+    out.print(
+        f"{run['subscription']}: batch {run['batch_id']} {run['state']}: {run['records']:,} records, "
+        f"{run['rows'] or 0:,} rows, {run['rejected'] or 0:,} rejected ({took})",
+        markup=False,
+    )
+    if run["why"]:
+        out.print(f"  {run['why']}", markup=False)
+    for at, end in run["committed"].items():
+        out.print(f"  {at} committed at {end}", markup=False)
+
+
+def _print_settings(settings: Settings, *, as_json: bool) -> None:
+    if as_json:
+        print_json(settings.redacted())
+        return
+    for variable, value in settings.redacted().items():
+        out.print(f"{variable}={value}", markup=False)

@@ -1,0 +1,243 @@
+"""`tidegate dead-letters`: list the dead letters of a subscription, look at one, and redrive them.
+
+Exit status: 0 done or nothing to do, 1 a redrive or a system failed, 2 the use or a definition is wrong.
+"""
+
+import getpass
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.config.settings import Settings
+from tidegate.model.errors import TidegateError, WrongDefinitionError
+
+app = typer.Typer(no_args_is_help=True, help="Look at a subscription's dead letters, and redrive them.")
+
+_PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
+_Read = TypeVar("_Read")
+
+
+def _read(parse: Callable[[str], _Read], what: str) -> Callable[[str], _Read]:
+    """A parser whose refusal is a wrong use."""
+
+    def read(written: str) -> _Read:
+        try:
+            return parse(written)
+        except (ValueError, re.error) as error:
+            raise typer.BadParameter(f"{written!r} is no {what}: {error}") from None
+
+    return read
+
+
+def _time(written: str) -> datetime:
+    time = datetime.fromisoformat(written)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _place(written: str) -> tuple[int, int]:
+    found = _PLACE.fullmatch(written)
+    if found is None:
+        raise ValueError("write PARTITION:OFFSET, as in 0:17")
+    return int(found[1]), int(found[2])
+
+
+_as_time = _read(_time, "time in ISO 8601")
+
+Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
+Reason = Annotated[
+    re.Pattern[str] | None,
+    typer.Option(parser=_read(re.compile, "regular expression"), metavar="REGEX", help="Found in the reason."),
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(parser=_as_time, metavar="ISO", help="Timestamp at or after this; UTC without a zone."),
+]
+Until = Annotated[
+    datetime | None, typer.Option(parser=_as_time, metavar="ISO", help="Timestamp before this; UTC without a zone.")
+]
+OfPartition = Annotated[int | None, typer.Option("--partition", min=0, help="From this partition of their topic.")]
+OfTopic = Annotated[str | None, typer.Option("--topic", help="From this topic.")]
+
+
+@app.command(name="list")
+def list_(
+    name: Name,
+    *,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
+    partition: OfPartition = None,
+    topic: OfTopic = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many to show; all are counted.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """Show dead letters: where they lie and came from, why, and whether they were redriven; then count the reasons."""
+    from tidegate.dead_letters.letter import Wanted  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+
+    with _opened(name) as letters, _waiting("reading the dead letters"):
+        listing = letters.list(Wanted(reason, since, until, topic, partition), limit)
+    if as_json:
+        print_json({"subscription": name, **listing.to_json()})
+        return
+    from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
+
+    showing.show_listing(listing, out, err)
+
+
+@app.command()
+def show(
+    name: Name,
+    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Where it lies, as list shows it.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter whole: key, value, headers in order, timestamp."""
+    from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
+    from tidegate.dead_letters.listing import letter_to_json  # noqa: PLC0415 - see above
+
+    partition, offset = _read(_place, "place")(place)
+    with _opened(name) as letters:
+        try:
+            letter, mark = letters.find(partition, offset)
+        except LookupError as error:
+            raise typer.BadParameter(str(error)) from None
+    if as_json:
+        print_json({"subscription": name, **letter_to_json(letter, mark)})
+    else:
+        showing.show_letter(letter, mark, out)
+
+
+@app.command()
+def redrive(
+    name: Name,
+    *,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
+    partition: OfPartition = None,
+    topic: OfTopic = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many at most, by partition and offset.")] = None,
+    to: Annotated[str | None, typer.Option(help="A topic in place of the one that each came from.")] = None,
+    allow_topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic beside the subscription's own that letters may go back to; may be repeated."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Those too that were redriven before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Produce dead letters again to the subscription's topics that they came from, each once; they stay there, too."""
+    from tidegate.dead_letters.letter import Wanted  # noqa: PLC0415 - see above
+    from tidegate.dead_letters.redriver import Order  # noqa: PLC0415 - see above
+    from tidegate.dead_letters.targets import Targets  # noqa: PLC0415 - see above
+
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise typer.BadParameter("nobody can be asked here: add --yes, or --dry-run to see what would be done")
+    wanted = Wanted(reason, since, until, topic, partition)
+    with _opened(name) as letters:
+        targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
+        order = Order(name, targets, wanted, to, again, limit, getpass.getuser())
+        with _waiting("reading the dead letters"):
+            surveyed = letters.survey(order)
+        if dry_run or not surveyed.tally.total:
+            _tell(letters.topic.name, order, surveyed.tally, None, as_json=as_json, dry_run=dry_run)
+            return
+        if not yes:
+            _ask(letters.topic.name, order, surveyed.tally)
+        _carry_out(letters, order, surveyed, as_json=as_json)
+
+
+def _carry_out(letters: Any, order: Any, surveyed: Any, *, as_json: bool) -> None:
+    redriver = letters.redriver(order)
+    failed: TidegateError | None = None
+    try:
+        with _counting(surveyed.tally.total, quiet=as_json) as said:
+            redriver.run(surveyed, said)
+    except TidegateError as error:
+        failed = error
+    _tell(letters.topic.name, order, redriver.done, redriver.settled, as_json=as_json, error=failed)
+    if failed is not None:
+        raise typer.Exit(2 if isinstance(failed, WrongDefinitionError) else 1)
+
+
+def _ask(topic: str, order: Any, tally: Any) -> None:
+    from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
+
+    for line in showing.left_out(order.subscription, tally):
+        err.print(line, markup=False)
+    if tally.begun:
+        err.print(
+            f"{tally.begun:,} of them were begun by a redrive that isn't finished: what became of them is found out "
+            "first. If it still runs, it is shut out.",
+            markup=False,
+        )
+    typer.confirm(f"Redrive {showing.destinations(tally)} from {topic}?", abort=True, err=True)
+
+
+def _tell(
+    topic: str,
+    order: Any,
+    tally: Any,
+    settled: Any,
+    *,
+    as_json: bool,
+    dry_run: bool = False,
+    error: TidegateError | None = None,
+) -> None:
+    from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
+
+    if as_json:
+        document = {"subscription": order.subscription, "topic": topic, "dry_run": dry_run, **tally.to_json()}
+        told = {"settled": settled.to_json() if settled else None, "error": str(error) if error else None}
+        print_json({**document, **told})
+        return
+    for line in (*showing.settled(settled), *showing.left_out(order.subscription, tally)):
+        err.print(line, markup=False)
+    out.print(f"{order.subscription}: {showing.outcome(topic, tally, dry_run=dry_run)}", markup=False)
+    if error is not None:
+        err.print(f"tidegate: {error}", style="red", markup=False)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    subscription = load_named(name, settings.subscriptions)
+    with open_dead_letters(subscription, settings, AirflowConnections(os.environ)) as letters:
+        yield letters
+
+
+def _waiting(what: str) -> Any:
+    return err.status(what) if err.is_terminal else nullcontext()
+
+
+@contextmanager
+def _counting(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line for each chunk elsewhere."""
+    if err.is_terminal:
+        columns = (TextColumn("redriving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=err) as progress:
+            bar = progress.add_task("", total=total)
+            yield lambda count: progress.advance(bar, count)
+        return
+    done = 0
+
+    def said(count: int) -> None:
+        nonlocal done
+        done += count
+        if not quiet:
+            err.print(f"{done:,} of {total:,} redriven", markup=False)
+
+    yield said

@@ -1,0 +1,99 @@
+"""The deserializers that a definition may name, by short name or Java class, and the charsets they know.
+
+The classes are those of Apache Kafka, of Confluent's serializers, and of the JSON that Quarkus, Vert.x, Spring and
+Kafka Connect bring; each decodes here what it decodes there.
+"""
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from tidegate.config.kinds import nearest
+from tidegate.model.subscription import DeserializerName
+
+_KAFKA = "org.apache.kafka.common.serialization"
+_CONFLUENT = "io.confluent.kafka.serializers"
+
+NAMES: tuple[DeserializerName, ...] = get_args(DeserializerName)
+CLASSES: Mapping[str, DeserializerName] = {
+    f"{_KAFKA}.ByteArrayDeserializer": "bytes",
+    f"{_KAFKA}.BytesDeserializer": "bytes",
+    f"{_KAFKA}.ByteBufferDeserializer": "bytes",
+    f"{_KAFKA}.StringDeserializer": "string",
+    f"{_KAFKA}.IntegerDeserializer": "integer",
+    f"{_KAFKA}.LongDeserializer": "long",
+    f"{_KAFKA}.ShortDeserializer": "short",
+    f"{_KAFKA}.FloatDeserializer": "float",
+    f"{_KAFKA}.DoubleDeserializer": "double",
+    f"{_KAFKA}.UUIDDeserializer": "uuid",
+    f"{_CONFLUENT}.KafkaAvroDeserializer": "avro",
+    f"{_CONFLUENT}.protobuf.KafkaProtobufDeserializer": "protobuf",
+    f"{_CONFLUENT}.json.KafkaJsonSchemaDeserializer": "json-schema",
+    f"{_CONFLUENT}.KafkaJsonDeserializer": "json",
+    "io.quarkus.kafka.client.serialization.BufferDeserializer": "bytes",
+    "io.quarkus.kafka.client.serialization.JsonObjectDeserializer": "json",
+    "io.vertx.kafka.client.serialization.BufferDeserializer": "bytes",
+    "io.vertx.kafka.client.serialization.JsonObjectDeserializer": "json",
+    "org.apache.kafka.connect.json.JsonDeserializer": "json",
+    "org.springframework.kafka.support.serializer.JsonDeserializer": "json",
+}
+REGISTERED: frozenset[DeserializerName] = frozenset({"avro", "protobuf", "json-schema"})
+
+# Spark's `decode` takes these and no others; the keys are Python's names for them
+CHARSETS: Mapping[str, str] = {
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "utf-8": "UTF-8",
+    "utf-16-be": "UTF-16BE",
+    "utf-16-le": "UTF-16LE",
+    "utf-16": "UTF-16",
+    "utf-32": "UTF-32",
+}
+
+
+def short_name(name: str) -> DeserializerName | None:
+    """The short name of a deserializer that is named by it or by a Java class, None for any other."""
+    return next((short for short in NAMES if short == name), None) or CLASSES.get(name)
+
+
+def charset(name: str) -> str | None:
+    """The charset by the name that Java and Spark give it (`utf8`: UTF-8), None for one they don't decode."""
+    try:
+        return CHARSETS.get(codecs.lookup(name).name)
+    except (LookupError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class DeserializerClass:
+    """A deserializer by its short name or its Java class."""
+
+    def wrong(self, value: object) -> str | None:
+        """See Kind."""
+        if isinstance(value, str) and short_name(value):
+            return None
+        near = _nearest_class(value) if isinstance(value, str) else None
+        hint = f" (did you mean {near}?)" if near else ""
+        return f"must be one of {', '.join(NAMES)}, or a Java class that stands for one{hint}: {', '.join(CLASSES)}"
+
+
+@dataclass(frozen=True)
+class Charset:
+    """A charset that Java, Spark and Python know."""
+
+    def wrong(self, value: object) -> str | None:
+        """See Kind."""
+        if isinstance(value, str) and charset(value):
+            return None
+        near = nearest(value, CHARSETS.values()) if isinstance(value, str) else None
+        hint = f" (did you mean {near}?)" if near else ""
+        return f"must be a charset that Spark decodes: {', '.join(CHARSETS.values())}{hint}"
+
+
+def _nearest_class(value: str) -> str | None:
+    """The short name or class that is meant, whatever its case and its package."""
+    meant: dict[str, str] = {name.rpartition(".")[2].lower(): name for name in reversed(list(CLASSES))}
+    meant |= {short: short for short in NAMES}
+    near = nearest(value.rpartition(".")[2], meant)
+    return meant[near] if near else None

@@ -1,0 +1,175 @@
+"""A definition file, read: a subscription, or everything that is wrong with it, line by line.
+
+`read` raises for nothing that can stand in a file; `load` raises DefinitionError with all problems at once.
+Known names and values that this version can't act on are refused, never ignored.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tidegate.config import properties, rules, strategies
+from tidegate.config.findings import Findings
+from tidegate.config.keys import PROCESSING, TOP, Key
+from tidegate.config.kinds import nearest
+from tidegate.config.sections import read_sections
+from tidegate.config.yaml_graph import TOO_DEEP, Graph
+from tidegate.config.yaml_nodes import MappingNode
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.subscription import ConsumerProperties, Problem, Processing, Subscription
+
+SUFFIX = ".yaml"
+_AS_IT_IS: Mapping[str, object] = MappingProxyType({})
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+class DefinitionError(WrongDefinitionError):
+    """A definition that can't be used. `problems` are all of its problems, warnings too."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        errors_first = sorted(self.problems, key=lambda problem: problem.severity != "error")
+        super().__init__("\n".join(map(str, errors_first)))
+
+    def __reduce__(self) -> tuple[type["DefinitionError"], tuple[tuple[Problem, ...]]]:
+        return DefinitionError, (self.problems,)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a file says.
+
+    `draft` is the subscription as far as it can be made, errors or not; `problems` are in the order of their
+    lines; `lines` has the line of each property that the file gives.
+    """
+
+    file: Path
+    draft: Subscription | None
+    problems: tuple[Problem, ...]
+    lines: Mapping[str, int]
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """The subscription, None if the file has an error."""
+        return None if any(each.severity == "error" for each in self.problems) else self.draft
+
+    def line(self, path: str) -> int:
+        """Where a property stands, or the section that lacks it, or else the file's first line."""
+        return self.lines.get(path) or self.lines.get(path.partition(".")[0]) or 1
+
+
+def load(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
+    """The subscription of one file, but for the properties that are changed, which are given by their whole names.
+
+    Raises DefinitionError if it has an error; warnings pass.
+    """
+    reading = read(path, changed)
+    if reading.subscription is None:
+        raise DefinitionError(reading.problems)
+    return reading.subscription
+
+
+def load_named(name: str, folder: Path) -> Subscription:
+    """The subscription of that name in a folder. Raises DefinitionError, also if there is none."""
+    path = folder / f"{name}{SUFFIX}"
+    if NAME.fullmatch(name) and path.is_file():
+        return load(path)
+    known = sorted(each.stem for each in folder.glob(f"*{SUFFIX}"))
+    near = nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
+    raise DefinitionError([Problem(f"no subscription {name!r} in {folder}; {hint}", "name", file=str(path))])
+
+
+def read(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
+    """Read one file, as `load` does. Nothing that can stand in it raises."""
+    findings = Findings(str(path))
+    if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
+        findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
+    graph = Graph(findings)
+    root = graph.compose(path)
+    try:
+        draft = _subscription(path.stem, graph, root, findings, changed) if root is not None else None
+    except RecursionError:
+        draft = None
+        findings.add("", TOO_DEEP, "syntax")
+    problems = sorted(findings.problems, key=lambda problem: problem.line)
+    return Reading(path, draft, tuple(problems), findings.lines)
+
+
+def _subscription(
+    name: str, graph: Graph, root: MappingNode, findings: Findings, changed: Mapping[str, object]
+) -> Subscription | None:
+    """The subscription if it has a group, topics and an output; what is wrong otherwise has its default."""
+    found, good = read_sections(graph, root, findings, changed)
+    rules.check_required(found, findings)
+    topics = rules.topics(found[""], good, findings)
+    cursor = rules.cursor(found["cursor"], good["cursor"], findings)
+    rules.check_cursor(cursor, topics, findings)
+    deserialization = rules.deserialization(good, findings)
+    rules.check_timeouts(good, findings)
+    rules.check_job(good["processing"], findings)
+    rules.check_engine(good[""], findings)
+    strategies.check(name, good, topics, findings)
+    if topics is None or "group.id" not in good["consumer"] or "output" not in good["processing"]:
+        return None
+    top = _with_defaults(good[""], TOP)
+    return Subscription(
+        name=name,
+        description=top["description"].strip(),
+        schedule=top["schedule"],
+        connection=top["connection"],
+        topics=topics,
+        members=top["members"],
+        consumer=_consumer(good["consumer"]),
+        poll_timeout_ms=top["poll-timeout.ms"],
+        commit_timeout_ms=top["commit-timeout.ms"],
+        unavailable_after_ms=top["unavailable-after.ms"],
+        execution_timeout_ms=top["execution-timeout.ms"],
+        commit_strategy=top["commit-strategy"],
+        failure_strategy=top["failure-strategy"],
+        commit_fence=top["commit-fence"],
+        on_data_loss=top["on-data-loss"],
+        cursor=cursor,
+        max_retries=top["max-retries"],
+        retry_delay_ms=top["retry-delay.ms"],
+        row_accounting=top["row-accounting"],
+        landing_engine=top["landing-engine"],
+        deserialization=deserialization,
+        dead_letter_queue=strategies.dead_letter_queue(top),
+        delayed_retry_topic=strategies.delayed_retry_topic(top),
+        auto_commit_interval_ms=top[strategies.INTERVAL],
+        unprocessed_record_max_age_ms=top[strategies.MAX_AGE],
+        unsynced_state_max_age_ms=top[strategies.UNSYNCED],
+        processing=_processing(good["processing"]),
+    )
+
+
+def _consumer(given: Mapping[str, Any]) -> ConsumerProperties:
+    values: dict[str, Any] = properties.effective(given)
+    return ConsumerProperties(
+        group_id=values["group.id"],
+        max_poll_records=values["max.poll.records"],
+        max_poll_interval_ms=values["max.poll.interval.ms"],
+        auto_offset_reset=values["auto.offset.reset"],
+        isolation_level=values["isolation.level"],
+        librdkafka=properties.translate(given),
+        java=properties.for_java(given),
+    )
+
+
+def _processing(given: Mapping[str, Any]) -> Processing:
+    values = _with_defaults(given, PROCESSING)
+    return Processing(
+        output=values["output"],
+        connection=values["connection"],
+        transform=values["transform"],
+        partition_by=tuple(values["partition-by"]),
+        job=values["job"],
+    )
+
+
+def _with_defaults(given: Mapping[str, Any], known: Mapping[str, Key]) -> dict[str, Any]:
+    return {name: given.get(name, key.default) for name, key in known.items()}

@@ -1,0 +1,189 @@
+"""The rules between a definition's properties, and the values that several of them make together.
+
+`found` is what the file gives, `good` the part of it that may stand, both by section.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from tidegate.config import properties, timeouts
+from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
+from tidegate.config.deserializers import REGISTERED, charset, short_name
+from tidegate.config.findings import Findings
+from tidegate.config.keys import DESERIALIZATION, TOP
+from tidegate.config.schemas import schema_text
+from tidegate.config.sections import Values, path_of
+from tidegate.model.subscription import (
+    Cursor,
+    Deserialization,
+    Deserializer,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+    TopicSelection,
+)
+
+
+def check_required(found: Mapping[str, Values], findings: Findings) -> None:
+    """A definition has a group and an output."""
+    for section, name in (("consumer", "group.id"), ("processing", "output")):
+        if found[section].get(name) is None:
+            path = path_of(section, name)
+            findings.add(path, f"{path} is missing: it has no default", "required")
+
+
+def topics(found: Values, good: Mapping[str, Values], findings: Findings) -> TopicSelection | None:
+    """The one selection of topics that a definition has, None if it hasn't one that may stand."""
+    given = [name for name in ("topics", "pattern", "partitions") if found.get(name) is not None]
+    if is_given(found.get(ASSIGN_SEEK)):
+        return _assigned(given, good[""], findings)
+    if len(given) != 1:
+        path = given[1] if given else ""
+        what = f"{' and '.join(given)} are given" if given else f"none of them is, nor is {ASSIGN_SEEK}"
+        findings.add(path, f"exactly one of topics, pattern and partitions says what to read: {what}", "required")
+        return None
+    match good[""]:
+        case {"topics": names}:
+            return TopicNames(tuple(names))
+        case {"pattern": pattern}:
+            return TopicPattern(pattern, internal=not good["consumer"].get("exclude.internal.topics", True))
+        case {"partitions": lists}:
+            return TopicPartitions({topic: tuple(sorted(numbers)) for topic, numbers in lists.items()})
+    return None
+
+
+def _assigned(given: list[str], good: Values, findings: Findings) -> TopicPartitions | None:
+    """The selection of `assign-seek`, which stands alone or beside topics."""
+    others = [name for name in given if name != "topics"]
+    if others:
+        text = (
+            f"{ASSIGN_SEEK} chooses partitions by itself, or those of topics: it can't stand beside "
+            f"{' and '.join(others)}: keep one of them"
+        )
+        findings.add(ASSIGN_SEEK, text, "required", good.get(ASSIGN_SEEK))
+        return None
+    if ASSIGN_SEEK not in good or not set(given) <= good.keys():
+        return None
+    return selection(portions(good[ASSIGN_SEEK]), good.get("topics", ()), findings)
+
+
+def cursor(found: Values, good: Values, findings: Findings) -> Cursor | None:
+    """The cursor, with what its type needs and nothing else; None if none is given or it has no type."""
+    if all(value is None for value in found.values()):
+        return None
+    if found.get("type") is None:
+        findings.add("cursor.type", "cursor.type is missing: it has no default", "required")
+    if "type" not in good:
+        return None
+    needed = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}.get(good["type"])
+    for name in ("time", "offset"):
+        path = path_of("cursor", name)
+        if name == needed and found.get(name) is None:
+            findings.add(path, f"{path} is missing: cursor.type {good['type']} needs it", "required")
+        elif name != needed and found.get(name) is not None:
+            text = f"{path} doesn't belong to cursor.type {good['type']}: remove it"
+            findings.add(path, text, "refused", found[name])
+    time = datetime.fromisoformat(good["time"]).astimezone(UTC) if "time" in good else None
+    return Cursor(good["type"], time, good.get("offset"))
+
+
+def check_cursor(cursor: Cursor | None, topics: TopicSelection | None, findings: Findings) -> None:
+    """A cursor is for partitions that have none of their own."""
+    if cursor is not None and isinstance(topics, TopicPartitions) and topics.all_have_cursors:
+        text = (
+            f"cursor says where those partitions start that have no offset in {ASSIGN_SEEK}, and all of them have one: "
+            "remove cursor, or leave out the offsets in whose place it is meant"
+        )
+        findings.add("cursor", text, "refused")
+
+
+def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:
+    """The rules R1 to R5, and R7 where there is an execution timeout; none over a value that is wrong by itself."""
+    values = {path_of("consumer", name): value for name, value in properties.effective(good["consumer"]).items()}
+    values |= {name: good[""].get(name, TOP[name].default) for name in (timeouts.T4, timeouts.T5)}
+    lengths = {name: int(values[name]) for name in timeouts.TIMEOUTS}
+    found = [*timeouts.breaches(lengths)]
+    if timeouts.EXECUTION in good[""]:
+        found += filter(None, [timeouts.execution_breach(good[""][timeouts.EXECUTION], lengths)])
+    faulty = findings.faulty
+    for breach in found:
+        named = dict(breach.properties)
+        if not faulty & named.keys():
+            path = next((name for name in named if name in findings.lines), next(iter(named)))
+            findings.add(path, breach.message, breach.rule, named[path], breach.severity)
+
+
+def check_job(good: Values, findings: Findings) -> None:
+    """A job of one's own reads the manifest by itself, so nothing would call a transform."""
+    if "job" in good and "transform" in good:
+        text = "processing.transform is applied by Tidegate's own job, not by processing.job: keep one of them"
+        findings.add("processing.transform", text, "refused", good["transform"])
+
+
+def check_engine(good: Values, findings: Findings) -> None:
+    """Spark lands a batch by one job, which splits it among its executors."""
+    if good.get("landing-engine") == "spark" and good.get("members", 1) > 1:
+        text = "members are landing tasks of landing-engine python; spark lands by one job: remove members"
+        findings.add("members", text, "refused", good["members"])
+
+
+def deserialization(good: Mapping[str, Values], findings: Findings) -> Deserialization:
+    """How keys and values are decoded, each option where its deserializer takes it."""
+    faulty = findings.faulty
+    _check_common_encoding(good["consumer"], faulty, findings)
+    key, value = (_deserializer(side, good, faulty, findings) for side in ("key", "value"))
+    given = good["deserialization"]
+    registered = {key.name, value.name} & REGISTERED
+    if "schema-registry" in given and not registered and not _unclear(faulty):
+        path = "deserialization.schema-registry"
+        text = f"{path} belongs to the deserializers {', '.join(sorted(REGISTERED))}, and none is named: remove it"
+        findings.add(path, text, "refused", given["schema-registry"])
+    fails = good[""].get("fail-on-deserialization-failure", True)
+    if not fails and key.name == value.name == "bytes" and not _unclear(faulty):
+        path = "fail-on-deserialization-failure"
+        text = f"{path} has no effect: keys and values stay bytes, which can't fail"
+        findings.add(path, text, "no-effect", fails, "warning")
+    registry = given.get("schema-registry", DESERIALIZATION["schema-registry"].default)
+    return Deserialization(key, value, fails, str(registry) if registered else None)
+
+
+def _unclear(faulty: frozenset[str]) -> bool:
+    return bool(faulty & {"consumer.key.deserializer", "consumer.value.deserializer"})
+
+
+def _check_common_encoding(consumer: Values, faulty: frozenset[str], findings: Findings) -> None:
+    names = [short_name(consumer.get(f"{side}.deserializer", "bytes")) for side in ("key", "value")]
+    if "deserializer.encoding" in consumer and "string" not in names and not _unclear(faulty):
+        _refuse("consumer.deserializer.encoding", "string", consumer["deserializer.encoding"], findings)
+
+
+def _deserializer(side: str, good: Mapping[str, Values], faulty: frozenset[str], findings: Findings) -> Deserializer:
+    consumer, options = good["consumer"], good["deserialization"]
+    name = short_name(consumer.get(f"{side}.deserializer", "bytes")) or "bytes"
+    ours, kafkas = f"deserialization.{side}.encoding", f"consumer.{side}.deserializer.encoding"
+    schema = f"deserialization.{side}.schema"
+    encodings = {kafkas: consumer.get(f"{side}.deserializer.encoding"), ours: options.get(f"{side}.encoding")}
+    encodings = {path: value for path, value in encodings.items() if value is not None}
+    text = options.get(f"{side}.schema")
+    if f"consumer.{side}.deserializer" not in faulty:
+        if len(encodings) > 1:
+            findings.add(ours, f"{ours} and {kafkas} are the same: keep one", "given-twice", encodings[ours])
+        if name != "string":
+            for path, value in encodings.items():
+                _refuse(path, "string", value, findings)
+        if name == "json" and text is None and schema not in faulty:
+            message = f"{schema} is missing: consumer.{side}.deserializer json needs it, in Spark's DDL or JSON Schema"
+            findings.add(schema, message, "required")
+        if name != "json" and text is not None:
+            _refuse(schema, "json", text, findings)
+    encoding = next(iter(encodings.values()), None) or consumer.get("deserializer.encoding")
+    return Deserializer(
+        name=name,
+        encoding=(charset(encoding) if encoding and name == "string" else None) or "UTF-8",
+        schema=schema_text(text) if text is not None and name == "json" else None,
+    )
+
+
+def _refuse(path: str, deserializer: str, value: object, findings: Findings) -> None:
+    text = f"{path} belongs to the deserializer {deserializer}, which isn't named: remove it"
+    findings.add(path, text, "refused", value)

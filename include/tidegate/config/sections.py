@@ -1,0 +1,112 @@
+"""The sections of a definition: their names and values against the tables of what may stand there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.config import properties
+from tidegate.config.findings import Findings, shown
+from tidegate.config.foreign_properties import elsewhere
+from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.kinds import nearest
+from tidegate.config.yaml_graph import Graph
+from tidegate.config.yaml_nodes import MappingNode
+
+Values = Mapping[str, Any]
+
+
+def read_sections(
+    graph: Graph, root: MappingNode, findings: Findings, changed: Mapping[str, object]
+) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, Any]]]:
+    """What a file gives in each of its sections, and the part of it that may stand; "" is the top level.
+
+    A section that isn't given is empty. What is `changed`, by its whole name, stands in place of what the file gives;
+    what is changed to nothing isn't changed.
+    Whatever may not stand goes to the findings.
+    """
+    findings.lines[""] = 1
+    top = graph.section(root, "")
+    _resolve_aliases(top, findings)
+    found = {"": {name: value for name, value in top.items() if not name or name not in KEYS}}
+    instead = {path: value for path, value in changed.items() if value is not None}
+    found[""] |= {name: value for name, value in instead.items() if name in KEYS[""]}
+    good = {"": _checked(found[""], "", findings)}
+    for name in filter(None, KEYS):
+        found[name] = {} if top.get(name) is None else _section(name, graph, root, findings)
+        found[name] |= {key: instead[path] for key in KEYS[name] if (path := path_of(name, key)) in instead}
+        good[name] = _checked(found[name], name, findings)
+    return found, good
+
+
+def path_of(section: str, name: str) -> str:
+    """A property's whole name: its section's and its own."""
+    return f"{section}.{name}" if section else name
+
+
+def _section(name: str, graph: Graph, root: MappingNode, findings: Findings) -> dict[str, object]:
+    node = graph.entries(root)[name][1]
+    if isinstance(node, MappingNode):
+        return graph.section(node, name)
+    findings.add(name, f"{name} must be a mapping of properties to values", "allowed", graph.value(node))
+    return {}
+
+
+def _checked(found: Mapping[str, object], section: str, findings: Findings) -> dict[str, Any]:
+    known = KEYS[section]
+    good: dict[str, Any] = {}
+    for name, value in found.items():
+        path = path_of(section, name)
+        if name not in known:
+            _add_unknown(section, name, value, findings)
+        elif value is None:
+            continue  # written out, and unset
+        elif wrong := known[name].kind.wrong(value):
+            brief = shown(path, value)
+            quoted = repr(brief) if isinstance(value, str) else brief
+            findings.add(path, f"{path} {wrong}; it is {quoted}", "allowed", value)
+        else:
+            good[name] = value
+    return good
+
+
+def _resolve_aliases(found: dict[str, object], findings: Findings) -> None:
+    for alias, name in ALIASES.items():
+        if alias not in found:
+            continue
+        if name in found:
+            findings.add(alias, f"{alias} and {name} are the same: keep one", "given-twice", found[alias])
+        else:
+            found[name] = found[alias]
+            findings.lines[name] = findings.lines[alias]
+        del found[alias]
+
+
+def _add_unknown(section: str, name: str, value: object, findings: Findings) -> None:
+    """Say of a name that isn't known in its section why it can't be given, or what was probably meant."""
+    path = path_of(section, name)
+    kafka_name = name.removeprefix("consumer.")
+    if section in ("", "consumer") and (reason := properties.refusal(kafka_name)):
+        findings.add(path, f"{path} {reason}", "refused", value)
+    elif (place := _place(kafka_name, section)) is not None:
+        text = f"{path} isn't a property here: {kafka_name} stands {place}"
+        findings.add(path, text, "unknown", value)
+    elif said := elsewhere(name):
+        findings.add(path, f"{path} isn't a property here: {said}", "elsewhere", value)
+    else:
+        findings.add(path, f"{path} isn't a property{_nearest(section, name)}", "unknown", value)
+
+
+def _place(name: str, section: str) -> str | None:
+    """Where a name is known that isn't in its section, None if nowhere."""
+    home = next((home for home, keys in KEYS.items() if name in keys and home != section), None)
+    if home is None:
+        return None
+    return f"under {home}" if home else "at the top level"
+
+
+def _nearest(section: str, name: str) -> str:
+    """What a mistaken name was probably to be, as the rest of a sentence."""
+    known = KEYS[section]
+    if whole := next((each for each in known if each.startswith(f"{name}.")), None):
+        return f": write the whole name on one line, as in {whole}"
+    near = nearest(name, known if section else (*known, *filter(None, KEYS), *ALIASES))
+    return f"; did you mean {near}?" if near else ""

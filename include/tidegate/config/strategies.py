@@ -1,0 +1,216 @@
+"""The rules between the strategies of a definition, the properties that belong to them, and the topics it reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from tidegate.config import properties
+from tidegate.config.assign_seek import ASSIGN_SEEK, is_given
+from tidegate.config.findings import Findings
+from tidegate.config.keys import TOP
+from tidegate.config.sections import Values
+from tidegate.model.subscription import (
+    DeadLetterQueue,
+    DelayedRetryTopic,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+    TopicSelection,
+)
+
+COMMIT = "commit-strategy"
+FAILURE = "failure-strategy"
+INTERVAL = "auto.commit.interval.ms"
+MAX_AGE = "throttled.unprocessed-record-max-age.ms"
+UNSYNCED = "checkpoint.unsynced-state-max-age.ms"
+DEAD_LETTERS = "dead-letter-queue.topic"
+RETRIES = "delayed-retry-topic.topics"
+MOST_RETRIES = "delayed-retry-topic.max-retries"
+TIMEOUT = "delayed-retry-topic.timeout"
+FENCE = "commit-fence"
+RESET = "consumer.auto.offset.reset"
+
+_BELONGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    INTERVAL: (COMMIT, ("throttled", "latest")),
+    MAX_AGE: (COMMIT, ("throttled",)),
+    UNSYNCED: (COMMIT, ("checkpoint",)),
+    DEAD_LETTERS: (FAILURE, ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
+    "dead-letter-queue.limit": (FAILURE, ("dead-letter-queue",)),
+    RETRIES: (FAILURE, ("delayed-retry-topic",)),
+    MOST_RETRIES: (FAILURE, ("delayed-retry-topic",)),
+    TIMEOUT: (FAILURE, ("delayed-retry-topic",)),
+}
+_UNFENCED = {"ignore": "nothing is committed", "checkpoint": "positions are kept in the ledger, not in Kafka"}
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """What the rules look at: the top level's values with their defaults, those that it gives, and what is wrong."""
+
+    name: str
+    top: Mapping[str, Any]
+    given: Values
+    faulty: frozenset[str]
+    findings: Findings
+
+    def warn(self, path: str, message: str, rule: str) -> None:
+        """Note a warning."""
+        self.findings.add(path, message, rule, self.top.get(path), "warning")
+
+
+def dead_letter_queue(top: Mapping[str, Any]) -> DeadLetterQueue:
+    """The dead-letter queue of a definition; `top` has a value or None for each property."""
+    limit = top["dead-letter-queue.limit"]
+    return DeadLetterQueue(top[DEAD_LETTERS] or "", None if limit is None else str(limit))
+
+
+def delayed_retry_topic(top: Mapping[str, Any]) -> DelayedRetryTopic:
+    """The retry topics of a definition; `top` has a value or None for each property."""
+    return DelayedRetryTopic(tuple(top[RETRIES] or ()), top[MOST_RETRIES] or 0, top[TIMEOUT])
+
+
+def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, findings: Findings) -> None:
+    """All rules; none over a value that is wrong by itself. `name` is the subscription's."""
+    top = {key: good[""].get(key, known.default) for key, known in TOP.items()}
+    definition = _Definition(name, top, good[""], findings.faulty, findings)
+    if COMMIT not in definition.faulty:
+        _check_ignore(definition, dict(_starts(good, topics)))
+        _check_age(definition)
+    _check_effects(definition)
+    if not definition.faulty & {FAILURE, DEAD_LETTERS, RETRIES}:
+        _check_topics(definition, topics)
+        _check_retries(definition)
+        _check_fence(definition)
+
+
+def _check_effects(definition: _Definition) -> None:
+    """A property of a strategy that isn't chosen."""
+    for path, (property_, words) in _BELONGS.items():
+        chosen = definition.top[property_]
+        if path in definition.given and chosen not in words and property_ not in definition.faulty:
+            text = (
+                f"{path} has no effect: it belongs to {property_} {_either(words)}, and {property_} is {chosen}: "
+                "choose that, or remove it"
+            )
+            definition.warn(path, text, "no-effect")
+    commit = definition.top[COMMIT]
+    if FENCE in definition.given and commit in _UNFENCED and COMMIT not in definition.faulty:
+        definition.warn(
+            FENCE, f"{FENCE} has no effect: with {COMMIT} {commit} {_UNFENCED[commit]}: remove it", "no-effect"
+        )
+
+
+def _starts(good: Mapping[str, Values], topics: TopicSelection | None) -> Iterator[tuple[str, str]]:
+    """Where partitions start on first contact, each word with the property that says it."""
+    chosen = topics if isinstance(topics, TopicPartitions) else TopicPartitions({})
+    if any(own.type == "LATEST" for each in chosen.cursors.values() for own in each.values()):
+        yield "-1", ASSIGN_SEEK
+    if chosen.cursors and chosen.all_have_cursors:
+        return
+    if "type" in good["cursor"]:
+        yield good["cursor"]["type"], "cursor.type"
+    else:
+        yield str(properties.effective(good["consumer"])["auto.offset.reset"]), RESET
+
+
+def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:
+    """Without a position that is kept, every run is a first contact."""
+    if definition.top[COMMIT] != "ignore" or {RESET, "cursor", "cursor.type", ASSIGN_SEEK} & definition.faulty:
+        return
+    at_end = next((start for start in starts if start in ("latest", "LATEST", "-1")), None)
+    if "none" in starts:
+        text = f"{RESET} none fails every run: {COMMIT} ignore keeps no position; write earliest, or give a cursor"
+        definition.findings.add(RESET, text, "required", "none")
+    elif at_end is not None:
+        text = (
+            f"{COMMIT} ignore starts each run where {starts[at_end]} ({at_end}) says, at the end: a run reads only "
+            "what arrives while it waits; start at earliest, or give a cursor of another type"
+        )
+        definition.warn(COMMIT, text, "reads-only-new")
+    elif definition.top[FAILURE] in ("dead-letter-queue", "delayed-retry-topic") and FAILURE not in definition.faulty:
+        text = (
+            f"{FAILURE} {definition.top[FAILURE]} writes the same records again with each run, because {COMMIT} ignore "
+            "starts each from its cursor: choose fail or ignore, or another commit strategy"
+        )
+        definition.warn(FAILURE, text, "written-again")
+
+
+def _check_age(definition: _Definition) -> None:
+    """A record must not be overdue before the commit that counts it is due."""
+    interval, age = definition.top[INTERVAL], definition.top[MAX_AGE]
+    if definition.top[COMMIT] != "throttled" or {INTERVAL, MAX_AGE} & definition.faulty or not 0 < age < interval:
+        return
+    text = (
+        f"{MAX_AGE} ({age}) should be at least as long as {INTERVAL} ({interval}): a record would be overdue before "
+        "a commit is due"
+    )
+    definition.warn(MAX_AGE if MAX_AGE in definition.given else INTERVAL, text, "max-age")
+
+
+def _check_topics(definition: _Definition, topics: TopicSelection | None) -> None:
+    """Nobody reads their own dead letters, and retry topics are read when their records are due, not before."""
+    add, failure = definition.findings.add, definition.top[FAILURE]
+    dead = dead_letter_queue(definition.top).written_by(definition.name, failure)
+    retries = delayed_retry_topic(definition.top).used_by(definition.name, failure)
+    path = {TopicNames: "topics", TopicPattern: "pattern", TopicPartitions: "partitions"}.get(type(topics), "")
+    path = ASSIGN_SEEK if path == "partitions" and is_given(definition.given.get(ASSIGN_SEEK)) else path
+    leave = "narrow it" if path == "pattern" else "leave it out"
+    if dead in retries:
+        named = DEAD_LETTERS if DEAD_LETTERS in definition.given else RETRIES
+        text = (
+            f"{named}: {dead} is a retry topic and the dead-letter topic, too: give the dead letters one of their own"
+        )
+        add(named, text, "own-topic", dead)
+    elif dead is not None and topics is not None and topics.takes(dead):
+        text = (
+            f"{path} takes {dead}, the subscription's own dead-letter topic, so that it would read its own dead "
+            f"letters: {leave}, or name another in {DEAD_LETTERS}"
+        )
+        add(path, text, "own-topic", dead)
+    for retry in retries:
+        if topics is not None and topics.takes(retry):
+            text = (
+                f"{path} takes {retry}, the subscription's own retry topic, which it reads by itself when its records "
+                f"are due: {leave}, or name others in {RETRIES}"
+            )
+            add(path, text, "own-topic", retry)
+
+
+def _check_retries(definition: _Definition) -> None:
+    """Retry topics that no record comes to."""
+    if definition.top[FAILURE] != "delayed-retry-topic" or {MOST_RETRIES, TIMEOUT} & definition.faulty:
+        return
+    retry = delayed_retry_topic(definition.top)
+    topics = retry.used_by(definition.name, definition.top[FAILURE])
+    for topic, bound, why in _unused(topics, retry):
+        path = RETRIES if RETRIES in definition.given else bound
+        text = f"{topic} has no effect: {why}: raise that, or remove the topic"
+        definition.findings.add(path, text, "no-effect", topic, "warning")
+
+
+def _check_fence(definition: _Definition) -> None:
+    """Records that go to a topic come there once because of the transaction that commits with them."""
+    failure = definition.top[FAILURE]
+    may_come_twice = definition.top[FENCE] == "none" and failure in ("dead-letter-queue", "delayed-retry-topic")
+    if may_come_twice and not {FENCE, COMMIT} & definition.faulty and definition.top[COMMIT] not in _UNFENCED:
+        text = (
+            f"with {FENCE} none, {failure} writes a record again where the commit behind it fails: the topic, and what "
+            f"reads it, gets it at least once; take {FENCE} transactional where the cluster can"
+        )
+        definition.warn(FENCE, text, "at-least-once")
+
+
+def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple[str, str, str]]:
+    """The topics that no record comes to, each with the property that keeps it from there, and how."""
+    due = accumulate(int(topic.rpartition("_")[2]) for topic in topics)
+    for number, (topic, earliest_ms) in enumerate(zip(topics, due, strict=True), 1):
+        if earliest_ms > retry.timeout_ms:
+            why = f"a record would be due there {earliest_ms} ms after its first processing at the earliest, and "
+            yield topic, TIMEOUT, f"{why}{TIMEOUT} is {retry.timeout_ms}"
+        elif 0 < retry.max_retries < number:
+            yield topic, MOST_RETRIES, f"{MOST_RETRIES} is {retry.max_retries}"
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))

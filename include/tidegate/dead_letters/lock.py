@@ -1,0 +1,49 @@
+"""The turn to redrive: a fence of a group that nobody joins, one for each dead-letter topic.
+
+Records and token are committed together. The token is the metadata of an offset on partition 0 of the dead-letter
+topic; the offset itself, 0, means nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
+from tidegate.ports import Fence, OffsetStore
+
+
+def redriver_of(topic: str) -> str:
+    """The group of whoever redrives the letters of this dead-letter topic; nobody else may commit in it."""
+    return f"redrive-{topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class FencedTurns:
+    """The port `redrive_ports.Turns` by the positions of the redriver's group, whose commits are transactions."""
+
+    offsets: OffsetStore
+    topic: str
+
+    @contextmanager
+    def take(self) -> Iterator["FencedTurn"]:
+        """See `tidegate.dead_letters.ports.Turns`; errors are those of `tidegate.ports.OffsetStore.fence`."""
+        with self.offsets.fence() as fence:
+            yield FencedTurn(fence, TopicPartition(self.topic, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class FencedTurn:
+    """The port `redrive_ports.Turn`, as long as nobody newer has the fence."""
+
+    fence: Fence
+    at: TopicPartition
+
+    def standing(self) -> str | None:
+        """See `tidegate.dead_letters.ports.Turn`; offsets of a transaction that is being ended are waited for."""
+        found = self.fence.committed([self.at]).get(self.at)
+        return found.metadata or None if found else None
+
+    def produce(self, records: Sequence[Outgoing], token: str) -> None:
+        """See `tidegate.dead_letters.ports.Turn`; returns or raises within the fence's timeout."""
+        self.fence.commit({self.at: 0}, token, outgoing=records)

@@ -1,0 +1,87 @@
+"""What redriving needs of the world: each port has a real adapter and an in-memory double in `testing.redriving`."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tidegate.dead_letters.letter import Box, DeadLetter, Intent, Mark, Settled
+from tidegate.model.offsets import Range
+from tidegate.model.records import Outgoing
+
+
+class DeadLetterTopic(Protocol):
+    """The topic that dead letters lie in. A broker that can't be reached raises BrokerUnavailableError."""
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        ...
+
+    def id(self) -> str:
+        """The id that the cluster gave it; empty where there is none."""
+        ...
+
+    def extent(self) -> tuple[Range, ...]:
+        """What each of its partitions holds now, in order; nothing for a missing topic, which is never created."""
+        ...
+
+    def read(self, extent: Sequence[Range]) -> Iterator[DeadLetter]:
+        """The letters of these ranges, one partition after the other, by offset; a part at a time."""
+        ...
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has; 0 for a missing one."""
+        ...
+
+
+class Turn(Protocol):
+    """The right to redrive, as long as nobody newer has taken it."""
+
+    def standing(self) -> str | None:
+        """The token that was committed last; None where there is none."""
+        ...
+
+    def produce(self, records: Sequence[Outgoing], token: str) -> None:
+        """Produce the records and commit the token, all or nothing; once in each turn that is taken.
+
+        Raises StaleError when somebody newer has the turn, CommitFailedError naming what the broker refused,
+        WrongDefinitionError for what isn't allowed, BrokerUnavailableError in all of which nothing was produced;
+        CommitUnknownError without an answer.
+        """
+        ...
+
+
+class Turns(Protocol):
+    """Where the turn is taken."""
+
+    def take(self) -> AbstractContextManager[Turn]:
+        """Take it from whoever has it."""
+        ...
+
+
+class RedriveLedger(Protocol):
+    """What is noted of redrives; every method is one transaction. UnavailableError where it can't be reached."""
+
+    def take_turn(self, topic: str) -> int:
+        """Count a turn of this dead-letter topic; who holds an earlier one can neither settle nor note any more."""
+        ...
+
+    def check_turn(self, topic: str, turn: int) -> None:
+        """Raises StaleError if somebody has taken a newer turn."""
+        ...
+
+    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+        """Decide what became of every chunk of this topic, of whatever id, that isn't marked. Raises StaleError."""
+        ...
+
+    def note(self, box: Box, turn: int, intent: Intent) -> None:
+        """Note a chunk before it is produced. Raises StaleError."""
+        ...
+
+    def mark(self, token: str) -> None:
+        """Note that the chunk of this token was redriven."""
+        ...
+
+    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+        """What is known of these letters, by offset: the newest that was redriven, else unknown, else begun."""
+        ...

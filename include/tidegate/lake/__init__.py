@@ -1,0 +1,1 @@
+"""The lake: staged deliveries, and publishing them."""

@@ -1,0 +1,1 @@
+"""The landing: a batch as received."""

@@ -1,0 +1,135 @@
+"""The landing: a batch as received, in Parquet files that are durable once written, and its manifests."""
+
+import logging
+import re
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+
+from pyarrow import fs
+
+from tidegate.landing.framings import framings_in
+from tidegate.landing.writer import ParquetWriter
+from tidegate.model.acknowledged import Acknowledgements
+from tidegate.model.batch import Batch, LandedFile
+from tidegate.model.errors import UnavailableError, message
+from tidegate.model.manifest import Manifest
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure, Rejected
+from tidegate.parquet.acks import awaited
+from tidegate.parquet.files import put
+from tidegate.parquet.locations import locate
+from tidegate.parquet.rejected import landed_records
+from tidegate.parquet.verifying import verify
+from tidegate.ports import Side
+
+log = logging.getLogger(__name__)
+
+MEMBER = "member-"
+
+_DRAWN = "[0-9a-f]{32}"
+_OURS = re.compile(
+    rf"{MEMBER}\d+/{_DRAWN}(-\d+\.parquet|/.+)"  # of this process, or of a job's attempt
+    rf"|(manifests|orders)/\.{_DRAWN}\.json\.{_DRAWN}"
+)
+
+
+class ParquetLanding:
+    """Landings below one URI; implements ports.Landing for chunks that are pyarrow record batches.
+
+    `<uri>/<subscription>/<batch id>/member-<n>/<attempt>-<number>.parquet` and, beside the members,
+    `manifests/<delivery token>.json`. The file system is looked up when it is first used.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+
+    @contextmanager
+    def writer(self, subscription: str, batch_id: str, member: int) -> Iterator[ParquetWriter]:
+        """See ports.Landing. If the context is left by an exception, the attempt's files are removed.
+
+        Raises UnavailableError if the file system refuses.
+        """
+        system, root = self._place
+        below = f"{subscription}/{batch_id}/{MEMBER}{member}/{uuid.uuid4().hex}"
+        attempt = ParquetWriter(system, f"{root}/{below}", f"{self._uri}/{below}")
+        try:
+            yield attempt
+            attempt.finish()
+        except OSError as error:
+            attempt.discard()
+            helps = "see that it is there, has room and may be written by this user"
+            raise UnavailableError(
+                message(f"the landing {self._uri} can't be written ({error})", remedy=helps)
+            ) from error
+        except BaseException:
+            attempt.discard()
+            raise
+
+    def verify(self, files: Collection[LandedFile]) -> None:
+        """See ports.Landing; a part of each file at a time."""
+        verify(files)
+
+    def framings(self, uris: Collection[str], side: Side, *, indexed: bool) -> Mapping[bytes, int]:
+        """See ports.Landing; of each file only this column is read, a part at a time."""
+        found: Counter[bytes] = Counter()
+        for uri in uris:
+            system, path = locate(uri)
+            try:
+                found += framings_in(system, path, side, indexed=indexed)
+            except OSError as error:
+                raise UnavailableError(f"the landed file {uri} can't be read: {error}") from error
+        return found
+
+    def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
+        """See ports.Landing. Raises LostDataError for a file that isn't one of landed records."""
+        for uri in uris:
+            yield from landed_records(*locate(uri), failure)
+
+    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+        """See ports.Landing; of each file only topic, partition and offset are read, a part at a time."""
+        return awaited([file.uri for file in batch.files], batch.records, batch.ranges)
+
+    def put_manifest(self, manifest: Manifest) -> str:
+        """See ports.Landing; it appears whole, and putting it again changes nothing."""
+        system, root = self._place
+        name = f"{manifest.batch.subscription}/{manifest.batch.id}/manifests/{manifest.delivery.token}.json"
+        try:
+            put(system, f"{root}/{name}", manifest.to_json().encode())
+        except OSError as error:
+            raise UnavailableError(f"the manifest {self._uri}/{name} can't be written: {error}") from error
+        return f"{self._uri}/{name}"
+
+    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+        """See ports.Landing; what lies below the members' folders, and documents that were never finished."""
+        system, root = self._place
+        below = f"{subscription}/{batch_id}"
+        selector = fs.FileSelector(f"{root}/{below}", allow_not_found=True, recursive=True)
+        try:
+            paths = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
+        except OSError as error:
+            raise UnavailableError(f"the landing {self._uri}/{below} can't be listed: {error}") from error
+        names = (path.removeprefix(f"{root}/") for path in paths)
+        return frozenset(f"{self._uri}/{name}" for name in names if _is_data(name.removeprefix(f"{below}/")))
+
+    def remove(self, uris: Collection[str]) -> None:
+        """See ports.Landing; what can't be removed stays, with a warning: it harms nobody."""
+        system, root = self._place
+        for uri in uris:
+            try:
+                system.delete_file(f"{root}/{uri.removeprefix(f'{self._uri}/')}")
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.warning("a file is left behind, remove it by hand: %s (%s)", error, uri)
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        return locate(self._uri)
+
+
+def _is_data(name: str) -> bool:
+    """Whether a file below a batch's folder is of an attempt at landing, or an unfinished document, by its name."""
+    return _OURS.fullmatch(name) is not None

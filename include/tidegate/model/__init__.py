@@ -1,0 +1,1 @@
+"""The values that everything else is about: pure, and without anything from outside."""

@@ -1,0 +1,211 @@
+"""The checks behind `tidegate check --connect`: what usable definitions lack outside. Nothing is changed there."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeVar
+
+from tidegate.config.check import Draft, Report
+from tidegate.config.kinds import nearest
+from tidegate.config.strategies import DEAD_LETTERS, RETRIES
+from tidegate.kafka.probe import READ, WRITE, ClusterProbe
+from tidegate.model.errors import TidegateError, UnavailableError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import (
+    DeserializerName,
+    Problem,
+    Severity,
+    Subscription,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+)
+from tidegate.ports import Connections, SchemaType
+from tidegate.security.client import kafka_client
+from tidegate.spark.probe import spark_lacks
+from tidegate.steps.produced_topics import said_missing
+from tidegate.strategies.commit.stores import Store, store_of
+
+SECONDS = 10.0
+"""How long each question may take, but for a session of Spark Connect."""
+
+_GROUP = "consumer.group.id"
+_REGISTRY = "deserialization.schema-registry"
+_SPARK = "processing.connection"
+T = TypeVar("T")
+
+_KINDS: Mapping[DeserializerName, SchemaType] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
+
+
+def connected(report: Report, connections: Connections, seconds: float = SECONDS) -> Report:
+    """The report, with what each usable definition lacks outside.
+
+    What several of them have in common is asked once.
+    """
+    outside = _Outside(connections, seconds)
+    found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
+    broken = {problem.file for problem in found if problem.severity == "error"}
+    usable = tuple(draft for draft in report.usable if str(draft[0].file) not in broken)
+    return replace(report, usable=usable, problems=(*report.problems, *found))
+
+
+class _Outside:
+    """The systems that definitions name, each asked once."""
+
+    def __init__(self, connections: Connections, seconds: float) -> None:
+        self._connections = connections
+        self._seconds = seconds
+        self.cluster = cache(self._cluster)
+        self.partitions = cache(self._partitions)
+        self.registry = cache(self._registry)
+        self.spark = cache(self._spark)
+
+    def _cluster(self, connection_id: str) -> ClusterProbe:
+        return ClusterProbe(kafka_client(self._connections.get(connection_id)), self._seconds)
+
+    def _partitions(self, connection_id: str) -> tuple[TopicPartition, ...] | TidegateError:
+        """All partitions of a cluster, or why they aren't to be had."""
+        return _attempt(lambda: self.cluster(connection_id).partitions())
+
+    def _registry(self, connection_id: str, kind: SchemaType) -> TidegateError | None:
+        """Why a Schema Registry doesn't answer."""
+        from tidegate.kafka.schema_registry import ConfluentRegistry  # noqa: PLC0415 (its HTTP and OAuth take their time)
+
+        registry = ConfluentRegistry(self._connections, connection_id)
+        answer = _attempt(lambda: registry.latest("tidegate-check", kind))
+        return answer if isinstance(answer, TidegateError) else None
+
+    def _spark(self, connection_id: str) -> str | None:
+        """What a Spark connection lacks."""
+        answer = _attempt(lambda: spark_lacks(self._connections.get(connection_id), self._seconds))
+        return str(answer) if isinstance(answer, TidegateError) else answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Examination:
+    """What one definition lacks outside."""
+
+    draft: Draft
+    outside: _Outside
+
+    def problems(self) -> Iterator[Problem]:
+        """In the order: brokers, topics, rights, Schema Registry, Spark."""
+        partitions = self.outside.partitions(self._subscription.connection)
+        if isinstance(partitions, TidegateError):
+            yield self._problem("connection", f"connection: {partitions}", "no-broker")
+        else:
+            yield from self._topic_problems(frozenset(partitions))
+            yield from self._right_problems({tp.topic for tp in partitions})
+        registry = self._subscription.deserialization.registry
+        if registry is not None:
+            refused = self.outside.registry(registry, self._schema_type)
+            if refused is not None:
+                yield self._problem(_REGISTRY, f"{_REGISTRY}: {refused}", "no-registry")
+        lacks = self.outside.spark(self._subscription.processing.connection)
+        if lacks is not None:
+            yield self._problem(_SPARK, f"{_SPARK} {self._subscription.processing.connection}: {lacks}", "no-spark")
+
+    def _topic_problems(self, partitions: frozenset[TopicPartition]) -> Iterator[Problem]:
+        topics = {tp.topic for tp in partitions}
+        match self._subscription.topics:
+            case TopicNames(names):
+                yield from (self._missing("topics", name, topics) for name in names if name not in topics)
+            case TopicPartitions(chosen):
+                yield from (self._missing("partitions", name, topics) for name in chosen if name not in topics)
+                for name, numbers in chosen.items():
+                    lacking = [number for number in numbers if TopicPartition(name, number) not in partitions]
+                    if name in topics and lacking:
+                        text = f"partitions: topic {name} has no partition {', '.join(map(str, lacking))}"
+                        yield self._problem("partitions", text, "no-topic")
+            case TopicPattern() as pattern:
+                if not any(pattern.takes(name) for name in topics):
+                    text = f"pattern {pattern.pattern} matches no topic that is there: it is read once there is one"
+                    yield self._problem("pattern", text, "no-topic", "warning")
+        yield from self._produced_problems(topics)
+
+    def _missing(self, path: str, topic: str, topics: set[str]) -> Problem:
+        near = nearest(topic, (name for name in topics if not name.startswith("__")))
+        hint = f"did you mean {near}?" if near else "create it, or correct its name"
+        text = f"{path}: topic {topic} isn't there, or the connection's user may not see it; {hint}"
+        return self._problem(path, text, "no-topic")
+
+    def _produced_problems(self, topics: set[str]) -> Iterator[Problem]:
+        dead, needed = self._subscription.dead_letter_topic, self._subscription.produced_topics
+        for topic in self._subscription.retry_topics:
+            if topic not in topics:
+                yield self._problem(RETRIES, said_missing(self._subscription, topic), "no-topic")
+        if dead is not None and dead not in topics:
+            text = said_missing(self._subscription, dead)
+            if dead in needed:
+                yield self._problem(DEAD_LETTERS, text, "no-topic")
+            else:
+                text = f"{text}; until then the answer dead-letter fails"
+                yield self._problem(DEAD_LETTERS, text, "no-topic", "warning")
+
+    def _right_problems(self, topics: set[str]) -> Iterator[Problem]:
+        """What the connection's user may not do. Without an answer nothing is known, which is said."""
+        try:
+            for topic, operation in self._cluster.topic_refusals(self._needed(topics)):
+                path = "connection"
+                text = f"{path}: its user lacks {operation} on topic {topic}: allow it by an ACL"
+                yield self._problem(path, text, "not-allowed")
+            if store_of(self._subscription.commit_strategy) is Store.KAFKA:
+                yield from self._group_problems()
+        except UnavailableError as away:
+            yield self._problem("connection", f"connection: {away}; its rights aren't known", "no-broker")
+
+    def _group_problems(self) -> Iterator[Problem]:
+        group = self._subscription.consumer.group_id
+        members, refused = self._cluster.group(group)
+        if members:
+            text = (
+                f"{_GROUP} {group} has live members, and nothing is committed while there are any: {'; '.join(members)}"
+            )
+            yield self._problem(_GROUP, text, "group-in-use")
+        for operation in refused:
+            text = f"{_GROUP}: the connection's user lacks {operation} on group {group}: allow it by an ACL"
+            yield self._problem(_GROUP, text, "not-allowed")
+        if self._subscription.commit_fence == "transactional":
+            transactional_id = f"tidegate-{group}"
+            if self._cluster.refuses_transactions(transactional_id):
+                text = (
+                    f"commit-fence: the connection's user lacks Write on the transactional id {transactional_id}: "
+                    "allow it by an ACL, or set commit-fence: none"
+                )
+                yield self._problem("commit-fence", text, "not-allowed")
+
+    def _needed(self, topics: set[str]) -> dict[str, tuple[str, ...]]:
+        """What is to be done with each topic that is there."""
+        subscription = self._subscription
+        read = {name for name in topics if subscription.topics.takes(name)} | set(subscription.retry_topics)
+        written = {*subscription.retry_topics, *filter(None, [subscription.dead_letter_topic])}
+        return {
+            topic: tuple(operation for operation, of in ((READ, read), (WRITE, written)) if topic in of)
+            for topic in sorted(read | written)
+            if topic in topics
+        }
+
+    @property
+    def _subscription(self) -> Subscription:
+        return self.draft[1]
+
+    @property
+    def _cluster(self) -> ClusterProbe:
+        return self.outside.cluster(self._subscription.connection)
+
+    @property
+    def _schema_type(self) -> SchemaType:
+        sides = (self._subscription.deserialization.key, self._subscription.deserialization.value)
+        return next((_KINDS[side.name] for side in sides if side.name in _KINDS), "AVRO")
+
+    def _problem(self, path: str, message: str, rule: str, severity: Severity = "error") -> Problem:
+        reading = self.draft[0]
+        return Problem(message, rule, path, None, severity, str(reading.file), reading.line(path))
+
+
+def _attempt(question: Callable[[], T]) -> T | TidegateError:
+    """The answer, or why there is none."""
+    try:
+        return question()
+    except TidegateError as error:
+        return error

@@ -1,0 +1,193 @@
+"""How a subscription is: a verdict with its reason, since when, and what to do, out of the facts alone.
+
+Pure functions; `tidegate.runtime.status` collects the facts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import first_few
+from tidegate.model.subscription import CommitStrategy, OnDataLoss
+from tidegate.ports import Contact, LastRun, Outcome
+from tidegate.runtime.moves import Move
+
+_SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
+_PATIENCE = timedelta(minutes=30)  # so long failing runs may mend themselves
+_NEEDS_A_PERSON: Mapping[str, str] = {
+    "LostDataError": "set on-data-loss: reset to go on at the earliest records, or reset the group",
+    "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
+    "WrongDefinitionError": "correct what it names: the definition, the connection or a setting",
+}
+"""Errors by which each run ends until somebody does something, and what."""
+
+
+class Verdict(StrEnum):
+    """In a word how a subscription is, the best first."""
+
+    OK = "OK"
+    WARN = "WARN"
+    REWOUND = "REWOUND"
+    STALLED = "STALLED"
+    STOPPED = "STOPPED"
+    UNREACHABLE = "UNREACHABLE"
+
+    @property
+    def exit_status(self) -> int:
+        """As monitoring plugins end: 0 fine, 1 a warning, 2 critical."""
+        if self is Verdict.OK:
+            return 0
+        return 1 if self in (Verdict.WARN, Verdict.REWOUND) else 2
+
+    @property
+    def rank(self) -> int:
+        """How bad it is."""
+        return list(Verdict).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One verdict, why, since when where that is known, and what a person is to do; empty for nothing."""
+
+    verdict: Verdict
+    reason: str = ""
+    since: datetime | None = None
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a subscription at the instant `now`.
+
+    `unavailable` is why Kafka didn't answer. `other_cluster` says that the connection leads to another cluster than
+    that of the group's positions, which are compared with nothing then. `missing` are topics, partitions or a pattern
+    that aren't there, `lost` positions whose records are gone, in words; both are empty where Kafka didn't answer.
+    `overdue` says that what the open batch's job made has waited too long to be stored.
+    """
+
+    name: str
+    now: datetime
+    commit_strategy: CommitStrategy = "after-processing"
+    on_data_loss: OnDataLoss = "fail"
+    unavailable: str | None = None
+    contact: Contact | None = None
+    last_run: LastRun | None = None
+    other_cluster: str | None = None
+    open: Outcome | None = None
+    overdue: bool = False
+    missing: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    moves: tuple[Move, ...] = ()
+
+
+def orphaned(batch: Batch) -> Finding:
+    """What there is to say of an open batch whose subscription has no definition any more."""
+    reason = f"batch {batch.id} is {batch.state}, and there is no definition {batch.subscription} any more"
+    action = (
+        f"put the definition back, or give another one consumer.group.id: {batch.group}, whose next run goes on with "
+        "the batch; its records don't reach the lake before"
+    )
+    return Finding(Verdict.STALLED, reason, None, action)
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """Everything that there is to say, the worst first; what is fine is one finding, OK."""
+    found = [finding for rule in _RULES for finding in rule(facts)]
+    return tuple(sorted(found, key=lambda finding: -finding.verdict.rank)) or (Finding(Verdict.OK),)
+
+
+def _outage(facts: Facts) -> Iterator[Finding]:
+    if facts.unavailable:
+        since = facts.contact.since if facts.contact else None
+        action = "look at the brokers, and at the connection with `tidegate check --connect`"
+        yield Finding(Verdict.UNREACHABLE, facts.unavailable, since, action)
+
+
+def _held_batch(facts: Facts) -> Iterator[Finding]:
+    if facts.open is None:
+        return
+    batch, since, name = facts.open.batch, facts.open.since, facts.name
+    match batch.state:
+        case State.STOPPED:
+            action = f"correct the job, then `tidegate clear {name}` has the batch delivered again"
+            yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
+        case State.ASKING:
+            action = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or the task ask in Airflow"
+            yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
+        case State.PUBLISHED if facts.commit_strategy == "manual":
+            reason = f"batch {batch.id} is published and waits for its commit"
+            yield Finding(Verdict.WARN, reason, since, f"`tidegate commit {name}` commits its offsets")
+    if facts.overdue:
+        reason = f"what batch {batch.id} made has waited longer than checkpoint.unsynced-state-max-age.ms to be stored"
+        yield Finding(Verdict.WARN, reason, since, "see that its commit isn't kept from running")
+
+
+def _loss(facts: Facts) -> Iterator[Finding]:
+    if not facts.lost:
+        return
+    reason = f"records are gone: {first_few(facts.lost)}".partition("\n")[0]
+    if facts.on_data_loss == "reset":
+        yield Finding(Verdict.WARN, reason, None, "nothing: the next run goes on at the earliest record, and counts it")
+        return
+    run = facts.last_run
+    since = run.failing_since if run is not None and run.error == "LostDataError" else None
+    yield Finding(Verdict.STALLED, reason, since, _NEEDS_A_PERSON["LostDataError"])
+
+
+def _other_cluster(facts: Facts) -> Iterator[Finding]:
+    if facts.other_cluster:
+        run = facts.last_run
+        since = run.failing_since if run is not None and run.error == "WrongDefinitionError" else None
+        action = (
+            "point the connection back, or, if the group is to go on in this cluster, run `tidegate offsets "
+            f"accept-cluster {facts.name}`, which says what that means"
+        )
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_cluster}", since, action)
+
+
+def _failing_runs(facts: Facts) -> Iterator[Finding]:
+    """Runs that fail, unless something else says why already."""
+    run = facts.last_run
+    if run is None or run.error is None or run.failing_since is None or run.error == "StoppedError":
+        return
+    if (run.error == "LostDataError" and facts.lost) or (run.error == "WrongDefinitionError" and facts.other_cluster):
+        return
+    if run.error in _NEEDS_A_PERSON:
+        yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _NEEDS_A_PERSON[run.error])
+    elif facts.now - run.failing_since > _PATIENCE:
+        yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
+    else:
+        yield Finding(
+            Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, "nothing yet: the next run tries again"
+        )
+
+
+def _moved(facts: Facts) -> Iterator[Finding]:
+    newest = [move for move in facts.moves if move.seen_at is None or facts.now - move.seen_at < _SHOWN]
+    if newest:
+        times = [move.seen_at for move in newest if move.seen_at is not None]
+        reason = f"somebody moved the group: {'; '.join(map(str, newest))}"
+        action = "nothing if that was meant; what was passed over is read again once the group is reset to before it"
+        if not any(move.is_forward for move in newest):
+            action = "nothing if that was meant: these records come again, in batches of their own"
+        yield Finding(Verdict.REWOUND, reason, min(times, default=None), action)
+
+
+def _missing(facts: Facts) -> Iterator[Finding]:
+    if facts.missing:
+        reason = f"not there: {', '.join(facts.missing)}"
+        action = "create it, or correct its name: `tidegate check --connect` tells the nearest one that is there"
+        yield Finding(Verdict.WARN, reason, None, action)
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _outage,
+    _held_batch,
+    _other_cluster,
+    _loss,
+    _failing_runs,
+    _moved,
+    _missing,
+)

@@ -1,0 +1,330 @@
+"""The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from tidegate.config.definition_folder import DefinitionFolder, NoOtherDefinitions
+from tidegate.config.settings import Settings, absolute_uri
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
+from tidegate.kafka.outbox import KafkaOutbox
+from tidegate.kafka.source import KafkaSource
+from tidegate.kafka.transaction import TransactionalFence
+from tidegate.lake.parquet import ParquetLake
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.landing.requests import ParquetOrders
+from tidegate.ledger.offsets import SqlOffsets
+from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch
+from tidegate.model.errors import StaleError, TidegateError, TransitionError
+from tidegate.model.subscription import CommitFence, Processing, Scalar, Subscription
+from tidegate.ports import (
+    Answer,
+    Clearance,
+    Clock,
+    Connections,
+    Definitions,
+    JobLogs,
+    Lake,
+    Lander,
+    Landing,
+    Ledger,
+    OffsetStore,
+    Processor,
+    RecordSource,
+    RunLog,
+    SchemaRegistry,
+)
+from tidegate.runtime.clock import SystemClock
+from tidegate.schemas.lookup import Unregistered
+from tidegate.security.client import kafka_client
+from tidegate.security.java import java_client
+from tidegate.spark.job import JobProcessor, job_file
+from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
+from tidegate.spark.logs import FileJobLogs, NamedJobLogs
+from tidegate.steps.ask import Question, question
+from tidegate.steps.clear import clear
+from tidegate.steps.commit import Committer
+from tidegate.steps.land import land
+from tidegate.steps.ownership import accept_cluster
+from tidegate.steps.plan import Plan, Planner
+from tidegate.steps.process import process
+from tidegate.steps.read_and_land import ReadingLander
+from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.stores import Store, store_of
+
+RunJob = Callable[[str, Mapping[str, str]], Processor]
+"""The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
+
+
+def _failure_noted(
+    step: Callable[Concatenate["Pipeline", _Arguments], _Result],
+) -> Callable[Concatenate["Pipeline", _Arguments], _Result]:
+    """A step of which the run log learns what it fails with; that another run was faster is no failure."""
+
+    @wraps(step)
+    def noting(self: "Pipeline", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return step(self, *args, **kwargs)
+        except (StaleError, TransitionError):
+            raise
+        except TidegateError as error:
+            self.note(str(error).partition("\n")[0], type(error).__name__)
+            raise
+        except Exception as error:  # a fault of ours, or of a library: its text may hold anything
+            self.note("it failed unexpectedly: see the log of the run", type(error).__name__)
+            raise
+
+    return noting
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The steps of one subscription against its ports; each is idempotent and takes only the batch's id.
+
+    Without a lander this process lands, from the source.
+    """
+
+    subscription: Subscription
+    output: str
+    source: RecordSource
+    offsets: OffsetStore
+    landing: Landing
+    lake: Lake
+    ledger: Ledger
+    run_log: RunLog
+    processor: Processor
+    clock: Clock
+    registry: SchemaRegistry = field(default_factory=Unregistered)
+    job_logs: JobLogs = field(default_factory=NamedJobLogs)
+    lander: Lander | None = None
+    definitions: Definitions = field(default_factory=NoOtherDefinitions)
+
+    @_failure_noted
+    def plan(self) -> Plan:
+        """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
+        planner = Planner(
+            subscription=self.subscription,
+            output=self.output,
+            source=self.source,
+            offsets=self.offsets,
+            landing=self.landing,
+            ledger=self.ledger,
+            lake=self.lake,
+            run_log=self.run_log,
+            clock=self.clock,
+            committer=self._committer,
+            definitions=self.definitions,
+        )
+        plan = planner.plan()
+        if plan.batch is None:
+            self.note(plan.why)
+        return plan
+
+    @_failure_noted
+    def land(self, batch_id: str, member: int) -> Batch:
+        """Land the share of one member; see `steps.land`."""
+        return land(
+            batch_id,
+            member,
+            subscription=self.subscription,
+            source=self.source,
+            lander=self.lander
+            or ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms),
+            landing=self.landing,
+            ledger=self.ledger,
+            clock=self.clock,
+        )
+
+    @_failure_noted
+    def process(self, batch_id: str) -> Batch | None:
+        """Deliver the batch to Spark; see `steps.process`."""
+        return process(
+            batch_id,
+            subscription=self.subscription,
+            source=self.source,
+            offsets=self.offsets,
+            landing=self.landing,
+            lake=self.lake,
+            ledger=self.ledger,
+            processor=self.processor,
+            job_logs=self.job_logs,
+            clock=self.clock,
+            registry=self.registry,
+        )
+
+    @_failure_noted
+    def commit(self, batch_id: str) -> Batch | None:
+        """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
+        return self._settled(batch_id, self._committer.commit(batch_id))
+
+    @_failure_noted
+    def publish(self, batch_id: str) -> Batch | None:
+        """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
+        return self._settled(batch_id, self._committer.publish(batch_id))
+
+    @_failure_noted
+    def receive(self, batch_id: str) -> Batch | None:
+        """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
+        return self._committer.receive(batch_id)
+
+    @_failure_noted
+    def settle(self, batch_id: str) -> Batch | None:
+        """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
+        return self._settled(batch_id, self._committer.settle(batch_id))
+
+    def commit_open(self, batch_id: str | None = None) -> Batch:
+        """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
+        return self._committer.commit_open(batch_id)
+
+    def question(self) -> Question | None:
+        """What a person is to decide, if there is anything; see `steps.ask`."""
+        return question(self.subscription, self.ledger)
+
+    def clear(self, by: str, note: str, answer: Answer = "redeliver", batch_id: str | None = None) -> Batch:
+        """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
+        return clear(self.subscription, Clearance(by, self.ledger.now(), note, answer), self.ledger, batch_id)
+
+    def accept_cluster(self, by: str) -> Batch | None:
+        """Let the group go on in another cluster; see `steps.ownership`."""
+        return accept_cluster(self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger)
+
+    def note(self, said: str, error: str | None = None) -> None:
+        """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
+        with suppress(TidegateError):
+            self.run_log.ended(self.subscription.name, said, error)
+
+    def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
+        self.note(f"batch {batch_id} is {batch.state if batch else 'empty'}")
+        return batch
+
+    @property
+    def _committer(self) -> Committer:
+        return Committer(
+            subscription=self.subscription,
+            source=self.source,
+            offsets=self.offsets,
+            landing=self.landing,
+            lake=self.lake,
+            ledger=self.ledger,
+        )
+
+
+@contextmanager
+def open_pipeline(
+    subscription: Subscription,
+    settings: Settings,
+    connections: Connections,
+    processor: Processor | None = None,
+    run_job: RunJob | None = None,
+    *,
+    job_logs: JobLogs | None = None,
+    clock: Clock | None = None,
+) -> Iterator[Pipeline]:
+    """Join a subscription to the real systems; nothing is connected before it is used, and all is closed after.
+
+    Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection; so
+    does the job that lands, without `run_job`. What jobs print is kept in files, without `job_logs`.
+    """
+    client = {
+        **kafka_client(connections.get(subscription.connection)),
+        **subscription.consumer.librdkafka,
+    }
+    clock = clock or SystemClock()
+    with ExitStack() as stack:
+        source = KafkaSource(
+            client,
+            isolation_level=subscription.consumer.isolation_level,
+            timeout=subscription.poll_timeout_ms / 1000,
+        )
+        stack.callback(source.close)
+        yield Pipeline(
+            subscription=subscription,
+            output=absolute_uri(settings.home, subscription.processing.output),
+            source=source,
+            offsets=stack.enter_context(_offsets(subscription, settings, client)),
+            landing=ParquetLanding(settings.landing),
+            lake=ParquetLake(),
+            ledger=SqlLedger(settings.ledger),
+            run_log=SqlRunLog(settings.ledger),
+            processor=processor or _processor(subscription.processing, settings, connections),
+            clock=clock,
+            job_logs=job_logs or FileJobLogs(settings.logs),
+            registry=_registry(connections, subscription.deserialization.registry),
+            lander=_lander(subscription, settings, connections, source, run_job),
+            definitions=DefinitionFolder(settings.subscriptions),
+        )
+
+
+@contextmanager
+def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str, Scalar]) -> Iterator[OffsetStore]:
+    """Where the commit strategy keeps the group's positions."""
+    group = subscription.consumer.group_id
+    commit_timeout = subscription.commit_timeout_ms / 1000
+    kafka = KafkaOffsets(
+        client,
+        group=group,
+        poll_timeout=subscription.poll_timeout_ms / 1000,
+        commit_timeout=commit_timeout,
+        take_fence=_FENCES[subscription.commit_fence],
+    )
+    outbox = KafkaOutbox(client, commit_timeout)
+    with closing(kafka), closing(outbox):
+        match store_of(subscription.commit_strategy):
+            case Store.KAFKA:
+                yield kafka
+            case Store.LEDGER:
+                yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
+            case Store.NOTHING:
+                yield Unkept(outbox)
+
+
+def _lander(
+    subscription: Subscription,
+    settings: Settings,
+    connections: Connections,
+    source: KafkaSource,
+    run_job: RunJob | None,
+) -> Lander | None:
+    """What lands instead of this process; None for the landing engine python."""
+    if subscription.landing_engine == "python":
+        return None
+
+    def by_child(job: str, environment: Mapping[str, str]) -> Processor:
+        return JobProcessor(connections, subscription.processing.connection, job, environment)
+
+    def begin() -> Processor:
+        client = {
+            **java_client(connections.get(subscription.connection)),
+            **subscription.consumer.java,
+            "group.id": subscription.consumer.group_id,
+            "isolation.level": subscription.consumer.isolation_level,
+        }
+        return (run_job or by_child)(str(LANDING_JOB), client_environment(client))
+
+    return SparkLander(
+        orders=ParquetOrders(settings.landing),
+        begin=begin,
+        source=source,
+        poll_timeout_ms=subscription.poll_timeout_ms,
+        job_timeout=subscription.consumer.max_poll_interval_ms / 1000,
+    )
+
+
+def _processor(processing: Processing, settings: Settings, connections: Connections) -> Processor:
+    return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
+
+
+def _registry(connections: Connections, connection_id: str | None) -> SchemaRegistry:
+    if connection_id is None:
+        return Unregistered()
+    from tidegate.kafka.schema_registry import ConfluentRegistry  # noqa: PLC0415 (its HTTP and OAuth take their time)
+
+    return ConfluentRegistry(connections, connection_id)

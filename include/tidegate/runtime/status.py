@@ -1,0 +1,279 @@
+"""Where a subscription stands: its verdict, committed positions and lag, open batch, last outcomes and last run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tidegate.model.errors import LostDataError, TidegateError
+from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Clearance, Committed, LastRun, Loss, Outcome
+from tidegate.runtime.health import Facts, Finding, findings
+from tidegate.runtime.moves import Move, moves
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.anchor import Known, anchorage, missing_names, offsets_of
+from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
+from tidegate.steps.ownership import other_cluster
+from tidegate.steps.selection import partitions_of
+from tidegate.steps.standing import remembered
+from tidegate.strategies.commit.checkpoint import unsynced
+
+_SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition: the group's committed offset (None without one), and what the next run could read now.
+
+    That is `[start, end)`, within what the partition holds.
+    """
+
+    at: TopicPartition
+    committed: int | None
+    start: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets that can be read between where the next run begins and the end."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A subscription as Kafka and the ledger tell it, and what follows from that: the worst of `findings` first.
+
+    `unavailable` says why Kafka told nothing. `missing` are topics, partitions or a pattern that aren't there, `lost`
+    positions whose records are gone, in words. `overdue`: what the open batch's job made has waited longer than
+    `checkpoint.unsynced-state-max-age.ms` to be stored.
+    """
+
+    subscription: Subscription
+    findings: tuple[Finding, ...]
+    positions: tuple[PartitionStatus, ...]
+    history: tuple[Outcome, ...]
+    losses: tuple[Loss, ...]
+    clearances: tuple[tuple[str, Clearance], ...] = ()
+    moves: tuple[Move, ...] = ()
+    missing: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    last_run: LastRun | None = None
+    answered_at: datetime | None = None
+    unavailable: str | None = None
+    overdue: bool = False
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions together; None where Kafka couldn't be asked."""
+        return None if self.unavailable else sum(s.lag for s in self.positions)
+
+    @property
+    def open(self) -> Outcome | None:
+        """The batch that isn't finished."""
+        return next((o for o in self.history if o.batch.state.is_open), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as `tidegate status --json` prints it; the worst finding is the verdict."""
+        worst, *others = map(finding_to_json, self.findings)
+        return {
+            "subscription": self.subscription.name,
+            **worst,
+            "also": others,
+            "group": self.subscription.consumer.group_id,
+            "commit_strategy": self.subscription.commit_strategy,
+            "failure_strategy": self.subscription.failure_strategy,
+            "lag": self.lag,
+            "positions": [
+                {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
+                for s in self.positions
+            ],
+            "missing": list(self.missing),
+            "lost": list(self.lost),
+            "moves": [_move_to_json(move) for move in self.moves],
+            "last_run": _run_to_json(self.last_run) if self.last_run else None,
+            "answered_at": _text(self.answered_at),
+            "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
+            "batches": [outcome_to_json(o) for o in self.history],
+            "losses": [asdict(loss) for loss in self.losses],
+            "clearances": [
+                {
+                    "batch_id": batch_id,
+                    "answer": cleared.answer,
+                    "by": cleared.by,
+                    "at": cleared.at.isoformat(),
+                    "note": cleared.note,
+                }
+                for batch_id, cleared in self.clearances
+            ],
+            "unavailable": self.unavailable,
+        }
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """One verdict with what belongs to it."""
+    return {
+        "verdict": str(finding.verdict),
+        "reason": finding.reason,
+        "since": _text(finding.since),
+        "action": finding.action,
+    }
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """One batch of the history: times in ISO 8601, seconds from its opening to its end."""
+    batch, closed = outcome.batch, outcome.closed_at
+    return {
+        "batch_id": batch.id,
+        "state": str(batch.state),
+        "since": _text(outcome.since),
+        "offsets_committed": batch.offsets_committed,
+        "deliveries": outcome.deliveries,
+        "records": batch.landed_records,
+        "rows": batch.rows,
+        "rejected": batch.rejected,
+        "opened_at": outcome.opened_at.isoformat(),
+        "closed_at": _text(closed),
+        "seconds": round((closed - outcome.opened_at).total_seconds(), 3) if closed else None,
+        "reason": batch.reason,
+    }
+
+
+def status_of(pipeline: Pipeline, limit: int) -> Status:
+    """Ask Kafka and the ledger; without Kafka, what the ledger knows."""
+    subscription, ledger = pipeline.subscription, pipeline.ledger
+    name, now = subscription.name, ledger.now()
+    history = ledger.history(name, max(limit, _SEEN))
+    losses = ledger.losses(name)
+    contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)
+    try:
+        seen, unavailable = _look(pipeline), None
+    except TidegateError as away:
+        seen, unavailable = _Seen(), str(away)
+    limit_ms = subscription.unsynced_state_max_age_ms
+    facts = Facts(
+        name=name,
+        now=now,
+        commit_strategy=subscription.commit_strategy,
+        on_data_loss=subscription.on_data_loss,
+        unavailable=unavailable,
+        contact=contact,
+        last_run=last_run,
+        open=next((o for o in history if o.batch.state.is_open), None),
+        overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
+        other_cluster=seen.other_cluster,
+        missing=seen.missing,
+        lost=seen.lost,
+        moves=moves(history, _moved_to(seen, history), losses),
+    )
+    return Status(
+        subscription=subscription,
+        findings=findings(facts),
+        positions=seen.positions,
+        history=history[:limit],
+        losses=losses,
+        clearances=ledger.clearances(name, limit),
+        moves=facts.moves,
+        missing=seen.missing,
+        lost=seen.lost,
+        last_run=last_run,
+        answered_at=contact.since if contact and contact.has_answered else None,
+        unavailable=unavailable,
+        overdue=facts.overdue,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What Kafka says."""
+
+    positions: tuple[PartitionStatus, ...] = ()
+    missing: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    stands: Mapping[TopicPartition, int] = field(default_factory=dict)
+    other_cluster: str | None = None
+
+
+def _look(pipeline: Pipeline) -> _Seen:
+    subscription, source, ledger = pipeline.subscription, pipeline.source, pipeline.ledger
+    glance = ledger.look(subscription.name)
+    partitions = partitions_of(subscription, source)
+    own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
+    committed = pipeline.offsets.committed(partitions)
+    other = other_cluster(subscription, source.cluster_id(), glance)
+    topic_ids = source.topic_ids({tp.topic for tp in partitions})
+    last_ends, missing = remembered(subscription, pipeline.offsets, ledger, glance)
+    older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
+    known = Known(older.without(committed), {}, older.without(last_ends), missing, older.topics)
+    begins = _starts(pipeline, partitions, known)
+    marks = source.watermarks(partitions)  # last, so that no start is beyond the end
+    lost = _lost(known.committed, older, marks)
+    positions = []
+    for tp in partitions:
+        held = marks[tp]
+        start = min(max(begins.get(tp, held.earliest), held.earliest), held.end)
+        positions.append(PartitionStatus(tp, committed[tp].offset if tp in committed else None, start, held.end))
+    return _Seen(
+        positions=tuple(positions),
+        missing=tuple(sorted(missing_names(subscription.topics, own))),
+        lost=() if other else tuple(map(str, lost)),
+        stands={} if other else {tp: position.offset for tp, position in known.committed.items()},
+        other_cluster=other,
+    )
+
+
+def _lost(
+    committed: Mapping[TopicPartition, Committed], older: OlderTopics, marks: Mapping[TopicPartition, Watermarks]
+) -> list[Lost]:
+    """The positions whose records are gone, of topics that are there."""
+    exist = {tp: position for tp, position in older.lost.items() if tp in marks}
+    return [*lost_positions(exist, marks, older.topics), *lost_positions(committed, marks, {})]
+
+
+def _moved_to(seen: _Seen, history: Sequence[Outcome]) -> dict[TopicPartition, int]:
+    """The group's positions, but for those that the open batch moves itself."""
+    batch = next((o.batch for o in history if o.batch.state.is_open), None)
+    within = {r.at: r for r in batch.ranges} if batch else {}
+    return {
+        at: offset
+        for at, offset in seen.stands.items()
+        if not (at in within and within[at].start <= offset <= within[at].end)
+    }
+
+
+def _starts(pipeline: Pipeline, partitions: Sequence[TopicPartition], known: Known) -> dict[TopicPartition, int]:
+    """Where the next plan begins: the committed offset, and without one what it would begin with.
+
+    Nothing for the partitions where it would refuse to begin.
+    """
+    begins = {tp: position.offset for tp, position in known.committed.items()}
+    if all(tp in begins for tp in partitions):
+        return begins
+    try:
+        unanchored = anchorage(pipeline.subscription, partitions, known).unanchored
+        return offsets_of(unanchored, pipeline.source) | begins
+    except LostDataError:
+        return begins
+
+
+def _move_to_json(move: Move) -> dict[str, Any]:
+    return {
+        "topic": move.at.topic,
+        "partition": move.at.partition,
+        "from": move.left_at,
+        "to": move.found_at,
+        "seen_at": _text(move.seen_at),
+    }
+
+
+def _run_to_json(run: LastRun) -> dict[str, Any]:
+    return {
+        "ended_at": run.ended_at.isoformat(),
+        "said": run.said,
+        "error": run.error,
+        "failing_since": _text(run.failing_since),
+    }
+
+
+def _text(instant: datetime | None) -> str | None:
+    return instant.isoformat() if instant else None

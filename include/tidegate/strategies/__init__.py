@@ -1,0 +1,1 @@
+"""Strategies: when offsets are committed, and what becomes of records that can't be processed."""

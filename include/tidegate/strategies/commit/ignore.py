@@ -1,0 +1,64 @@
+"""The strategy `ignore`: nothing is ever committed; each run starts from the cursor, under a new incarnation.
+
+SmallRye's `ignore`. What the group has committed elsewhere is neither read nor changed, so several runs read the same
+records, and each publishes its own batch.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from tidegate.model.batch import Batch
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Outgoing
+from tidegate.ports import Committed, Fence, Outbox
+from tidegate.strategies.commit.decision import Decision, GoOn
+from tidegate.strategies.commit.strategy import Moment
+
+
+class Ignore:
+    """Publishes, and leaves the offsets alone."""
+
+    moment = Moment.AFTER_PUBLISHING
+    keeps_deadline = True
+
+    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:  # noqa: ARG002 (the strategy's)
+        """Nobody's move of the group means anything for the batch."""
+        return GoOn()
+
+
+class Unkept:
+    """The port `OffsetStore` of a run that commits nothing: it remembers the run's own start, and nothing after it."""
+
+    lasting = False
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._positions: dict[TopicPartition, Committed] = {}
+        self._outbox = outbox
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See `tidegate.ports.OffsetStore`."""
+        return {tp: self._positions[tp] for tp in partitions if tp in self._positions}
+
+    def state(self) -> str | None:
+        """See `tidegate.ports.OffsetStore`; none is kept."""
+        return None
+
+    @contextmanager
+    def fence(self) -> Iterator[Fence]:
+        """See `tidegate.ports.OffsetStore`; there is nobody to shut out."""
+        yield self
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        outgoing: Iterable[Outgoing] = (),
+        state: str | None = None,
+    ) -> None:
+        """See `tidegate.ports.Fence`; what is outgoing is produced, and the positions are this run's alone."""
+        if state is not None:
+            raise AssertionError("a state is to be kept where nothing is")
+        self._outbox.send(outgoing)
+        self._positions |= {tp: Committed(offset, metadata, leader_epochs.get(tp)) for tp, offset in offsets.items()}

@@ -1,0 +1,43 @@
+"""The default strategy: the subscription stands still until a person clears it."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import RecordsFailedError, message
+from tidegate.model.manifest import Rejections
+from tidegate.model.records import Outgoing, Rejected
+from tidegate.strategies.failure.verdict import Verdict
+
+_NAMED = 5  # ranges
+
+
+def where(batch: Batch) -> str:
+    """The ranges of a batch that nobody could process, as far as they fit a message."""
+    taken = [r for r in batch.ranges if not r.is_empty]
+    return ", ".join(map(str, taken[:_NAMED])) + (f" and {len(taken) - _NAMED} more" if taken[_NAMED:] else "")
+
+
+class Fail:
+    """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Raises RecordsFailedError for a delivery that rejected records: as a message that is nacked, it failed."""
+        if rejections.number:
+            said = "; ".join(map(str, rejections.first))
+            raise RecordsFailedError(
+                message(
+                    f"the job rejected {rejections.number} of {batch.landed_records} records: {said}",
+                    batch,
+                    "mend the job, or set failure-strategy: ignore to leave such records in _rejected beside the "
+                    "output",
+                )
+            )
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """Stop, and say where."""
+        return Verdict(State.STOPPED, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
+        """Nothing: what a published batch rejected couldn't be decoded, which the definition allows."""
+        return iter(())

@@ -1,0 +1,24 @@
+"""The batch is given up: its offsets are committed, and of it nothing is published."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from tidegate.model.batch import Batch, State
+from tidegate.model.manifest import Rejections
+from tidegate.model.records import Outgoing, Rejected
+from tidegate.strategies.failure.verdict import Verdict
+
+
+class Ignore:
+    """SmallRye's `ignore`, Queue-Over-Http's `resolved after the last retry`: logged, committed, gone on."""
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Whatever the job rejected is fine: it lies in `_rejected` with its reasons, and is counted."""
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """Give the batch up."""
+        return Verdict(State.IGNORING, f"given up after the last retry: {batch.reason}")
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
+        """Nothing."""
+        return iter(())

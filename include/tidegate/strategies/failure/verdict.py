@@ -1,0 +1,34 @@
+"""What a failure strategy is asked, and what it answers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tidegate.model.batch import Batch, State
+from tidegate.model.manifest import Rejections
+from tidegate.model.records import Dropped, Outgoing, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The state that a batch goes to which failed as often as it may, and why."""
+
+    state: State
+    reason: str
+
+
+class FailureStrategy(Protocol):
+    """What becomes of records and batches that can't be processed."""
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """Raises RecordsFailedError if a delivery has failed by rejecting these records."""
+        ...
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """What becomes of a batch whose records failed its last delivery."""
+        ...
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
+        """What becomes of records that were rejected at this instant, one by one, as far as it leaves a trace."""
+        ...
