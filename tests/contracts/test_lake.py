@@ -27,9 +27,8 @@ from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataEr
 from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.records import Failure, Rejected
+from tidegate.model.records import Failure, Rejected, rejection
 from tidegate.ports import Lake
-from tidegate.strategies.failure.dead_letters import rejection
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40

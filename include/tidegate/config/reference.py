@@ -29,6 +29,7 @@ from tidegate.config.kinds import (
     Whole,
 )
 from tidegate.config.schemas import JsonSchema
+from tidegate.ports import CLOSING_MS
 
 _HEAD = """\
 # The properties of a subscription
@@ -54,7 +55,7 @@ _RULES = (
     ("R3", "T4 > T6 + T7 + T8 + T9 + T10 + T11", "warning"),
     ("R4", "T6, T7, T8 and T11 each <= T2", "error"),
     ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "error"),
-    ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {timeouts.CLOSING_MS}", "error"),
+    ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "error"),
 )
 _NUMBERED = timeouts.TIMEOUTS[:11]
 

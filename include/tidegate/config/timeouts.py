@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tidegate.model.subscription import Severity
+from tidegate.ports import CLOSING_MS
 
 T1 = "consumer.connections.max.idle.ms"
 T2 = "consumer.max.poll.interval.ms"
@@ -27,7 +28,6 @@ HEARTBEAT = "consumer.heartbeat.interval.ms"
 EXECUTION = "execution-timeout.ms"
 
 TIMEOUTS = (T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, SESSION, HEARTBEAT)
-CLOSING_MS = 30_000
 
 
 @dataclass(frozen=True)

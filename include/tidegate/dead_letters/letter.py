@@ -1,6 +1,6 @@
 """A dead letter as it lies in its topic: what its headers tell, and whether it is one that somebody asks for.
 
-The headers are those of `failures.dead_letters`; a record that failed more than once has several of a name, and the
+The headers are those of `model.dead_letter_headers`; a record that failed more than once has several of a name, and the
 last one counts.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from tidegate.model import dead_letter_headers
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Headers, last
-from tidegate.strategies.failure import dead_letters as headers_of
 
 REDRIVEN_FROM = "tidegate-redriven-from"
 """The header of a redriven record, behind all others: `topic/partition/offset` of the dead letter."""
@@ -73,15 +73,15 @@ class DeadLetter:
     @property
     def origin(self) -> Origin | None:
         """Where it came from; None for a record that nobody put there as a dead letter."""
-        topic = self.told(headers_of.TOPIC)
+        topic = self.told(dead_letter_headers.TOPIC)
         if not topic:
             return None
-        return Origin(topic, self._number(headers_of.PARTITION), self._number(headers_of.OFFSET))
+        return Origin(topic, self._number(dead_letter_headers.PARTITION), self._number(dead_letter_headers.OFFSET))
 
     @property
     def reason(self) -> str:
         """Why it is a dead letter; empty where it doesn't say."""
-        return self.told(headers_of.REASON) or ""
+        return self.told(dead_letter_headers.REASON) or ""
 
     def told(self, name: str) -> str | None:
         """The text of the last header of a name; what isn't UTF-8 is replaced."""

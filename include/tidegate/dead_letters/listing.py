@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.dead_letters.letter import Box, DeadLetter, Mark, Origin, Wanted
 from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
 from tidegate.dead_letters.redriver import blocks
-from tidegate.strategies.failure import dead_letters as headers_of
+from tidegate.model import dead_letter_headers
 
 OTHERS = "(other reasons)"
 _MOST_REASONS = 1_000
@@ -100,8 +100,8 @@ def letter_to_json(letter: DeadLetter, mark: Mark | None) -> dict[str, Any]:
         "topic": letter.at.topic,
         "timestamp": letter.timestamp,
         "timestamp_type": letter.timestamp_type,
-        "cause_kind": letter.told(headers_of.CAUSE_CLASS_NAME),
-        "cause": letter.told(headers_of.CAUSE),
+        "cause_kind": letter.told(dead_letter_headers.CAUSE_CLASS_NAME),
+        "cause": letter.told(dead_letter_headers.CAUSE),
         "key": bytes_to_json(letter.key),
         "value": bytes_to_json(letter.value),
         "headers": [{"name": name, "value": bytes_to_json(value)} for name, value in letter.headers],
@@ -140,5 +140,5 @@ def _marked(box: Box, letters: Iterator[DeadLetter], ledger: RedriveLedger) -> I
 
 
 def _line(letter: DeadLetter, mark: Mark | None) -> Line:
-    kind = letter.told(headers_of.EXCEPTION_CLASS_NAME)
+    kind = letter.told(dead_letter_headers.EXCEPTION_CLASS_NAME)
     return Line(letter.place, letter.origin, letter.time, kind, letter.reason, mark)

@@ -10,14 +10,13 @@ from itertools import chain
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tidegate.config.timeouts import T5
 from tidegate.dead_letters.letter import REDRIVEN_FROM
 from tidegate.kafka.events import Complaints
-from tidegate.kafka.targets import Targets, forbidden, missing
+from tidegate.kafka.targets import COMMIT_TIMEOUT, Targets, forbidden, missing
+from tidegate.model import dead_letter_headers, retry_headers
 from tidegate.model.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
 from tidegate.model.records import Headers, Outgoing, last
 from tidegate.model.subscription import Scalar
-from tidegate.strategies.failure import dead_letters, delayed_retry
 
 SETTINGS: Mapping[str, Scalar] = {
     "enable.idempotence": True,
@@ -37,10 +36,7 @@ _NO_TIMESTAMP = 0  # the client's own, so a record of the first millisecond of 1
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 (the client's own codes)
 _FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})  # noqa: SLF001 (the client's own codes)
-_OF_PLACE = {
-    dead_letters.OFFSET: (dead_letters.TOPIC, dead_letters.PARTITION),
-    delayed_retry.OFFSET: (delayed_retry.TOPIC, delayed_retry.PARTITION),
-}
+_OF_PLACE = {headers.OFFSET: (headers.TOPIC, headers.PARTITION) for headers in (dead_letter_headers, retry_headers)}
 
 
 class UndeliveredError(Exception):
@@ -71,9 +67,9 @@ class UndeliveredError(Exception):
             return BrokerUnavailableError(
                 message(
                     f"{self.taken} records were taken to be produced, and the broker didn't acknowledge all of them "
-                    f"within {T5} ({said}): {outcome}",
+                    f"within {COMMIT_TIMEOUT} ({said}): {outcome}",
                     where,
-                    f"try again later, or raise {T5}",
+                    f"try again later, or raise {COMMIT_TIMEOUT}",
                 )
             )
         topic = self.record.topic

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
-from tidegate.config.timeouts import T5
 from tidegate.kafka.closing import held
 from tidegate.kafka.events import Complaints
 from tidegate.kafka.making import made
 from tidegate.model.errors import BrokerUnavailableError, WrongDefinitionError, message
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Scalar
+
+COMMIT_TIMEOUT = "commit-timeout.ms"
 
 _BY_KEY = -1  # the client's own for a partition that its partitioner chooses
 _TRY_SECONDS = 3.0
@@ -80,7 +81,8 @@ class Targets:
                 if time.monotonic() + _PAUSE_SECONDS >= self._deadline:
                     raise BrokerUnavailableError(
                         message(
-                            f"the broker didn't tell of topic {topic} within {T5} ({complaints.last or reason.str()})",
+                            f"the broker didn't tell of topic {topic} within {COMMIT_TIMEOUT} "
+                            f"({complaints.last or reason.str()})",
                             self._where,
                             "nothing has changed, try again later",
                         )

@@ -7,9 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from tidegate.model.dead_letter_headers import UNDECODABLE_FLAG
 from tidegate.model.offsets import TopicPartition
 
 Headers = tuple[tuple[str, bytes | None], ...]
+
+REJECTED = "tidegate.RejectedRecord"
+UNDECODABLE = "tidegate.UndecodableRecord"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,12 @@ class Dropped:
 def last(headers: Headers, name: str) -> bytes | None:
     """The value of the last header of a name; None where there is none, or its value is null."""
     return next((value for key, value in reversed(headers) if key == name), None)
+
+
+def rejection(reason: str | None, headers: Headers) -> Failure:
+    """The failure of one record that the job rejected; the headers tell whether it couldn't even be decoded."""
+    kind = REJECTED if last(headers, UNDECODABLE_FLAG) is None else UNDECODABLE
+    return Failure(kind, reason or kind)
 
 
 def utf8(text: str) -> bytes:

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from tidegate.model.dead_letter_headers import UNDECODABLE_FLAG
 from tidegate.model.errors import LostDataError, UnavailableError
 from tidegate.model.manifest import Rejection, Rejections
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.records import Failure, Headers, Rejected
+from tidegate.model.records import Failure, Headers, Rejected, rejection
 from tidegate.parquet.hidden import is_hidden
-from tidegate.strategies.failure.dead_letters import UNDECODABLE_FLAG, rejection
 
 REJECTED = "_rejected"
 """The folder of a batch's rejected records, below those of its rows."""

@@ -13,8 +13,7 @@ from tidegate.model.acknowledged import TakesOffsets
 from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
 from tidegate.model.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.records import Rejected
-from tidegate.strategies.failure.dead_letters import UNDECODABLE
+from tidegate.model.records import UNDECODABLE, Rejected
 
 _REJECTED = "_rejected"
 _STAGING = "_staging"

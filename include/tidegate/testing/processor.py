@@ -9,9 +9,8 @@ from typing import Protocol
 from tidegate.model.errors import OverrunError, RecordsFailedError, SparkUnavailableError
 from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.records import Failure, Rejected
+from tidegate.model.records import REJECTED, Failure, Rejected, rejection
 from tidegate.ports import Clock
-from tidegate.strategies.failure.dead_letters import REJECTED, rejection
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, State
+from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.records import last
 from tidegate.ports import Outcome
-from tidegate.strategies.failure.dead_letters import PARTITION
 from tidegate_local.chaos.audit import Evidence, Records, records
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers

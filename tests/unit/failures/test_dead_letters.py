@@ -8,9 +8,9 @@ from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.records import Failure, Headers, Rejected, last
+from tidegate.model.records import Failure, Headers, Rejected, last, rejection
 from tidegate.model.subscription import DeadLetterQueue
-from tidegate.strategies.failure.dead_letters import DeadLetterLimit, dead_letter, rejection
+from tidegate.strategies.failure.dead_letters import DeadLetterLimit, dead_letter
 
 P0 = TopicPartition("orders", 0)
 

@@ -7,8 +7,8 @@ from types import TracebackType
 
 import pytest
 
-from tidegate.config.timeouts import CLOSING_MS
 from tidegate.kafka import closing
+from tidegate.ports import CLOSING_MS
 
 
 @pytest.fixture

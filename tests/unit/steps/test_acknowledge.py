@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
+from tidegate.model import dead_letter_headers, retry_headers
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
@@ -15,7 +16,6 @@ from tidegate.model.receipt import Receipt
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.strategies.failure import dead_letters, delayed_retry
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.processor import Acks
 from tidegate.testing.topics import Record
@@ -477,7 +477,7 @@ RETRIED = {"failure_strategy": "delayed-retry-topic", "delayed_retry_topic": Del
 
 def letters(world: World) -> list[int]:
     """The offsets of the records that were produced elsewhere, in order."""
-    names = (dead_letters.OFFSET, delayed_retry.OFFSET)
+    names = (dead_letter_headers.OFFSET, retry_headers.OFFSET)
     return [int(next(filter(None, (last(o.headers, n) for n in names)))) for o in world.offsets.produced]
 
 

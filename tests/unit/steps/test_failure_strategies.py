@@ -6,13 +6,13 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import Batch, State
+from tidegate.model.dead_letter_headers import OFFSET, REASON, TOPIC
 from tidegate.model.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
-from tidegate.strategies.failure.dead_letters import OFFSET, REASON, TOPIC
 
 DEAD = "dead-letter-topic-orders"
 

@@ -8,10 +8,10 @@ from world import World, deliver
 from tidegate.model.batch import State
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
+from tidegate.model.retry_headers import COUNT, OFFSET
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic, TopicPattern
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
-from tidegate.strategies.failure.delayed_retry import COUNT, OFFSET
 
 FIRST, SECOND, DEAD = "orders_retry_1000", "orders_retry_3000", "dead"
 

@@ -11,36 +11,18 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Self
 
+from tidegate.model import dead_letter_headers
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
-from tidegate.model.records import Failure, Headers, Outgoing, Rejected, last, utf8
+from tidegate.model.records import Outgoing, Rejected, utf8
 from tidegate.model.subscription import Subscription
 from tidegate.strategies.failure.verdict import Verdict
 
-EXCEPTION_CLASS_NAME = "dead-letter-exception-class-name"
-REASON = "dead-letter-reason"
-CAUSE_CLASS_NAME = "dead-letter-cause-class-name"
-CAUSE = "dead-letter-cause"
-TOPIC = "dead-letter-topic"
-PARTITION = "dead-letter-partition"
-OFFSET = "dead-letter-offset"
-
-UNDECODABLE_FLAG = "deserialization-failure-dlq"
-"""Says that a record couldn't be decoded when it was read; who reads the dead letter must not believe it any more."""
-
-REJECTED = "tidegate.RejectedRecord"
-UNDECODABLE = "tidegate.UndecodableRecord"
 _LIMIT = "dead-letter-queue.limit"
 _LEAST = 10
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 _ALL = 100
-
-
-def rejection(reason: str | None, headers: Headers) -> Failure:
-    """The failure of one record that the job rejected; the headers tell whether it couldn't even be decoded."""
-    kind = REJECTED if last(headers, UNDECODABLE_FLAG) is None else UNDECODABLE
-    return Failure(kind, reason or kind)
 
 
 def dead_letter(record: Rejected, topic: str) -> Outgoing:
@@ -51,15 +33,15 @@ def dead_letter(record: Rejected, topic: str) -> Outgoing:
     """
     failure = record.failure
     told = {
-        EXCEPTION_CLASS_NAME: failure.kind,
-        REASON: failure.reason,
-        CAUSE_CLASS_NAME: failure.cause_kind,
-        CAUSE: failure.cause,
-        TOPIC: record.at.topic,
-        PARTITION: str(record.at.partition),
-        OFFSET: str(record.offset),
+        dead_letter_headers.EXCEPTION_CLASS_NAME: failure.kind,
+        dead_letter_headers.REASON: failure.reason,
+        dead_letter_headers.CAUSE_CLASS_NAME: failure.cause_kind,
+        dead_letter_headers.CAUSE: failure.cause,
+        dead_letter_headers.TOPIC: record.at.topic,
+        dead_letter_headers.PARTITION: str(record.at.partition),
+        dead_letter_headers.OFFSET: str(record.offset),
     }
-    own = tuple(header for header in record.headers if header[0] != UNDECODABLE_FLAG)
+    own = tuple(header for header in record.headers if header[0] != dead_letter_headers.UNDECODABLE_FLAG)
     ours = tuple((name, utf8(text)) for name, text in told.items() if text is not None)
     return Outgoing(topic, None, record.timestamp, record.key, record.value, own + ours)
 

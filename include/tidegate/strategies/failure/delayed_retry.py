@@ -10,29 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+from tidegate.model import retry_headers
 from tidegate.model.batch import Batch, State
+from tidegate.model.dead_letter_headers import UNDECODABLE_FLAG
 from tidegate.model.manifest import Rejections
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.records import Dropped, Failure, Headers, Outgoing, Rejected, last, utf8
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.dead_letters import UNDECODABLE_FLAG, dead_letter
+from tidegate.strategies.failure.dead_letters import dead_letter
 from tidegate.strategies.failure.verdict import Verdict
 
-COUNT = "delayed-retry-count"
-ORIGINAL_TIMESTAMP = "delayed-retry-original-timestamp"
-FIRST_PROCESSING_TIMESTAMP = "delayed-retry-first-processing-timestamp"
-EXCEPTION_CLASS_NAME = "delayed-retry-exception-class-name"
-REASON = "delayed-retry-reason"
-CAUSE_CLASS_NAME = "delayed-retry-cause-class-name"
-CAUSE = "delayed-retry-cause"
-TOPIC = "delayed-retry-topic"
-PARTITION = "delayed-retry-partition"
-OFFSET = "delayed-retry-offset"
-
-_NAMES = frozenset(
-    {COUNT, ORIGINAL_TIMESTAMP, FIRST_PROCESSING_TIMESTAMP, TOPIC, PARTITION, OFFSET}
-    | {EXCEPTION_CLASS_NAME, REASON, CAUSE_CLASS_NAME, CAUSE}
-)
 _LONGEST_MS = 2**31 - 1
 _DIGITS = 18  # of a number that fits Kafka's 64 bits
 _NONE = -1  # Kafka's own for a record without a timestamp
@@ -174,10 +161,11 @@ def history(record: Rejected, topics: Sequence[str], now: datetime) -> History:
     """
     if record.at.topic not in topics:
         return History(0, record.at, record.offset, record.timestamp, millis(now))
-    stamp, first = last(record.headers, ORIGINAL_TIMESTAMP), _number(last(record.headers, FIRST_PROCESSING_TIMESTAMP))
+    stamp = last(record.headers, retry_headers.ORIGINAL_TIMESTAMP)
+    first = _number(last(record.headers, retry_headers.FIRST_PROCESSING_TIMESTAMP))
     at, offset = _origin(record.headers) or (record.at, record.offset)
     return History(
-        count=(_number(last(record.headers, COUNT)) or 0) + 1,
+        count=(_number(last(record.headers, retry_headers.COUNT)) or 0) + 1,
         at=at,
         offset=offset,
         timestamp=record.timestamp if stamp is None else _number(stamp),
@@ -205,8 +193,8 @@ def millis(instant: datetime) -> int:
 
 
 def _origin(headers: Headers) -> tuple[TopicPartition, int] | None:
-    topic = last(headers, TOPIC)
-    partition, offset = _number(last(headers, PARTITION)), _number(last(headers, OFFSET))
+    topic = last(headers, retry_headers.TOPIC)
+    partition, offset = _number(last(headers, retry_headers.PARTITION)), _number(last(headers, retry_headers.OFFSET))
     if topic is None or partition is None or offset is None:
         return None
     return TopicPartition(topic.decode("utf-8", "replace"), partition), offset
@@ -215,23 +203,23 @@ def _origin(headers: Headers) -> tuple[TopicPartition, int] | None:
 def _told(failure: Failure, past: History) -> Headers:
     """Our headers, the count first: it marks where they begin."""
     told = {
-        COUNT: str(past.count),
-        ORIGINAL_TIMESTAMP: str(_NONE if past.timestamp is None else past.timestamp),
-        FIRST_PROCESSING_TIMESTAMP: str(past.first_processing),
-        EXCEPTION_CLASS_NAME: failure.kind,
-        REASON: failure.reason,
-        CAUSE_CLASS_NAME: failure.cause_kind,
-        CAUSE: failure.cause,
-        TOPIC: past.at.topic,
-        PARTITION: str(past.at.partition),
-        OFFSET: str(past.offset),
+        retry_headers.COUNT: str(past.count),
+        retry_headers.ORIGINAL_TIMESTAMP: str(_NONE if past.timestamp is None else past.timestamp),
+        retry_headers.FIRST_PROCESSING_TIMESTAMP: str(past.first_processing),
+        retry_headers.EXCEPTION_CLASS_NAME: failure.kind,
+        retry_headers.REASON: failure.reason,
+        retry_headers.CAUSE_CLASS_NAME: failure.cause_kind,
+        retry_headers.CAUSE: failure.cause,
+        retry_headers.TOPIC: past.at.topic,
+        retry_headers.PARTITION: str(past.at.partition),
+        retry_headers.OFFSET: str(past.offset),
     }
     return tuple((name, utf8(text)) for name, text in told.items() if text is not None)
 
 
 def _without_retry(headers: Headers) -> Headers:
-    begins = max((at for at, (name, _) in enumerate(headers) if name == COUNT), default=len(headers))
-    return headers[:begins] + tuple(header for header in headers[begins:] if header[0] not in _NAMES)
+    begins = max((at for at, (name, _) in enumerate(headers) if name == retry_headers.COUNT), default=len(headers))
+    return headers[:begins] + tuple(header for header in headers[begins:] if header[0] not in retry_headers.NAMES)
 
 
 def _as_received(headers: Headers) -> Headers:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from tidegate.model import dead_letter_headers, retry_headers
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Headers, Outgoing, last
-from tidegate.strategies.failure import dead_letters, delayed_retry
 
 At = tuple[TopicPartition, int]
 Records = frozenset[At]
@@ -123,12 +123,13 @@ def source(outgoing: Outgoing) -> At:
 
     A dead letter that a person has made of a retry names the retry topic, and beside that the first place.
     """
-    return _place(outgoing.headers, delayed_retry if last(outgoing.headers, delayed_retry.TOPIC) else dead_letters)
+    is_retry = last(outgoing.headers, retry_headers.TOPIC) is not None
+    return _place(outgoing.headers, retry_headers if is_retry else dead_letter_headers)
 
 
 def first_place(headers: Headers) -> At:
     """Where a record of a retry topic was first."""
-    return _place(headers, delayed_retry)
+    return _place(headers, retry_headers)
 
 
 def _place(headers: Headers, named: ModuleType) -> At:

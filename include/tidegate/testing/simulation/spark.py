@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.model.errors import BatchFailedError, OverrunError, RecordsFailedError
 from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
-from tidegate.model.records import Failure, Rejected
-from tidegate.strategies.failure.dead_letters import REJECTED
+from tidegate.model.records import REJECTED, Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.simulation.facts import NONE, At, Records
