@@ -20,7 +20,7 @@ def redriver_of(topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FencedTurns:
-    """The port `redrive_ports.Turns` by the positions of the redriver's group, whose commits are transactions."""
+    """The port `dead_letters.ports.Turns` by the positions of the redriver's group, whose commits are transactions."""
 
     offsets: OffsetStore
     topic: str
@@ -34,7 +34,7 @@ class FencedTurns:
 
 @dataclass(frozen=True, slots=True)
 class FencedTurn:
-    """The port `redrive_ports.Turn`, as long as nobody newer has the fence."""
+    """The port `dead_letters.ports.Turn`, as long as nobody newer has the fence."""
 
     fence: Fence
     at: TopicPartition

@@ -16,7 +16,7 @@ _TYPES: dict[int, TimestampType] = {0: "create", 1: "log-append"}
 
 
 class KafkaDeadLetterTopic:
-    """The port `redrive_ports.DeadLetterTopic`, over a source that reads committed records only.
+    """The port `dead_letters.ports.DeadLetterTopic`, over a source that reads committed records only.
 
     `timeout` is how long, in seconds, a partition may give nothing. The source is its owner's to close.
     """
@@ -36,7 +36,7 @@ class KafkaDeadLetterTopic:
         return self._source.topic_ids([self._name]).get(self._name, "")
 
     def extent(self) -> tuple[Range, ...]:
-        """See `redrive_ports.DeadLetterTopic`; it ends where a transaction is under way."""
+        """See `dead_letters.ports.DeadLetterTopic`; it ends where a transaction is under way."""
         marks = self._source.watermarks(self._source.partitions(TopicNames((self._name,))))
         return tuple(Range(*at, held.earliest, held.end) for at, held in sorted(marks.items()))
 

@@ -42,7 +42,7 @@ class OpenDeadLetters:
         return find(self.topic, self.ledger, partition, offset)
 
     def survey(self, order: Order) -> Survey:
-        """See `redrive.survey`."""
+        """See `redriver.survey`."""
         return survey(order, self.topic, self.ledger)
 
     def redriver(self, order: Order) -> Redriver:

@@ -16,7 +16,7 @@ _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 
 @dataclass
 class MemoryDeadLetters:
-    """The port `redrive_ports.DeadLetterTopic`, and a test's hands on it; `others` are the other topics that exist."""
+    """The port `dead_letters.ports.DeadLetterTopic`, and a test's hands on it; `others` are the other topics that exist."""
 
     name: str
     letters: list[DeadLetter] = field(default_factory=list)
@@ -63,7 +63,7 @@ class MemoryDeadLetters:
 
 
 class MemoryTurns:
-    """The port `redrive_ports.Turns`; what was produced, and the standing token."""
+    """The port `dead_letters.ports.Turns`; what was produced, and the standing token."""
 
     def __init__(self) -> None:
         self.produced: list[Outgoing] = []
@@ -78,7 +78,7 @@ class MemoryTurns:
 
 
 class MemoryTurn:
-    """The port `redrive_ports.Turn`."""
+    """The port `dead_letters.ports.Turn`."""
 
     def __init__(self, turns: MemoryTurns, number: int) -> None:
         self._turns = turns
@@ -109,7 +109,7 @@ class _Chunk:
 
 
 class MemoryRedrives:
-    """The port `redrive_ports.RedriveLedger`."""
+    """The port `dead_letters.ports.RedriveLedger`."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now

@@ -22,7 +22,7 @@ from tidegate.testing.topics import MemoryPartition, MemoryTopics
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The port `redrive_ports.DeadLetterTopic` on a topic in memory."""
+    """The port `dead_letters.ports.DeadLetterTopic` on a topic in memory."""
 
     topics: MemoryTopics
     name: str
