@@ -1,4 +1,4 @@
-"""Redrives in the ledger: turns, chunks, and the dead letters of each; implements `dead_letters.ports.RedriveLedger`."""
+"""Redrives in the ledger: turns, chunks, and letters of each; implements `dead_letters.ports.RedriveLedger`."""
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime

@@ -16,7 +16,7 @@ _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 
 @dataclass
 class MemoryDeadLetters:
-    """The port `dead_letters.ports.DeadLetterTopic`, and a test's hands on it; `others` are the other topics that exist."""
+    """The port `dead_letters.ports.DeadLetterTopic`, and a test's hands on it; `others` are topics that exist too."""
 
     name: str
     letters: list[DeadLetter] = field(default_factory=list)

@@ -10,7 +10,7 @@ import pytest
 from tidegate.config.reading import load
 from tidegate.model.subscription import Problem, TopicPartitions, TopicPattern
 
-FLIGHTS = Path(__file__).parents[2] / "include/subscriptions/flights.yaml"
+FLIGHTS = Path(__file__).parents[3] / "include/subscriptions/flights.yaml"
 
 
 def test_a_pattern_is_a_full_match():
