@@ -301,12 +301,19 @@ def test_a_stopped_task_has_the_time_to_take_its_spark_job_back() -> None:
     assert seconds(SERVICES["airflow-scheduler"]["stop_grace_period"]) > 2 * _GRACE
 
 
+def test_each_image_that_is_pulled_is_named_by_its_digest() -> None:
+    pulled = {service["image"] for service in SERVICES.values() if "build" not in service}
+    built = SERVICES["flights"]["image"]
+    assert all(re.fullmatch(r"[\w./]+@sha256:[0-9a-f]{64}", image) for image in pulled - {built})
+    assert len(pulled - {built}) == 2
+
+
 # --- the file and the project's own settings
 
 
 def test_the_broker_is_set_as_the_local_one() -> None:
     kafka = SERVICES["kafka"]
-    assert kafka["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    assert f"image: {kafka['image']}  # {KAFKA_VERSION}\n" in (ROOT / "docker-compose.yaml").read_text()
     properties = {
         name.removeprefix("KAFKA_").lower().replace("_", "."): value
         for name, value in kafka["environment"].items()
