@@ -29,7 +29,7 @@ from tidegate.config.kinds import (
     Whole,
 )
 from tidegate.config.schemas import JsonSchema
-from tidegate.ports import CLOSING_MS
+from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
 # The properties of a subscription

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tidegate.model.subscription import Severity
-from tidegate.ports import CLOSING_MS
+from tidegate.model.subscription import CLOSING_MS, Severity
 
 T1 = "consumer.connections.max.idle.ms"
 T2 = "consumer.max.poll.interval.ms"

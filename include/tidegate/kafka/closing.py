@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TypeVar
 
-from tidegate.ports import CLOSING_MS
+from tidegate.model.subscription import CLOSING_MS
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,9 @@ from typing import Final, Literal
 
 Scalar = str | int | float | bool
 
+CLOSING_MS: Final = 30_000
+"""How long a client of Kafka's may take to close, which no property says; it is given up then."""
+
 Severity = Literal["error", "warning"]
 OffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]

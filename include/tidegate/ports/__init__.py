@@ -10,10 +10,9 @@ from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
-from tidegate.ports.source import CLOSING_MS, Reader, RecordSource
+from tidegate.ports.source import Reader, RecordSource
 
 __all__ = [
-    "CLOSING_MS",
     "Answer",
     "Clearance",
     "Clock",

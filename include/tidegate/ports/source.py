@@ -8,9 +8,6 @@ from typing import Protocol
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import TopicSelection
 
-CLOSING_MS = 30_000
-"""How long a client of Kafka's may take to close, at most; it is given up then."""
-
 
 class Reader(Protocol):
     """One reading of planned ranges: iterate over its chunks, then ask how far it came."""

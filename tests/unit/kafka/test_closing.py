@@ -8,7 +8,7 @@ from types import TracebackType
 import pytest
 
 from tidegate.kafka import closing
-from tidegate.ports import CLOSING_MS
+from tidegate.model.subscription import CLOSING_MS
 
 
 @pytest.fixture
