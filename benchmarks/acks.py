@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from cost import report
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.parquet.acks import COLUMNS, awaited, take
+from tidegate.parquet.acks import COLUMNS, pending_acks, take
 
 TOPIC = "orders"
 _FILES = 8
@@ -41,7 +41,7 @@ def settle(landed: list[str], acks: list[str], records: list[int]) -> dict[str, 
     """Settle the files; `records` has the number of landed records by partition."""
     counts = {TopicPartition(TOPIC, number): count for number, count in enumerate(records)}
     whole = {at: Range(*at, 0, sum(records) * _STEP) for at in counts}
-    waiting = awaited(landed, counts, whole.values())
+    waiting = pending_acks(landed, counts, whole.values())
     for uri in acks:  # as a job that runs is looked at: after each file, how far a commit may go
         take(uri, waiting)
         for at, one in waiting.items():

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's docu
 
 from batch_documents import spark_uri, texts_at
 from job_process import run_job
-from landing_order import FORMAT, LandingOrder, OrderError, parse_order, source_options
+from landing_order import FORMAT, LandingRequest, OrderError, parse_order, source_options
 
 _KAFKA = "TIDEGATE_KAFKA_"
 _RESULT = "_result"
@@ -82,7 +82,7 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
     )
 
 
-def read_order(spark: SparkSession, uri: str) -> LandingOrder:
+def read_order(spark: SparkSession, uri: str) -> LandingRequest:
     """Read the order at `uri`, from wherever Spark can read. Raises OrderError."""
     texts = texts_at(spark, uri)
     if len(texts) != 1:

@@ -26,7 +26,7 @@ class OrderedRange:
 
 
 @dataclass(frozen=True)
-class LandingOrder:
+class LandingRequest:
     """Which ranges to land, in which folder, and how long an executor waits for the broker, in milliseconds."""
 
     subscription: str
@@ -36,13 +36,13 @@ class LandingOrder:
     poll_timeout_ms: int
 
 
-def parse_order(text: str, uri: str) -> LandingOrder:
+def parse_order(text: str, uri: str) -> LandingRequest:
     """The order that `text`, found at `uri`, holds. Raises OrderError naming what is wrong with it."""
     try:
         found: Any = json.loads(text)
         if found["format"] != FORMAT:
             raise OrderError(f"{uri} has format {found['format']}; this job follows format {FORMAT}")
-        return LandingOrder(
+        return LandingRequest(
             subscription=found["subscription"],
             batch_id=found["batch_id"],
             folder=found["folder"],
@@ -53,7 +53,7 @@ def parse_order(text: str, uri: str) -> LandingOrder:
         raise OrderError(f"{uri} is no order to land a batch: {error!r}") from None
 
 
-def source_options(order: LandingOrder, client: Mapping[str, str]) -> dict[str, str]:
+def source_options(order: LandingRequest, client: Mapping[str, str]) -> dict[str, str]:
     """The options of `spark.read.format("kafka")` that read exactly the order's ranges.
 
     `client` holds the Kafka client's properties under their Java names. Offsets that are gone fail the read; those

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from tidegate.ports import Clearance
+    from tidegate.ports import Decision
     from tidegate.runtime.pipeline import Pipeline
 
 _LOOKED_AGAIN = timedelta(minutes=5)  # while it waits: has somebody answered elsewhere?
@@ -133,13 +133,13 @@ def _check_in_time(pipeline: "Pipeline", asked: "Mapping[str, Any]") -> None:
     )
 
 
-def _clearance(pipeline: "Pipeline", batch_id: str) -> "Clearance | None":
+def _clearance(pipeline: "Pipeline", batch_id: str) -> "Decision | None":
     """The newest answer, if it is about this batch."""
     newest = pipeline.ledger.clearances(pipeline.subscription.name, 1)
     return next((clearance for of, clearance in newest if of == batch_id), None)
 
 
-def _redelivery(dag_id: str, asked: "Mapping[str, Any]", cleared: "Clearance") -> DagRunTriggerException:
+def _redelivery(dag_id: str, asked: "Mapping[str, Any]", cleared: "Decision") -> DagRunTriggerException:
     """What triggers one more run of this DAG; it waits until this run has ended, since one runs at a time."""
     return DagRunTriggerException(
         trigger_dag_id=dag_id,

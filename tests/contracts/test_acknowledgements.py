@@ -93,7 +93,7 @@ def test_files_of_all_attempts_are_found_and_taken(bench: Bench) -> None:
     into = waiting()
     for _ in range(2):
         for file in found:
-            bench.lake.take_settled(file, into)
+            bench.lake.read_acks(file, into)
         assert into[P0].now().prefix(Range(*P0, 0, 10)) == 2
         assert into[P0].now().backlog(Range(*P0, 0, 10)) == 7
 
@@ -105,7 +105,7 @@ def test_files_are_found_after_their_delivery_was_set_aside_and_until_it_is_remo
     (aside,) = bench.lake.staged_folders(output)[BATCH]
     (file,) = bench.lake.ack_files(aside)
     into = waiting()
-    bench.lake.take_settled(file, into)
+    bench.lake.read_acks(file, into)
     assert into[P0].now().backlog(Range(*P0, 0, 10)) == 9
     assert bench.lake.ack_files(bench.staging) == ()
     bench.lake.remove_staged([aside])
@@ -118,7 +118,7 @@ def test_what_an_attempt_has_done_with_is_what_its_result_names_and_what_it_reje
     rejected = bench.reject("a1", [1])
     into = waiting()
     for file in bench.lake.settled_files(bench.staging, result("a1", [named], rejected)):
-        bench.lake.take_settled(file, into)
+        bench.lake.read_acks(file, into)
     assert into[P0].now().prefix(Range(*P0, 0, 10)) == 3
     assert into[P0].now().backlog(Range(*P0, 0, 10)) == 7
 
@@ -127,7 +127,7 @@ def test_an_attempt_that_acknowledges_nothing_by_itself_has_done_with_what_it_re
     rejected = bench.reject("a1", [1])
     into = waiting()
     for file in bench.lake.settled_files(bench.staging, result("a1", None, rejected)):
-        bench.lake.take_settled(file, into)
+        bench.lake.read_acks(file, into)
     assert into[P0].now().backlog(Range(*P0, 0, 10)) == 9
 
 
@@ -143,14 +143,14 @@ def test_another_record_than_those_awaited_fails_the_batch(bench: Bench, at: Top
     bench.acknowledge("a1", "_acks/1/part-0.parquet", [10], at)
     (file,) = bench.lake.ack_files(bench.staging)
     with pytest.raises(BatchFailedError, match=said):
-        bench.lake.take_settled(file, waiting())
+        bench.lake.read_acks(file, waiting())
 
 
 def test_other_records_are_passed_over_where_another_delivery_may_have_had_them(bench: Bench) -> None:
     bench.acknowledge("a1", "_acks/1/part-0.parquet", [12, 3, 10, 0])
     (file,) = bench.lake.ack_files(bench.staging)
     into = waiting()
-    bench.lake.take_settled(file, {at: KnownOffsets(one) for at, one in into.items()})
+    bench.lake.read_acks(file, {at: KnownOffsets(one) for at, one in into.items()})
     assert (into[P0].now().prefix(Range(*P0, 0, 10)), into[P0].now().backlog(Range(*P0, 0, 10))) == (1, 8)
 
 
@@ -162,4 +162,4 @@ def test_files_that_spark_is_still_writing_are_left_alone(tmp_path: Path) -> Non
     (bench.folder / "a1/_acks/1/_SUCCESS").touch()
     assert bench.lake.ack_files(bench.staging) == ()
     with pytest.raises(UnavailableError, match="can't be read"):
-        bench.lake.take_settled(f"{bench.staging}/a1/_acks/1/gone.parquet", waiting())
+        bench.lake.read_acks(f"{bench.staging}/a1/_acks/1/gone.parquet", waiting())

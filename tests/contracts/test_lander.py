@@ -320,7 +320,7 @@ def test_what_landed_is_read_again_by_whoever_needs_its_records(world: World) ->
     assert [one.timestamp for one in again] == [1, *(r.timestamp for r in RECORDS)]
     assert dict(world.landing.framings(uris, "value", indexed=False)) == {b"\x00\x00\x00\x00\x07": 1}
     whole = replace(batch_of(planned), records=landed.records, files=landed.files)
-    assert world.landing.awaited(whole)[planned.at].now().records(planned) == 6
+    assert world.landing.pending_acks(whole)[planned.at].now().records(planned) == 6
 
 
 def test_records_that_are_gone_are_lost_data_and_nothing_is_left(world: World) -> None:

@@ -259,15 +259,15 @@ def test_the_records_within_a_batch_are_awaited(place: Place) -> None:
         (Range("flights", 0, 4, 7), 3),
         (Range("flights", 0, 9, 9), 0),
     ):
-        awaited = place.landing.awaited(of_files(writer.files(), within, records))
-        found = {at: one.now() for at, one in awaited.items()}
+        pending = place.landing.pending_acks(of_files(writer.files(), within, records))
+        found = {at: one.now() for at, one in pending.items()}
         assert found[within.at].backlog(Range("flights", 0, 0, 99)) == records
         assert found[within.at].records(within) == records
     other = Range("flights", 1, 5, 5)
-    assert place.landing.awaited(of_files(writer.files(), other, 0))[other.at].now().backlog(other) == 0
+    assert place.landing.pending_acks(of_files(writer.files(), other, 0))[other.at].now().backlog(other) == 0
     for records in (2, 4):
         with pytest.raises(BatchFailedError, match="flights-0"):
-            place.landing.awaited(of_files(writer.files(), Range("flights", 0, 4, 7), records))
+            place.landing.pending_acks(of_files(writer.files(), Range("flights", 0, 4, 7), records))
 
 
 def test_an_attempt_without_records_leaves_no_file(place: Place) -> None:

@@ -31,11 +31,11 @@ from ledger_batches import (
 )
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, Ledger, LedgerSnapshot, Loss
 from tidegate.testing.ledger import MemoryLedger
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
@@ -330,13 +330,13 @@ def test_a_batch_shrinks_to_what_the_winner_reached(ledger: Ledger) -> None:
     whole = ledger.batch(batch_id)
     second = ledger.start_delivery(batch_id)
     short = replace(whole.ranges[0], end=whole.ranges[0].end - 4)
-    as_planned = Reached(whole.ranges[1], whole.records[T1])
-    won = ledger.processed(batch_id, first, result(batch_id, first), COUNTS, [Reached(short, 3), as_planned])
+    as_planned = PartialRange(whole.ranges[1], whole.records[T1])
+    won = ledger.processed(batch_id, first, result(batch_id, first), COUNTS, [PartialRange(short, 3), as_planned])
     assert won.ranges == (short, *whole.ranges[1:])
     assert won.records == {**whole.records, T0: 3}
     assert (won.files, won.shares, won.rows) == (whole.files, whole.shares, COUNTS.written)
     assert won == ledger.batch(batch_id)
-    nothing = Reached(replace(short, end=short.start), 0)
+    nothing = PartialRange(replace(short, end=short.start), 0)
     assert ledger.processed(batch_id, second, result(batch_id, second), COUNTS, [nothing]) == won
 
 
@@ -344,7 +344,7 @@ def test_a_batch_that_has_shrunk_grows_no_more(ledger: Ledger) -> None:
     batch_id, first = processing(ledger)
     second = ledger.start_delivery(batch_id)
     planned = ledger.batch(batch_id).ranges[0]
-    reached = [Reached(replace(planned, end=planned.end - less), 10 - less) for less in (4, 2)]
+    reached = [PartialRange(replace(planned, end=planned.end - less), 10 - less) for less in (4, 2)]
     ledger.processed(batch_id, first, result(batch_id, first), COUNTS, reached[:1])
     ledger.move(batch_id, State.FAILED, "its staging is gone")
     won = ledger.processed(batch_id, second, result(batch_id, second), COUNTS, reached[1:])
@@ -354,9 +354,10 @@ def test_a_batch_that_has_shrunk_grows_no_more(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [Reached(Range("t", 0, 1, 5), 4), Reached(Range("u", 0, 0, 5), 5), Reached(Range("t", 0, 0, 5), -1)]
+    "wrong",
+    [PartialRange(Range("t", 0, 1, 5), 4), PartialRange(Range("u", 0, 0, 5), 5), PartialRange(Range("t", 0, 0, 5), -1)],
 )
-def test_what_no_delivery_can_have_reached_is_refused(ledger: Ledger, wrong: Reached) -> None:
+def test_what_no_delivery_can_have_reached_is_refused(ledger: Ledger, wrong: PartialRange) -> None:
     batch_id, delivery = processing(ledger)
     with pytest.raises(ValueError, match="no delivery of it reaches"):
         ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS, [wrong])
@@ -491,7 +492,7 @@ def test_a_note_is_kept_whatever_is_pasted_into_it(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
     ledger.move(batch_id, State.FAILED, "no memory")
     ledger.move(batch_id, State.STOPPED, "no memory")
-    ledger.clear(batch_id, Clearance("m\0e", NOON, "see\0 the log \ud800"))
+    ledger.clear(batch_id, Decision("m\0e", NOON, "see\0 the log \ud800"))
     ((_, clearance),) = ledger.clearances("flights", 9)
     assert (clearance.by, clearance.note) == ("m\N{REPLACEMENT CHARACTER}e", "see\N{REPLACEMENT CHARACTER} the log ?")
 
@@ -502,7 +503,7 @@ def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> 
     ledger.move(batch_id, State.FAILED, "no memory")
     ledger.move(batch_id, State.STOPPED, "no memory")
     assert (ledger.tries(batch_id).counted, ledger.clearances("flights", 9)) == (2, ())
-    clearance = Clearance("ada", NOON, "mended")
+    clearance = Decision("ada", NOON, "mended")
     cleared = ledger.clear(batch_id, clearance)
     assert (cleared.state, cleared.reason) == (State.FAILED, "no memory")
     assert (ledger.tries(batch_id).counted, ledger.deliveries(batch_id)) == (0, 2)
@@ -542,7 +543,7 @@ def test_what_goes_on_by_itself_is_not_cleared(ledger: Ledger, state: State) -> 
     if state is State.PUBLISHED:
         ledger.adopt(batch.id, published(batch))
     with pytest.raises(TransitionError, match=f"is {state}: it goes on by itself"):
-        ledger.clear(batch.id, Clearance("ada", NOON))
+        ledger.clear(batch.id, Decision("ada", NOON))
 
 
 def test_what_failed_a_delivery_is_remembered(ledger: Ledger) -> None:
@@ -553,7 +554,7 @@ def test_what_failed_a_delivery_is_remembered(ledger: Ledger) -> None:
     ledger.failed(batch_id, second, "no rate for XYZ", Cause.RECORDS)
     assert ledger.tries(batch_id).fails_records
     ledger.move(batch_id, State.STOPPED, "halted")
-    ledger.clear(batch_id, Clearance("ada", NOON))
+    ledger.clear(batch_id, Decision("ada", NOON))
     assert ledger.tries(batch_id) == Tries()
     third = ledger.start_delivery(batch_id)
     ledger.failed(batch_id, third, "lost", Cause.RECORDS)
@@ -857,13 +858,13 @@ class Both(RuleBasedStateMachine):
                 return replace(answer, delivery=self.plain(answer.delivery))
             case Delivery():
                 return answer.number
-            case Glance():
+            case LedgerSnapshot():
                 return replace(answer, version=answer.version.partition(":")[2], open=self.plain(answer.open))
             case str():
                 for number, pair in enumerate(self.tokens):
                     for token in pair:
                         answer = answer.replace(token, f"token{number}")
-                identities = [glance.partition(":")[0] for glance in self.seen]
+                identities = [snapshot.partition(":")[0] for snapshot in self.seen]
                 for identity in identities:
                     answer = answer.replace(identity, "identity")
                 return answer
@@ -941,7 +942,7 @@ class Both(RuleBasedStateMachine):
 
     @rule(number=numbers, minutes=st.integers(0, 2))
     def clear(self, number: int, minutes: int) -> None:
-        clearance = Clearance("ada", NOON + timedelta(minutes=minutes), "mended")
+        clearance = Decision("ada", NOON + timedelta(minutes=minutes), "mended")
         self.compare(lambda ledger, _: ledger.clear(self.id(number), clearance))
 
     @invariant()

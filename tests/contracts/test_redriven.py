@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.dead_letters.letter import Box, Intent, Mark, Settled
+from tidegate.dead_letters.letter import Intent, RedriveStatus, Settled, TopicIdentity
 from tidegate.dead_letters.ports import RedriveLedger
 from tidegate.ledger.redriven import SqlRedrives
 from tidegate.model.errors import StaleError
@@ -16,7 +16,7 @@ from tidegate.testing.redriving import MemoryRedrives
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
-BOX = Box("dead-letter-topic-orders", "id-1")
+BOX = TopicIdentity("dead-letter-topic-orders", "id-1")
 
 Two = tuple[RedriveLedger, RedriveLedger]
 
@@ -42,7 +42,7 @@ def intent(token: str, *offsets: int, after: str = "t0", partition: int = 0, min
     return Intent(token, after, "orders", "me", NOON + timedelta(minutes=minutes), to)
 
 
-def states(ledger: RedriveLedger, *offsets: int, box: Box = BOX, partition: int = 0) -> dict[int, str]:
+def states(ledger: RedriveLedger, *offsets: int, box: TopicIdentity = BOX, partition: int = 0) -> dict[int, str]:
     return {offset: mark.state for offset, mark in sorted(ledger.marks(box, partition, offsets).items())}
 
 
@@ -50,9 +50,9 @@ def test_what_was_noted_is_begun_and_what_was_marked_redriven(two: Two) -> None:
     ours, theirs = two
     turn = ours.take_turn(BOX.topic)
     ours.note(BOX, turn, intent("t1", 3, 5))
-    assert theirs.marks(BOX, 0, [3, 4, 5]) == dict.fromkeys([3, 5], Mark("begun", "orders", "me", NOON))
+    assert theirs.marks(BOX, 0, [3, 4, 5]) == dict.fromkeys([3, 5], RedriveStatus("begun", "orders", "me", NOON))
     ours.mark("t1")
-    assert theirs.marks(BOX, 0, [5]) == {5: Mark("redriven", "orders", "me", LATER)}
+    assert theirs.marks(BOX, 0, [5]) == {5: RedriveStatus("redriven", "orders", "me", LATER)}
 
 
 def test_letters_of_another_partition_topic_or_id_are_others(ledger: RedriveLedger) -> None:
@@ -60,8 +60,8 @@ def test_letters_of_another_partition_topic_or_id_are_others(ledger: RedriveLedg
     ledger.note(BOX, turn, intent("t1", 3, partition=1))
     assert states(ledger, 3, partition=1) == {3: "begun"}
     assert states(ledger, 3) == {}
-    assert states(ledger, 3, partition=1, box=Box(BOX.topic, "id-2")) == {}
-    assert states(ledger, 3, partition=1, box=Box("other", "id-1")) == {}
+    assert states(ledger, 3, partition=1, box=TopicIdentity(BOX.topic, "id-2")) == {}
+    assert states(ledger, 3, partition=1, box=TopicIdentity("other", "id-1")) == {}
 
 
 def test_many_letters_are_looked_up_at_once(ledger: RedriveLedger) -> None:
@@ -91,7 +91,7 @@ def test_the_standing_token_tells_what_became_of_a_chunk(
 
 def test_a_chunk_of_an_earlier_topic_of_the_name_is_settled_too(ledger: RedriveLedger) -> None:
     ledger.note(BOX, ledger.take_turn(BOX.topic), intent("t1", 3))
-    again = Box(BOX.topic, "id-2")
+    again = TopicIdentity(BOX.topic, "id-2")
     assert ledger.settle(again, ledger.take_turn(BOX.topic), None) == Settled(unknown=1)
 
 
@@ -99,7 +99,7 @@ def test_what_is_marked_is_settled_already_and_other_topics_are_left_alone(ledge
     turn = ledger.take_turn(BOX.topic)
     ledger.note(BOX, turn, intent("t1", 3))
     ledger.mark("t1")
-    other = Box("other", "id-3")
+    other = TopicIdentity("other", "id-3")
     ledger.note(other, ledger.take_turn("other"), intent("t2", 3))
     assert ledger.settle(BOX, turn, None) == Settled()
     assert (states(ledger, 3), states(ledger, 3, box=other)) == ({3: "redriven"}, {3: "begun"})

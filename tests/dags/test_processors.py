@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.config.settings import PROJECT
-from tidegate.model.errors import BatchFailedError, OverrunError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, WrongDefinitionError
 from tidegate_airflow import processors
 from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor
 
@@ -139,7 +139,7 @@ def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submi
 def test_a_submit_that_takes_too_long_is_killed(connection: Connect, spark_submit: Program) -> None:
     spark_submit("exec tail -f /dev/null")
     connection("spark", host="local[2]")
-    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+    with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
         processor("spark_test").run(MANIFEST, 0.5, print, lambda: None)
 
 
@@ -176,7 +176,7 @@ def test_what_stops_a_submit_before_there_is_a_process_stops_it_then(
 def test_a_submit_is_killed_though_its_job_cannot_be(connection: Connect, spark_submit: Program) -> None:
     spark_submit("echo application_1_2; exec tail -f /dev/null")  # which yarn, that isn't there, would have to kill
     connection("spark", host="yarn")
-    with pytest.raises(OverrunError):
+    with pytest.raises(DeliveryTimeoutError):
         processor("spark_test").run(MANIFEST, 3, print, lambda: None)
 
 
@@ -207,7 +207,7 @@ def test_a_connect_job_that_takes_too_long_is_asked_to_stop(connection: Connect,
     job(WAITS_FOR_SIGTERM)
     connection("spark_connect", host="127.0.0.1", port=15002)
     said: list[str] = []
-    with pytest.raises(OverrunError):
+    with pytest.raises(DeliveryTimeoutError):
         processor("spark_test").run(MANIFEST, 2, said.append, lambda: None)
     assert said == ["up", "took it back"]
 

@@ -13,7 +13,7 @@ from definitions import subscription
 
 from tidegate.config import properties
 from tidegate.config.settings import Settings
-from tidegate.dead_letters.redriver import Order
+from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.subscription import TopicNames
 from tidegate.ports import Connection
@@ -103,10 +103,10 @@ class Yard:
     def letters(self) -> Any:
         return opened(self.name, self.home, self.broker.bootstrap_servers)
 
-    def order(self, **values: Any) -> Order:
+    def order(self, **values: Any) -> RedriveRequest:
         """Of what lies in the dead-letter topic, to the subscription's topic and those that are allowed."""
         targets = Targets(TopicNames((self.name,)), frozenset(values.pop("allowed", ())))
-        return Order(self.name, targets, **values)
+        return RedriveRequest(self.name, targets, **values)
 
     def redrive(self, **values: Any) -> Any:
         """A plain redrive, and how it came out."""

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tidegate.config import properties
 from tidegate.kafka import closing
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import CommitUnknownError, OverrunError
+from tidegate.model.errors import CommitUnknownError, DeliveryTimeoutError
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
@@ -150,7 +150,9 @@ def test_a_delivery_that_took_too_long_publishes_and_commits_nothing_and_comes_a
     make: Make, stands_at: StandsAt, processor: CopyingProcessor
 ) -> None:
     late = make(interval_ms=1)
-    with pytest.raises(OverrunError, match=r"more than consumer\.max\.poll\.interval\.ms \(1 ms\).* raise that"):
+    with pytest.raises(
+        DeliveryTimeoutError, match=r"more than consumer\.max\.poll\.interval\.ms \(1 ms\).* raise that"
+    ):
         deliver(late)
     assert in_lake(late) == []
     assert stands_at(late) == 0

@@ -25,7 +25,7 @@ from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
 from tidegate.dead_letters.letter import Settled
-from tidegate.dead_letters.redriver import Order
+from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import CommitFailedError, StaleError
 from tidegate.model.records import Outgoing
@@ -182,7 +182,7 @@ def struck_redrive(name: str, home: Path, servers: str, point: str, strike: sign
     from tidegate.kafka import group  # noqa: PLC0415
 
     with opened(name, home, servers) as letters:
-        order = Order(name, Targets(TopicNames((name,))))
+        order = RedriveRequest(name, Targets(TopicNames((name,))))
         surveyed = letters.survey(order)
         redriver = letters.redriver(order)
         if point == "before commit_transaction":

@@ -17,7 +17,7 @@ from running import until
 from batch_io import open_batch, read_manifest, read_records, write_outcome
 from tidegate.model.acknowledged import Acknowledgements
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.parquet.acks import awaited, take
+from tidegate.parquet.acks import pending_acks, take
 from transforms.outcome import Outcome, TransformError
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ def run(spark, batch: Batch, transform):
 def settled(batch: Batch) -> Acknowledgements:
     """What the engine makes of the acknowledgements: it refuses those of records that didn't land."""
     landing = [f"file://{file}" for file in sorted((batch.folder / "landing").iterdir())]
-    waiting = awaited(landing, {AT: len(batch.records)}, [ALL])
+    waiting = pending_acks(landing, {AT: len(batch.records)}, [ALL])
     for file in batch.acks:
         take(file, waiting)
     return waiting[AT]
@@ -335,7 +335,7 @@ def test_two_million_acknowledgements_need_no_memory_of_the_driver(spark, tmp_pa
 
     assert peaks[1] < peaks[0] + 4_000_000
     landing = f"file://{tmp_path}/most/landing/p0.parquet"
-    waiting = awaited([landing], {AT: 2_000_000}, [ALL])
+    waiting = pending_acks([landing], {AT: 2_000_000}, [ALL])
     for file in most.acks:
         take(file, waiting)
     assert waiting[AT].now().backlog(Range("flights", 0, 0, 4_000_000)) == 0

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from land_batch import NoConnectorError, land
-from tidegate.model.landing_request import LandingOrder
+from tidegate.model.landing_request import LandingRequest
 from tidegate.model.offsets import Range
 
 
@@ -14,7 +14,7 @@ def test_without_kafkas_source_the_package_to_add_is_named_and_nothing_is_left(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder, uri = tmp_path / "landed", tmp_path / "order 100%25.json"
-    order = LandingOrder(f"file://{uri}", "flights", "b1", f"file://{folder}", (Range("flights", 0, 0, 5),), 1000)
+    order = LandingRequest(f"file://{uri}", "flights", "b1", f"file://{folder}", (Range("flights", 0, 0, 5),), 1000)
     uri.write_text(order.to_json(), "utf-8")
     with pytest.raises(NoConnectorError, match=rf"add org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version} to"):
         land(spark, order.uri, {"bootstrap.servers": "127.0.0.1:1"})

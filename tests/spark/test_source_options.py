@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from land_batch import client_properties
-from landing_order import LandingOrder, OrderedRange, OrderError, parse_order, source_options
-from tidegate.model.landing_request import LandingOrder as EnginesOrder
+from landing_order import LandingRequest, OrderedRange, OrderError, parse_order, source_options
+from tidegate.model.landing_request import LandingRequest as EnginesOrder
 from tidegate.model.offsets import Range
 from tidegate.spark.landing import client_environment
 
@@ -77,7 +77,7 @@ WHOLE: dict[str, Any] = {
 
 
 def test_an_order_is_read() -> None:
-    expected = LandingOrder("flights", "b1", "file:///f", (OrderedRange("t", 0, 1, 2),), 5)
+    expected = LandingRequest("flights", "b1", "file:///f", (OrderedRange("t", 0, 1, 2),), 5)
     assert parse_order(json.dumps(WHOLE), "file:///o.json") == expected
 
 

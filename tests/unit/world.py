@@ -7,7 +7,7 @@ from definitions import subscription
 from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.effects import Effect
 from tidegate.testing.lake import MemoryLake
@@ -78,7 +78,7 @@ class World:
 
     def offsets_of_ignore(self) -> None:
         """Pipelines from here on are one run that commits nothing."""
-        self.offsets = Unkept(MemoryOutbox(self.topics))  # type: ignore[assignment] # of the double only `positions` is used
+        self.offsets = NullOffsetStore(MemoryOutbox(self.topics))  # type: ignore[assignment] # of the double only `positions` is used
 
     def lose_ledger(self) -> None:
         """The ledger is deleted, and made anew by whoever opens it next."""

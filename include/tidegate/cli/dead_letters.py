@@ -80,10 +80,10 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """Show dead letters: where they lie and came from, why, and whether they were redriven; then count the reasons."""
-    from tidegate.dead_letters.letter import Wanted  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
     with _opened(name) as letters, _waiting("reading the dead letters"):
-        listing = letters.list(Wanted(reason, since, until, topic, partition), limit)
+        listing = letters.list(DeadLetterFilter(reason, since, until, topic, partition), limit)
     if as_json:
         print_json({"subscription": name, **listing.to_json()})
         return
@@ -136,16 +136,16 @@ def redrive(
     as_json: Json = False,
 ) -> None:
     """Produce dead letters again to the subscription's topics that they came from, each once; they stay there, too."""
-    from tidegate.dead_letters.letter import Wanted  # noqa: PLC0415 - see above
-    from tidegate.dead_letters.redriver import Order  # noqa: PLC0415 - see above
+    from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - see above
+    from tidegate.dead_letters.redriver import RedriveRequest  # noqa: PLC0415 - see above
     from tidegate.dead_letters.targets import Targets  # noqa: PLC0415 - see above
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise typer.BadParameter("nobody can be asked here: add --yes, or --dry-run to see what would be done")
-    wanted = Wanted(reason, since, until, topic, partition)
+    wanted = DeadLetterFilter(reason, since, until, topic, partition)
     with _opened(name) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
-        order = Order(name, targets, wanted, to, again, limit, getpass.getuser())
+        order = RedriveRequest(name, targets, wanted, to, again, limit, getpass.getuser())
         with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:

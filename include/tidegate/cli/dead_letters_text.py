@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.dead_letters.letter import DeadLetter, Mark, Settled
+from tidegate.dead_letters.letter import DeadLetter, RedriveStatus, Settled
 from tidegate.dead_letters.listing import Line, Listing
 from tidegate.dead_letters.redriver import OTHERS, Tally
 from tidegate.dead_letters.targets import is_kafkas_own
@@ -43,7 +43,7 @@ def show_listing(listing: Listing, out: Console, err: Console) -> None:
         to.print(f"{'':>9}  and {len(listing.reasons) - _MOST_REASONS:,} reasons more", markup=False)
 
 
-def show_letter(letter: DeadLetter, mark: Mark | None, out: Console) -> None:
+def show_letter(letter: DeadLetter, mark: RedriveStatus | None, out: Console) -> None:
     """All of one dead letter."""
     fields = [
         ("topic", letter.at.topic),
@@ -116,7 +116,7 @@ def _cells(line: Line, reason: str) -> tuple[str, ...]:
     return (line.place, _plain(str(line.origin or "unknown")), _iso(line.time), _marked(line.mark), reason)
 
 
-def _marked(mark: Mark | None) -> str:
+def _marked(mark: RedriveStatus | None) -> str:
     return f"{_STATES[mark.state]} {_iso(mark.at)}" if mark else ""
 
 

@@ -94,7 +94,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeadLetterFilter:
     """Which dead letters are meant: those that are all of what is said here.
 
     `reason` is searched for in the reason; `since` (inclusive) and `until` (exclusive) hold for the timestamp, and
@@ -132,7 +132,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class TopicIdentity:
     """A dead-letter topic, with the id that the cluster gave it: offsets of an earlier one of the name mean nothing.
 
     The id is empty where the cluster tells none.
@@ -143,7 +143,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RedriveStatus:
     """What the ledger says of a dead letter: that its redrive was begun, that it was redriven, or that nobody knows.
 
     `at` is when it was begun, or when that was found out.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidegate.dead_letters.letter import Box, DeadLetter, Mark, Origin, Wanted
+from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, Origin, RedriveStatus, TopicIdentity
 from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
 from tidegate.dead_letters.redriver import blocks
 from tidegate.model import dead_letter_headers
@@ -25,7 +25,7 @@ class Line:
     time: datetime | None
     kind: str | None
     reason: str
-    mark: Mark | None
+    mark: RedriveStatus | None
 
     def to_json(self) -> dict[str, Any]:
         """The line as `tidegate dead-letters list --json` prints it."""
@@ -64,10 +64,10 @@ class Listing:
         }
 
 
-def list_letters(wanted: Wanted, limit: int, topic: DeadLetterTopic, ledger: RedriveLedger) -> Listing:
+def list_letters(wanted: DeadLetterFilter, limit: int, topic: DeadLetterTopic, ledger: RedriveLedger) -> Listing:
     """Read the whole topic as it is now. Of the reasons beyond the first 1,000, all are counted as one."""
     extent = topic.extent()
-    box = Box(topic.name, topic.id() if extent else "")
+    box = TopicIdentity(topic.name, topic.id() if extent else "")
     lines: list[Line] = []
     reasons: Counter[str] = Counter()
     redriven = 0
@@ -81,7 +81,9 @@ def list_letters(wanted: Wanted, limit: int, topic: DeadLetterTopic, ledger: Red
     return Listing(topic.name, bool(extent), tuple(lines), reasons.total(), ordered, redriven)
 
 
-def find(topic: DeadLetterTopic, ledger: RedriveLedger, partition: int, offset: int) -> tuple[DeadLetter, Mark | None]:
+def find(
+    topic: DeadLetterTopic, ledger: RedriveLedger, partition: int, offset: int
+) -> tuple[DeadLetter, RedriveStatus | None]:
     """One dead letter, and what is known of its redrive. Raises LookupError, saying what there is instead."""
     extent = topic.extent()
     held = [r for r in extent if r.partition == partition and r.start <= offset < r.end]
@@ -89,11 +91,11 @@ def find(topic: DeadLetterTopic, ledger: RedriveLedger, partition: int, offset: 
     if not found:
         there = "; ".join(str(r) for r in extent) or "nothing: there is no such topic"
         raise LookupError(f"{topic.name} has no record at {partition}:{offset}; it holds {there}")
-    marks = ledger.marks(Box(topic.name, topic.id()), partition, [offset])
+    marks = ledger.marks(TopicIdentity(topic.name, topic.id()), partition, [offset])
     return found[0], marks.get(offset)
 
 
-def letter_to_json(letter: DeadLetter, mark: Mark | None) -> dict[str, Any]:
+def letter_to_json(letter: DeadLetter, mark: RedriveStatus | None) -> dict[str, Any]:
     """All of one dead letter; bytes that are UTF-8 as `text`, others as `hex` and `base64`, null as null."""
     return {
         **_line(letter, mark).to_json(),
@@ -125,20 +127,22 @@ def origin_to_json(origin: Origin | None) -> dict[str, Any] | None:
     return {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
 
 
-def mark_to_json(mark: Mark | None) -> dict[str, Any] | None:
+def mark_to_json(mark: RedriveStatus | None) -> dict[str, Any] | None:
     """State, topic, who and when."""
     if mark is None:
         return None
     return {"state": mark.state, "to": mark.to, "by": mark.by, "at": mark.at.isoformat()}
 
 
-def _marked(box: Box, letters: Iterator[DeadLetter], ledger: RedriveLedger) -> Iterator[tuple[DeadLetter, Mark | None]]:
+def _marked(
+    box: TopicIdentity, letters: Iterator[DeadLetter], ledger: RedriveLedger
+) -> Iterator[tuple[DeadLetter, RedriveStatus | None]]:
     for block in blocks(letters):
         marks = ledger.marks(box, block[0].at.partition, [letter.offset for letter in block])
         for letter in block:
             yield letter, marks.get(letter.offset)
 
 
-def _line(letter: DeadLetter, mark: Mark | None) -> Line:
+def _line(letter: DeadLetter, mark: RedriveStatus | None) -> Line:
     kind = letter.told(dead_letter_headers.EXCEPTION_CLASS_NAME)
     return Line(letter.place, letter.origin, letter.time, kind, letter.reason, mark)

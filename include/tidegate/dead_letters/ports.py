@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tidegate.dead_letters.letter import Box, DeadLetter, Intent, Mark, Settled
+from tidegate.dead_letters.letter import DeadLetter, Intent, RedriveStatus, Settled, TopicIdentity
 from tidegate.model.offsets import Range
 from tidegate.model.records import Outgoing
 
@@ -70,11 +70,11 @@ class RedriveLedger(Protocol):
         """Raises StaleError if somebody has taken a newer turn."""
         ...
 
-    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
         """Decide what became of every chunk of this topic, of whatever id, that isn't marked. Raises StaleError."""
         ...
 
-    def note(self, box: Box, turn: int, intent: Intent) -> None:
+    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
         """Note a chunk before it is produced. Raises StaleError."""
         ...
 
@@ -82,6 +82,6 @@ class RedriveLedger(Protocol):
         """Note that the chunk of this token was redriven."""
         ...
 
-    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """What is known of these letters, by offset: the newest that was redriven, else unknown, else begun."""
         ...

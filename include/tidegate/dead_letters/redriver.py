@@ -29,7 +29,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.dead_letters.letter import REDRIVEN_FROM, Box, DeadLetter, Intent, Mark, Settled, Wanted
+from tidegate.dead_letters.letter import (
+    REDRIVEN_FROM,
+    DeadLetter,
+    DeadLetterFilter,
+    Intent,
+    RedriveStatus,
+    Settled,
+    TopicIdentity,
+)
 from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, Turn, Turns
 from tidegate.dead_letters.targets import Targets, is_kafkas_own
 from tidegate.model.errors import StaleError, WrongDefinitionError
@@ -46,7 +54,7 @@ OTHERS = "(other topics)"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RedriveRequest:
     """Which dead letters are to be redriven, and how.
 
     Each goes to its origin's topic, if that is one of `targets`; or to `to`, whatever that is. With `again` also those
@@ -55,7 +63,7 @@ class Order:
 
     subscription: str
     targets: Targets
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     to: str | None = None
     again: bool = False
     limit: int | None = None
@@ -99,19 +107,19 @@ class Tally:
 class Survey:
     """What an order comes to: the topic as it was then, and what would go where."""
 
-    box: Box
+    box: TopicIdentity
     extent: tuple[Range, ...]
     tally: Tally
 
 
-def survey(order: Order, topic: DeadLetterTopic, ledger: RedriveLedger) -> Survey:
+def survey(order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger) -> Survey:
     """Read the whole topic as it is now, and change nothing.
 
     Raises WrongDefinitionError where a topic that letters would go to isn't there, is the dead-letter topic itself or
     one that Kafka keeps for itself.
     """
     extent = topic.extent()
-    found = Survey(Box(topic.name, topic.id() if extent else ""), extent, Tally())
+    found = Survey(TopicIdentity(topic.name, topic.id() if extent else ""), extent, Tally())
     for _ in _chunks(order, found, topic, ledger, found.tally):
         pass
     for destination in sorted(found.tally.to):
@@ -135,7 +143,9 @@ def survey(order: Order, topic: DeadLetterTopic, ledger: RedriveLedger) -> Surve
 class Redriver:
     """Carries out an order, chunk by chunk; how far it came stands in `done` and `settled`, also when it fails."""
 
-    def __init__(self, order: Order, topic: DeadLetterTopic, ledger: RedriveLedger, turns: Turns, clock: Clock) -> None:
+    def __init__(
+        self, order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger, turns: Turns, clock: Clock
+    ) -> None:
         self._order = order
         self._topic = topic
         self._ledger = ledger
@@ -157,11 +167,11 @@ class Redriver:
             said(len(chunk))
         self.done = seen
 
-    def _check_topic(self, box: Box) -> None:
+    def _check_topic(self, box: TopicIdentity) -> None:
         if self._topic.id() != box.id:
             raise StaleError(f"topic {box.topic} was created anew in the meantime; nothing was redriven, look again")
 
-    def _settle(self, box: Box, number: int) -> str:
+    def _settle(self, box: TopicIdentity, number: int) -> str:
         """Decide what became of the chunks of others; the token that stands then."""
         with self._turns.take() as turn:
             standing = turn.standing()
@@ -171,7 +181,7 @@ class Redriver:
                 turn.produce((), standing)
         return standing
 
-    def _redrive(self, box: Box, number: int, chunk: Sequence[tuple[DeadLetter, str]], standing: str) -> str:
+    def _redrive(self, box: TopicIdentity, number: int, chunk: Sequence[tuple[DeadLetter, str]], standing: str) -> str:
         """Redrive a chunk, each of whose letters has its topic; the token that stands then."""
         token = _token()
         records = [self._record(letter, destination) for letter, destination in chunk]
@@ -183,7 +193,7 @@ class Redriver:
             self._ledger.mark(token)
         return token
 
-    def _check_standing(self, box: Box, turn: Turn, expected: str) -> None:
+    def _check_standing(self, box: TopicIdentity, turn: Turn, expected: str) -> None:
         if turn.standing() != expected:
             raise StaleError(
                 f"somebody else redrives topic {box.topic}, by another ledger: what this command did until now is "
@@ -228,7 +238,7 @@ def blocks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
 
 
 def _chunks(
-    order: Order, surveyed: Survey, topic: DeadLetterTopic, ledger: RedriveLedger, tally: Tally
+    order: RedriveRequest, surveyed: Survey, topic: DeadLetterTopic, ledger: RedriveLedger, tally: Tally
 ) -> Iterator[list[tuple[DeadLetter, str]]]:
     """The letters that are to go, each with the topic that it goes to; all that are read are counted in `tally`."""
     wanted = (letter for letter in topic.read(surveyed.extent) if order.wanted.takes(letter))
@@ -248,7 +258,7 @@ def _chunks(
             return
 
 
-def _destination(order: Order, letter: DeadLetter, mark: Mark | None, tally: Tally) -> str | None:
+def _destination(order: RedriveRequest, letter: DeadLetter, mark: RedriveStatus | None, tally: Tally) -> str | None:
     """The topic that a letter is to go to; None, and counted, for one that isn't to."""
     state = mark.state if mark else None
     if state == "redriven" and not order.again:

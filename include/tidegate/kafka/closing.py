@@ -44,7 +44,7 @@ def close(what: str, closing: Callable[[], object], seconds: float | None = None
 
 
 @contextmanager
-def held(client: _Client, what: str) -> Iterator[_Client]:
+def closing_client(client: _Client, what: str) -> Iterator[_Client]:
     """A client that is closed with the context, however long it would like to take."""
     try:
         yield client

@@ -41,8 +41,8 @@ _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS say
 _UNVERIFIED = "certificate verify failed"
 
 
-class Complaints:
-    """Collects what the client reports of brokers and connections; its `hear` is the client's error_cb.
+class ClientErrors:
+    """Collects what the client reports of brokers and connections; its `on_error` is the client's error_cb.
 
     `client` is the client's configuration, for the group and for what it trusts.
     """
@@ -53,7 +53,7 @@ class Complaints:
         self._heard: set[str] = set()
         self.last: str | None = None
 
-    def hear(self, error: KafkaError) -> None:
+    def on_error(self, error: KafkaError) -> None:
         """Note a report, and log the first of each kind; nothing may be raised here, on the client's behalf."""
         self.last = _WHEN.sub("", f"{error.name()}: {error.str()}")
         if error.code() in _REFUSED or error.fatal() or _ALERT.search(self.last):

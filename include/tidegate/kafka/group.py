@@ -21,9 +21,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.kafka.closing import close, held
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.making import made
+from tidegate.kafka.clients import create_client
+from tidegate.kafka.closing import close, closing_client
+from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.producing import SETTINGS
 from tidegate.model.errors import (
     BrokerUnavailableError,
@@ -85,8 +85,8 @@ class Group:
     def __init__(self, client: Mapping[str, Scalar], group_id: str) -> None:
         self.id = group_id
         self.client: Mapping[str, Scalar] = {**client, "group.id": group_id, "log_level": _ONLY_WHAT_IS_CRITICAL}
-        self._complaints = Complaints(self.client)
-        self._client: dict[str, object] = {**self.client, "error_cb": self._complaints.hear}
+        self._client_errors = ClientErrors(self.client)
+        self._client: dict[str, object] = {**self.client, "error_cb": self._client_errors.on_error}
         self._consumer: Consumer | None = None
 
     def committed(self, partitions: Collection[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
@@ -113,20 +113,20 @@ class Group:
         """What a transaction needs to know of the group; its consumer joins nothing."""
         return self._reader().consumer_group_metadata()
 
-    def producer(self, transactional_id: str, timeout: float, hear: Callable[[KafkaError], None]) -> Producer:
+    def producer(self, transactional_id: str, timeout: float, on_error: Callable[[KafkaError], None]) -> Producer:
         """A transactional producer; the broker ends a transaction of it that is left open longer than `timeout`.
 
-        It reports to `hear`: that it was fenced concerns none of the group's other clients.
+        It reports to `on_error`: that it was fenced concerns none of the group's other clients.
         """
         longest = max(_SHORTEST_TRANSACTION_MS, int(timeout * 1000))
         own = {
             **SETTINGS,
-            "error_cb": hear,
+            "error_cb": on_error,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": longest,
             "socket.timeout.ms": max(10, int(timeout * 1000)),  # else a call outlasts its own timeout
         }
-        return made(Producer, {**self._client, **own})
+        return create_client(Producer, {**self._client, **own})
 
     def refuse_members(self, timeout: float) -> None:
         """Raises GroupInUseError, naming them, if the group has live members; UnavailableError without an answer."""
@@ -171,7 +171,7 @@ class Group:
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = made(Consumer, {**self._client, **_ASSIGN_ONLY})
+            self._consumer = create_client(Consumer, {**self._client, **_ASSIGN_ONLY})
         return self._consumer
 
     def _positions(self, wanted: list[KafkaPartition], deadline: float) -> list[KafkaPartition]:
@@ -190,7 +190,7 @@ class Group:
                 passing = reason.code() in PASSING or _is_timeout(reason)
                 if not passing or time.monotonic() + _PAUSE_SECONDS >= deadline:
                     raise self._unanswered("the group's committed offsets", reason) from None
-                self._complaints.check()
+                self._client_errors.check()
                 if _is_timeout(reason):
                     self._look_for_rights(deadline)
                     seconds *= 2
@@ -200,7 +200,9 @@ class Group:
 
     def _look_for_rights(self, deadline: float) -> None:
         """Raises WrongDefinitionError if the user may not describe the group; anything else may pass."""
-        with held(made(AdminClient, self._client), f"the admin client, {place(group=self.id)}") as admin:
+        with closing_client(
+            create_client(AdminClient, self._client), f"the admin client, {place(group=self.id)}"
+        ) as admin:
             futures = admin.describe_consumer_groups([self.id], request_timeout=min(_left(deadline), _TRY_SECONDS))
             try:
                 next(iter(futures.values())).result()
@@ -214,7 +216,9 @@ class Group:
         seconds = _TRY_SECONDS
         deadline = time.monotonic() + timeout
         while True:
-            with held(made(AdminClient, self._client), f"the admin client, {place(group=self.id)}") as admin:
+            with closing_client(
+                create_client(AdminClient, self._client), f"the admin client, {place(group=self.id)}"
+            ) as admin:
                 members = self._members(admin, deadline, seconds)
                 if members is not None:
                     yield admin, members
@@ -238,7 +242,7 @@ class Group:
             admin.poll(0)  # lets the client report what is wrong
             passing = reason.code() in PASSING or reason.code() < 0  # below 0: the client's own, nothing was answered
             if passing and time.monotonic() + _PAUSE_SECONDS < deadline:
-                self._complaints.check()  # nobody who was refused is answered later
+                self._client_errors.check()  # nobody who was refused is answered later
                 return None
             raise self._unanswered("the group's members", reason) from None
         return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
@@ -247,13 +251,13 @@ class Group:
         where = place(group=self.id)
         if reason.code() in FORBIDDEN:
             return WrongDefinitionError(message(f"{what} can't be read: {reason.str()}", where, RIGHTS))
-        self._complaints.check()
+        self._client_errors.check()
         fact = f"{what} can't be read: {self._said(reason)}"
         return BrokerUnavailableError(message(fact, where, "nothing has changed, try again later"))
 
     def _said(self, reason: KafkaError) -> str:
         """The reason, and what the client last reported of its connections."""
-        return "; ".join(part for part in (reason.str(), self._complaints.last) if part)
+        return "; ".join(part for part in (reason.str(), self._client_errors.last) if part)
 
 
 def to_commit(

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refuse_state, to_commit
 from tidegate.kafka.outbox import KafkaOutbox
-from tidegate.kafka.producing import begun
+from tidegate.kafka.producing import peek
 from tidegate.model.errors import (
     CommitFailedError,
     CommitUnknownError,
@@ -98,7 +98,7 @@ class PlainFence:
 
     def _send(self, outgoing: Iterable[Outgoing], deadline: float) -> None:
         """Produce the records, unless there are live members: then nothing would be committed behind them."""
-        records = begun(outgoing)
+        records = peek(outgoing)
         if records is None:
             return
         self._group.refuse_members(deadline - time.monotonic())
@@ -134,7 +134,7 @@ class KafkaOffsets:
         self._commit_timeout = commit_timeout
         self._take_fence = take_fence
 
-    lasting = True
+    durable = True
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`; offsets of a transaction that is under way are waited for."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Producer
 
+from tidegate.kafka.clients import create_client
 from tidegate.kafka.closing import close
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.making import made
-from tidegate.kafka.producing import SETTINGS, Production, UndeliveredError, begun
+from tidegate.kafka.events import ClientErrors
+from tidegate.kafka.producing import SETTINGS, RecordSender, UndeliveredError, peek
 from tidegate.kafka.targets import Targets
 from tidegate.model.errors import place
 from tidegate.model.records import Outgoing
@@ -27,30 +27,30 @@ class KafkaOutbox:
     def __init__(self, client: Mapping[str, Scalar], timeout: float) -> None:
         self._client: dict[str, Scalar] = {**client, "log_level": _ONLY_WHAT_IS_CRITICAL}
         self._timeout = timeout
-        self._complaints = Complaints(self._client)
+        self._client_errors = ClientErrors(self._client)
         self._producer: Producer | None = None
         group = client.get("group.id")
         self._where = place(group=str(group)) if group else "the outbox"
 
     def send(self, outgoing: Iterable[Outgoing]) -> int:
         """See `tidegate.ports.Outbox`. Raises CommitFailedError for a record that the broker doesn't take."""
-        records = begun(outgoing)
+        records = peek(outgoing)
         if records is None:
             return 0
         deadline = time.monotonic() + self._timeout
         if self._producer is None:
-            self._complaints = Complaints(self._client)
-            configuration = {**self._client, **SETTINGS, "error_cb": self._complaints.hear}
-            self._producer = made(Producer, configuration)
+            self._client_errors = ClientErrors(self._client)
+            configuration = {**self._client, **SETTINGS, "error_cb": self._client_errors.on_error}
+            self._producer = create_client(Producer, configuration)
         targets = Targets(self._client, self._where, deadline)
         try:
-            return Production(self._producer, targets, deadline).send(records)
+            return RecordSender(self._producer, targets, deadline).send(records)
         except BaseException as error:
             self._producer.purge()
             self.close()  # a client that failed to deliver may refuse to go on
             if isinstance(error, UndeliveredError):
                 outcome = "some of the records may be there"
-                raise error.told(self._where, outcome, self._complaints) from None
+                raise error.to_error(self._where, outcome, self._client_errors) from None
             raise
 
     def close(self) -> None:

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from tidegate.kafka.closing import close, held
-from tidegate.kafka.events import Complaints
+from tidegate.kafka.clients import create_client
+from tidegate.kafka.closing import close, closing_client
+from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.group import FORBIDDEN, PASSING
-from tidegate.kafka.making import made
 from tidegate.model.errors import BrokerUnavailableError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Scalar
@@ -43,7 +43,7 @@ class ClusterProbe:
     def __init__(self, client: Mapping[str, Scalar], timeout: float) -> None:
         self._client: dict[str, Scalar] = {**client, "log_level": _QUIET}
         self._timeout = timeout
-        self._complaints = Complaints(self._client)
+        self._client_errors = ClientErrors(self._client)
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions that the user may see."""
@@ -101,7 +101,7 @@ class ClusterProbe:
         """
         heard: list[KafkaError] = []
         own: dict[str, Scalar] = {"transactional.id": transactional_id, "transaction.timeout.ms": _TOO_LONG_MS}
-        producer = made(Producer, {**self._client, **own, "error_cb": heard.append}, logger=_client_log)
+        producer = create_client(Producer, {**self._client, **own, "error_cb": heard.append}, logger=_client_log)
         try:
             producer.init_transactions(self._timeout)
         except KafkaException as error:
@@ -125,18 +125,18 @@ class ClusterProbe:
         deadline = time.monotonic() + self._timeout
         seconds = _TRY_SECONDS
         while True:
-            configuration = {**self._client, "error_cb": self._complaints.hear}
-            with held(made(AdminClient, configuration), f"the client that asked to {what}") as admin:
+            configuration = {**self._client, "error_cb": self._client_errors.on_error}
+            with closing_client(create_client(AdminClient, configuration), f"the client that asked to {what}") as admin:
                 try:
                     return question(admin, max(0.01, min(seconds, deadline - time.monotonic())))
                 except KafkaException as error:
                     reason: KafkaError = error.args[0]
                     if reason.code() > 0 and reason.code() not in PASSING:
                         return reason
-                    admin.poll(0)  # serves the callback that fills the complaints
-                    self._complaints.check()
+                    admin.poll(0)  # serves the callback that fills the client_errors
+                    self._client_errors.check()
             if time.monotonic() + _PAUSE_SECONDS >= deadline:
-                said = self._complaints.last or reason.str()
+                said = self._client_errors.last or reason.str()
                 raise BrokerUnavailableError(
                     f"the broker didn't {what} within {self._timeout:g} s ({said}); look at "
                     "bootstrap.servers and security.protocol, and at the broker"

@@ -11,7 +11,7 @@ from itertools import chain
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.dead_letters.letter import REDRIVEN_FROM
-from tidegate.kafka.events import Complaints
+from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.targets import COMMIT_TIMEOUT, Targets, forbidden, missing
 from tidegate.model import dead_letter_headers, retry_headers
 from tidegate.model.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
@@ -56,14 +56,14 @@ class UndeliveredError(Exception):
         both = {self.reason.code(), reason.code()} == {KafkaError.MSG_SIZE_TOO_LARGE}
         return both and self.record is not None and _size(self.record) < _size(record)
 
-    def told(self, where: str, outcome: str, complaints: Complaints) -> TidegateError:
+    def to_error(self, where: str, outcome: str, client_errors: ClientErrors) -> TidegateError:
         """The error of the engine. `outcome` says what became of the records.
 
-        Raises UnavailableError if client and broker have refused each other, which `complaints` tell.
+        Raises UnavailableError if client and broker have refused each other, which `client_errors` tell.
         """
         if self.record is None or self.reason.code() in _LATE or self.reason.retriable():
-            complaints.check()
-            said = "; ".join(part for part in (self.reason.str(), complaints.last) if part)
+            client_errors.check()
+            said = "; ".join(part for part in (self.reason.str(), client_errors.last) if part)
             return BrokerUnavailableError(
                 message(
                     f"{self.taken} records were taken to be produced, and the broker didn't acknowledge all of them "
@@ -90,7 +90,7 @@ class UndeliveredError(Exception):
         )
 
 
-class Production:
+class RecordSender:
     """Records on their way through one producer, until `deadline` by `time.monotonic`."""
 
     def __init__(self, producer: Producer, targets: Targets, deadline: float) -> None:
@@ -174,7 +174,7 @@ class Production:
             raise UndeliveredError(None, KafkaError(KafkaError._TIMED_OUT), self._taken)  # noqa: SLF001 (the client's own code)
 
 
-def begun(outgoing: Iterable[Outgoing]) -> Iterator[Outgoing] | None:
+def peek(outgoing: Iterable[Outgoing]) -> Iterator[Outgoing] | None:
     """The same records, of which the first has been looked at; None if there are none."""
     records = iter(outgoing)
     for first in records:

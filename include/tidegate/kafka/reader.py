@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.kafka import columns
-from tidegate.kafka.events import END_OF_PARTITION, Complaints, judge
+from tidegate.kafka.events import END_OF_PARTITION, ClientErrors, judge
 from tidegate.kafka.progress import Progress, Standstill
 from tidegate.model.errors import place
 from tidegate.model.offsets import Range, TopicPartition
@@ -34,10 +34,12 @@ class RangeReader:
     transactions and compacted records. The others go on.
     """
 
-    def __init__(self, consumer: Consumer, ranges: Sequence[Range], deadline: float, complaints: Complaints) -> None:
+    def __init__(
+        self, consumer: Consumer, ranges: Sequence[Range], deadline: float, client_errors: ClientErrors
+    ) -> None:
         self._consumer = consumer
         self._deadline = deadline
-        self._complaints = complaints
+        self._client_errors = client_errors
         self._progress = Progress(ranges)
         self._topics = columns.topic_names(self._progress.topics)
         self._reading: frozenset[TopicPartition] = frozenset(self._progress.unfinished())
@@ -71,7 +73,7 @@ class RangeReader:
         """The messages die with this call, so that the next ones come to lie in the memory that is still warm."""
         number = min(wanted, self._progress.left + len(self._reading))
         messages = self._consumer.consume(number, seconds)
-        self._complaints.check()
+        self._client_errors.check()
         if not messages:
             return None
         stamped = columns.stamps(messages)

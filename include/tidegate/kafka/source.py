@@ -13,9 +13,9 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
-from tidegate.kafka.closing import close, held
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.making import made
+from tidegate.kafka.clients import create_client
+from tidegate.kafka.closing import close, closing_client
+from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.reader import RangeReader, collector_off
 from tidegate.model.errors import BrokerUnavailableError
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
@@ -43,7 +43,7 @@ _ALWAYS: Mapping[str, Scalar] = {
 }
 _UNLESS_GIVEN: Mapping[str, Scalar] = {
     "group.id": "tidegate",
-    "log_level": 2,  # what a client has to say of its connections comes to Complaints; its log repeats it endlessly
+    "log_level": 2,  # what a client has to say of its connections comes to ClientErrors; its log repeats it endlessly
 }
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
 _NO_ID = "A" * 22  # what a broker that is older than topic ids (Kafka 2.8) says: sixteen zero bytes
@@ -71,7 +71,7 @@ class KafkaSource:
         own = dict(_UNLESS_GIVEN) | dict(client)
         self._client = own | dict(_ALWAYS) | {"isolation.level": isolation_level}
         self._timeout = timeout
-        self._complaints = Complaints(self._client)
+        self._client_errors = ClientErrors(self._client)
         self._cluster_id: str | None = None
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class KafkaSource:
     @cached_property
     def _questions(self) -> Consumer:
         """The client that asks for metadata and offsets; it is never assigned anything."""
-        return _consumer(self._client, self._complaints)
+        return _consumer(self._client, self._client_errors)
 
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
         """See ports.RecordSource. A pattern finds internal topics only if it says so; one metadata request."""
@@ -110,12 +110,14 @@ class KafkaSource:
         """See ports.RecordSource; one request, whatever the number of topics."""
 
         def ask(seconds: float) -> dict[str, str]:
-            with held(_admin(self._client, self._complaints), "the client that asked for topics' ids") as admin:
+            with closing_client(
+                _admin(self._client, self._client_errors), "the client that asked for topics' ids"
+            ) as admin:
                 answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
                 try:
                     return _known_ids(answers)
                 except KafkaException:
-                    admin.poll(0)  # serves the callback that fills the complaints
+                    admin.poll(0)  # serves the callback that fills the client_errors
                     raise
 
         return self._ask(ask, f"tell the ids of {len(topics)} topics") if topics else {}
@@ -123,11 +125,11 @@ class KafkaSource:
     @contextmanager
     def read(self, ranges: Sequence[Range], deadline: float) -> Iterator[RangeReader]:
         """See ports.RecordSource. Python's cyclic garbage collector rests until the context is left."""
-        complaints = Complaints(self._client)
-        consumer = _consumer(self._client | _prefetch(ranges), complaints)
+        client_errors = ClientErrors(self._client)
+        consumer = _consumer(self._client | _prefetch(ranges), client_errors)
         try:
             with collector_off():
-                yield RangeReader(consumer, ranges, deadline, complaints)
+                yield RangeReader(consumer, ranges, deadline, client_errors)
         finally:
             close("the client that read", consumer.close)
 
@@ -160,11 +162,11 @@ class KafkaSource:
             try:
                 return question(max(0.001, min(slice_seconds, deadline - time.monotonic())))
             except KafkaException as error:
-                self._questions.poll(0)  # serves the callback that fills the complaints
-                self._complaints.check()
+                self._questions.poll(0)  # serves the callback that fills the client_errors
+                self._client_errors.check()
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    reason = self._complaints.last or error.args[0].str()
+                    reason = self._client_errors.last or error.args[0].str()
                     raise BrokerUnavailableError(
                         f"the broker didn't {what} within {self._timeout:g} s ({reason}); look at the connection's "
                         "bootstrap.servers and security.protocol, and at the broker"
@@ -173,12 +175,12 @@ class KafkaSource:
                 slice_seconds = min(2 * slice_seconds, _LONGEST_SLICE_SECONDS)
 
 
-def _consumer(client: Mapping[str, Scalar], complaints: Complaints) -> Consumer:
-    return made(Consumer, dict(client) | {"error_cb": complaints.hear})
+def _consumer(client: Mapping[str, Scalar], client_errors: ClientErrors) -> Consumer:
+    return create_client(Consumer, dict(client) | {"error_cb": client_errors.on_error})
 
 
-def _admin(client: Mapping[str, Scalar], complaints: Complaints) -> AdminClient:
-    return made(AdminClient, dict(client) | {"error_cb": complaints.hear})
+def _admin(client: Mapping[str, Scalar], client_errors: ClientErrors) -> AdminClient:
+    return create_client(AdminClient, dict(client) | {"error_cb": client_errors.on_error})
 
 
 def _known_ids(answers: Mapping[str, Future[TopicDescription]]) -> dict[str, str]:

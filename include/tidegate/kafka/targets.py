@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
-from tidegate.kafka.closing import held
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.making import made
+from tidegate.kafka.clients import create_client
+from tidegate.kafka.closing import closing_client
+from tidegate.kafka.events import ClientErrors
 from tidegate.model.errors import BrokerUnavailableError, WrongDefinitionError, message
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Scalar
@@ -62,9 +62,11 @@ class Targets:
 
     def _asked(self, topic: str, seconds: float) -> int | None:
         """The number of partitions; None if it is worth asking once more."""
-        complaints = Complaints(self._client)
-        configuration = {**self._client, "error_cb": complaints.hear}
-        with held(made(AdminClient, configuration), f"the client that asked for topic {topic}, {self._where}") as admin:
+        client_errors = ClientErrors(self._client)
+        configuration = {**self._client, "error_cb": client_errors.on_error}
+        with closing_client(
+            create_client(AdminClient, configuration), f"the client that asked for topic {topic}, {self._where}"
+        ) as admin:
             answers = admin.describe_topics(
                 TopicCollection([topic]), include_authorized_operations=True, request_timeout=seconds
             )
@@ -76,13 +78,13 @@ class Targets:
                     raise missing(self._where, topic, reason) from None
                 if reason.code() in _FORBIDDEN:
                     raise forbidden(self._where, topic, reason) from None
-                admin.poll(0)  # serves the callback that fills the complaints
-                complaints.check()
+                admin.poll(0)  # serves the callback that fills the client_errors
+                client_errors.check()
                 if time.monotonic() + _PAUSE_SECONDS >= self._deadline:
                     raise BrokerUnavailableError(
                         message(
                             f"the broker didn't tell of topic {topic} within {COMMIT_TIMEOUT} "
-                            f"({complaints.last or reason.str()})",
+                            f"({client_errors.last or reason.str()})",
                             self._where,
                             "nothing has changed, try again later",
                         )

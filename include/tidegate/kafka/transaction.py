@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.kafka.closing import close
-from tidegate.kafka.events import Complaints
+from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, refuse_state, to_commit
-from tidegate.kafka.producing import Production, UndeliveredError, begun
+from tidegate.kafka.producing import RecordSender, UndeliveredError, peek
 from tidegate.kafka.targets import Targets
 from tidegate.model.errors import (
     BrokerUnavailableError,
@@ -55,7 +55,7 @@ class TransactionalFence:
     def __init__(self, group: Group, timeout: float) -> None:
         self._group = group
         self._timeout = timeout
-        self._complaints = Complaints(group.client)
+        self._client_errors = ClientErrors(group.client)
         self._producer: Producer | None = None
         self._is_spent = False
 
@@ -63,7 +63,7 @@ class TransactionalFence:
         """Take the fence. Raises BrokerUnavailableError without an answer in time."""
         deadline = time.monotonic() + self._timeout
         self._group.refuse_members(self._timeout)
-        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._complaints.hear)
+        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._client_errors.on_error)
         try:
             self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
             _until(deadline, self._producer.init_transactions)
@@ -93,7 +93,7 @@ class TransactionalFence:
     ) -> None:
         """See `tidegate.ports.Fence`; returns or raises within the commit timeout, all offsets and records or none."""
         refuse_state(state, self._group.id)
-        records = begun(outgoing)
+        records = peek(outgoing)
         if not offsets and records is None:
             return
         if self._producer is None:
@@ -123,7 +123,7 @@ class TransactionalFence:
         """Produce in the transaction, and wait for the acknowledgements; whatever goes wrong, it is aborted."""
         targets = Targets(self._group.client, self._where, deadline)
         try:
-            Production(producer, targets, deadline).send(records)
+            RecordSender(producer, targets, deadline).send(records)
         except UndeliveredError as failed:
             refused = self._why_given_up(producer) if failed.reason.code() in _GIVEN_UP else None
             for reason in (failed.reason, refused, _abort(producer)):
@@ -137,7 +137,7 @@ class TransactionalFence:
                         "mend the cause and run again",
                     )
                 ) from None
-            raise failed.told(self._where, "nothing is committed", self._complaints) from None
+            raise failed.to_error(self._where, "nothing is committed", self._client_errors) from None
         except BaseException:
             _abort(producer)
             raise

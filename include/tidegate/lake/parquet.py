@@ -102,7 +102,7 @@ class ParquetLake:
         """See `tidegate.ports.Lake`."""
         return settled_files(staging, result)
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
+    def read_acks(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """See `tidegate.ports.Lake`; of a file only topic, partition and offset are read, a part at a time."""
         take(file, into)
 

@@ -18,7 +18,7 @@ from tidegate.model.errors import UnavailableError, message
 from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Rejected
-from tidegate.parquet.acks import awaited
+from tidegate.parquet.acks import pending_acks
 from tidegate.parquet.files import put
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import landed_records
@@ -88,9 +88,9 @@ class ParquetLanding:
         for uri in uris:
             yield from landed_records(*locate(uri), failure)
 
-    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+    def pending_acks(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
         """See ports.Landing; of each file only topic, partition and offset are read, a part at a time."""
-        return awaited([file.uri for file in batch.files], batch.records, batch.ranges)
+        return pending_acks([file.uri for file in batch.files], batch.records, batch.ranges)
 
     def put_manifest(self, manifest: Manifest) -> str:
         """See ports.Landing; it appears whole, and putting it again changes nothing."""

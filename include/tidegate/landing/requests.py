@@ -13,7 +13,7 @@ from pyarrow import fs
 from tidegate.landing.parquet import MEMBER
 from tidegate.model.batch import Batch, LandedFile
 from tidegate.model.errors import BatchFailedError, UnavailableError
-from tidegate.model.landing_request import JobLanding, LandingOrder, Stretch
+from tidegate.model.landing_request import JobLanding, LandingRequest, OffsetRun
 from tidegate.model.offsets import TopicPartition
 from tidegate.parquet.checksums import checksums_of
 from tidegate.parquet.files import make_durable, put
@@ -27,7 +27,7 @@ _PLACE = ("topic", "partition", "offset")
 
 
 class ParquetOrders:
-    """Orders below the URI of a landing; implements ports.LandingOrders.
+    """Orders below the URI of a landing; implements ports.LandingRequests.
 
     `<uri>/<subscription>/<batch id>/member-<n>/<attempt>/*.parquet`, with the job's result in `_result/` there, and
     the order itself in `orders/<attempt>.json`, beside the members.
@@ -36,12 +36,12 @@ class ParquetOrders:
     def __init__(self, uri: str) -> None:
         self._uri = uri.rstrip("/")
 
-    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingOrder:
-        """See ports.LandingOrders. Raises UnavailableError if the file system refuses."""
+    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
+        """See ports.LandingRequests. Raises UnavailableError if the file system refuses."""
         system, root = self._place
         attempt = uuid.uuid4().hex
         below = f"{batch.subscription}/{batch.id}"
-        order = LandingOrder(
+        order = LandingRequest(
             uri=f"{self._uri}/{below}/orders/{attempt}.json",
             subscription=batch.subscription,
             batch_id=batch.id,
@@ -55,8 +55,8 @@ class ParquetOrders:
             raise UnavailableError(f"the order {order.uri} can't be written: {error}") from error
         return order
 
-    def left(self, order: LandingOrder) -> JobLanding | None:
-        """See ports.LandingOrders; a part of each file at a time, for its checksum, and its footer for the rest."""
+    def left(self, order: LandingRequest) -> JobLanding | None:
+        """See ports.LandingRequests; a part of each file at a time, for its checksum, and its footer for the rest."""
         system, folder = locate(order.folder)
         try:
             said = _said(system, f"{folder}/{_RESULT}")
@@ -65,7 +65,7 @@ class ParquetOrders:
             found = _listed(system, folder)
             names = sorted(name for name in found if not is_hidden(name))
             files: list[LandedFile] = []
-            stretches: list[Stretch] = []
+            stretches: list[OffsetRun] = []
             sums = checksums_of(system, [f"{folder}/{name}" for name in names])
             for name, checksum in zip(names, sums, strict=True):
                 uri = f"{order.folder}/{name}"
@@ -77,8 +77,8 @@ class ParquetOrders:
             raise UnavailableError(f"what lies in {order.folder} can't be read: {error}") from error
         return JobLanding(said, tuple(files), tuple(stretches))
 
-    def withdraw(self, order: LandingOrder) -> None:
-        """See ports.LandingOrders; what can't be removed stays, with a warning: it harms nobody."""
+    def withdraw(self, order: LandingRequest) -> None:
+        """See ports.LandingRequests; what can't be removed stays, with a warning: it harms nobody."""
         system, folder = locate(order.folder)
         try:
             system.delete_dir(folder)
@@ -111,7 +111,7 @@ def _said(system: fs.FileSystem, folder: str) -> int | None:
         raise BatchFailedError(f"{folder} holds no result of a landing job: {error!r}") from error
 
 
-def _stretches(system: fs.FileSystem, path: str, uri: str) -> Iterator[Stretch]:
+def _stretches(system: fs.FileSystem, path: str, uri: str) -> Iterator[OffsetRun]:
     """One for each row group, whose statistics name the one partition that it is of.
 
     A task of Spark's Kafka source reads of one partition, and its records go to a file of its own.
@@ -131,11 +131,11 @@ def _stretches(system: fs.FileSystem, path: str, uri: str) -> Iterator[Stretch]:
             yield _stretch(uri, group.num_rows, bounds)
 
 
-def _stretch(uri: str, records: int, bounds: dict[str, pq.Statistics]) -> Stretch:
+def _stretch(uri: str, records: int, bounds: dict[str, pq.Statistics]) -> OffsetRun:
     for name in _PLACE:
         if bounds[name] is None or not bounds[name].has_min_max or bounds[name].null_count:
             raise BatchFailedError(f"{uri} doesn't tell its records' {name} in its footer")
     topic, partition, offset = (bounds[name] for name in _PLACE)
     if (topic.min, partition.min) != (topic.max, partition.max):
         raise BatchFailedError(f"{uri} mixes records of {topic.min}-{partition.min} and {topic.max}-{partition.max}")
-    return Stretch(uri, TopicPartition(topic.min, partition.min), records, offset.min, offset.max)
+    return OffsetRun(uri, TopicPartition(topic.min, partition.min), records, offset.min, offset.max)

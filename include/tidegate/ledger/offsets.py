@@ -33,7 +33,7 @@ class SqlOffsets:
     when it is first used. A database that can't be reached raises UnavailableError.
     """
 
-    lasting = True
+    durable = True
 
     def __init__(
         self,

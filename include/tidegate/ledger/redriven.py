@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
-from tidegate.dead_letters.letter import Box, Intent, Mark, MarkState, Settled
+from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settled, TopicIdentity
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
@@ -43,7 +43,7 @@ class SqlRedrives:
         with self._database.read() as connection:
             _refuse_older(topic, turn, connection.scalar(_newest(topic)))
 
-    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         open_ones = select(redrives.c.token, redrives.c.after).where(
             redrives.c.topic == box.topic, redrives.c.state == "begun"
@@ -65,7 +65,7 @@ class SqlRedrives:
                     self._close(connection, token, "unknown")
         return Settled(done, dropped, unknown)
 
-    def note(self, box: Box, turn: int, intent: Intent) -> None:
+    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         chunk = {
             "token": intent.token,
@@ -91,10 +91,10 @@ class SqlRedrives:
         with self._database.write() as connection:
             self._close(connection, token, "redriven")
 
-    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         wanted = sorted(offsets)
-        found: dict[int, tuple[tuple[int, datetime], Mark]] = {}
+        found: dict[int, tuple[tuple[int, datetime], RedriveStatus]] = {}
         with self._database.read() as connection:
             for begin in range(0, len(wanted), _MOST_PARAMETERS):
                 query = (
@@ -109,7 +109,7 @@ class SqlRedrives:
                 )
                 for row in connection.execute(query):
                     rank = (_WEIGHT[row.state], row.noted_at)
-                    mark = Mark(row.state, row.destination, row.redriven_by, row.closed_at or row.noted_at)
+                    mark = RedriveStatus(row.state, row.destination, row.redriven_by, row.closed_at or row.noted_at)
                     if row.offset not in found or found[row.offset][0] < rank:
                         found[row.offset] = (rank, mark)
         return {offset: mark for offset, (_, mark) in found.items()}

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, Reached, State, advance, may_follow
+from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, PartialRange, State, advance, may_follow
 from tidegate.model.errors import OvertakenError, StaleError, TransitionError, message, place
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import Range, TopicPartition, ends, starts
-from tidegate.ports import Answer, Clearance
+from tidegate.ports import Answer, Decision
 
 _NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
 _WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED, State.UNCOMMITTED)
@@ -128,7 +128,9 @@ def start(batch: Batch) -> Batch:
     return move(batch, State.PROCESSING, None)
 
 
-def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts, reached: Iterable[Reached] = ()) -> Batch:
+def win(
+    batch: Batch, delivery: Delivery, result: Result, counts: Counts, reached: Iterable[PartialRange] = ()
+) -> Batch:
     """The batch once a delivery was processed, as far as that came; unchanged if another one was processed before.
 
     Raises ValueError for a partition that no delivery of the batch can have reached.
@@ -147,10 +149,10 @@ def win(batch: Batch, delivery: Delivery, result: Result, counts: Counts, reache
     )
 
 
-def shrink(batch: Batch, reached: Iterable[Reached]) -> Batch:
+def shrink(batch: Batch, reached: Iterable[PartialRange]) -> Batch:
     """The batch with ranges that end where they were reached; a range that is shorter already stays."""
     known = {r.at: r for r in batch.ranges}
-    shorter: dict[TopicPartition, Reached] = {}
+    shorter: dict[TopicPartition, PartialRange] = {}
     for one in reached:
         planned = known.get(one.range.at)
         if planned is None or one.range.start != planned.start or one.records < 0:
@@ -280,7 +282,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def storable_clearance(clearance: Clearance) -> Clearance:
+def storable_clearance(clearance: Decision) -> Decision:
     """The clearance as a database takes it."""
     return replace(clearance, by=storable(clearance.by), note=storable(clearance.note))
 

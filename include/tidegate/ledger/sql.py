@@ -27,11 +27,11 @@ from tidegate.ledger.tables import (
     topics,
 )
 from tidegate.ledger.tables import losses as lost
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import CommitStrategy
-from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
 
 
 class SqlLedger:
@@ -51,14 +51,14 @@ class SqlLedger:
         with self._database.read() as connection:
             return self._now(connection)
 
-    def look(self, subscription: str) -> Glance:
+    def look(self, subscription: str) -> LedgerSnapshot:
         """See `tidegate.ports.Ledger`."""
         with self._database.read() as connection:
             number = connection.scalar(select(subscriptions.c.version).where(subscriptions.c.name == subscription))
             found = rows.read(connection, _open_batch(subscription))
             noted = select(missing.c.topic).where(missing.c.subscription == subscription)
             known = select(topics.c.topic, topics.c.topic_id).where(topics.c.subscription == subscription)
-            return Glance(
+            return LedgerSnapshot(
                 version=_version(connection, number),
                 open=found[0].batch if found else None,
                 missing=frozenset(connection.scalars(noted)),
@@ -240,7 +240,7 @@ class SqlLedger:
         delivery: Delivery,
         result: Result,
         counts: Counts,
-        reached: Collection[Reached] = (),
+        reached: Collection[PartialRange] = (),
     ) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._database.write() as connection:
@@ -304,7 +304,7 @@ class SqlLedger:
             batch = _held(connection, batch_id).batch
             return batch if batch.offsets_committed else self._changed(connection, rules.receive(batch))
 
-    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+    def clear(self, batch_id: str, clearance: Decision) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             held = _held(connection, batch_id)
@@ -323,7 +323,7 @@ class SqlLedger:
             connection.execute(insert(clearances).values(row))
             return self._changed(connection, cleared)
 
-    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Decision], ...]:
         """See `tidegate.ports.Ledger`."""
         # by the decisions, which people make one by one, and not by the batches
         of = select(batches.c.subscription).where(batches.c.id == clearances.c.batch_id).scalar_subquery()
@@ -332,7 +332,7 @@ class SqlLedger:
         with self._database.read() as connection:
             found = connection.execute(newest)
             return tuple(
-                (row.batch_id, Clearance(row.cleared_by, row.cleared_at, row.note, row.answer)) for row in found
+                (row.batch_id, Decision(row.cleared_by, row.cleared_at, row.note, row.answer)) for row in found
             )
 
     def begin_operation(self, run: str, by: str) -> None:

@@ -111,7 +111,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class PartialRange:
     """How far a delivery has come that didn't bring a partition to its end, and how many landed records that holds."""
 
     range: Range

@@ -66,7 +66,7 @@ class StoppedError(TidegateError):
     """The batch failed as often as it may, and the subscription stands still: mend the job, then clear it."""
 
 
-class OverrunError(BatchFailedError):
+class DeliveryTimeoutError(BatchFailedError):
     """The delivery took longer than `consumer.max.poll.interval.ms`: raise it, or take smaller batches."""
 
 

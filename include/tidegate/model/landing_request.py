@@ -13,7 +13,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class LandingOrder:
+class LandingRequest:
     """Which ranges one attempt is to land, and the folder that is its own; `uri` is where the order is stored."""
 
     uri: str
@@ -43,7 +43,7 @@ class LandingOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OffsetRun:
     """Records of one partition that lie together in one file: how many, and the offsets of the first and the last."""
 
     uri: str
@@ -63,10 +63,10 @@ class JobLanding:
 
     said: int
     files: tuple[LandedFile, ...]
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[OffsetRun, ...]
 
 
-def account(order: LandingOrder, left: JobLanding) -> Landed:
+def account(order: LandingRequest, left: JobLanding) -> Landed:
     """What was landed, counted in the files and held against the order.
 
     The job reads each range to its end or fails, so the ranges are those of the order. Raises BatchFailedError unless
@@ -82,7 +82,7 @@ def account(order: LandingOrder, left: JobLanding) -> Landed:
             )
         )
     planned = {r.at: r for r in order.ranges}
-    by_partition: dict[TopicPartition, list[Stretch]] = defaultdict(list)
+    by_partition: dict[TopicPartition, list[OffsetRun]] = defaultdict(list)
     for stretch in left.stretches:
         within = planned.get(stretch.at)
         if within is None or stretch.first < within.start or stretch.last >= within.end:
@@ -98,7 +98,7 @@ def account(order: LandingOrder, left: JobLanding) -> Landed:
     return Landed(ranges, dict(records), tuple(file for file in left.files if file.records))
 
 
-def _check_once(order: LandingOrder, stretches: list[Stretch]) -> None:
+def _check_once(order: LandingRequest, stretches: list[OffsetRun]) -> None:
     in_order = sorted(stretches, key=lambda stretch: stretch.first)
     twice = next((pair for pair in pairwise(in_order) if pair[1].first <= pair[0].last), None)
     if twice:

@@ -27,7 +27,7 @@ _ROWS = 524_288  # read at a time
 _SHORT = 1 << 16
 
 
-def awaited(
+def pending_acks(
     uris: Collection[str], landed: Mapping[TopicPartition, int], ranges: Collection[Range]
 ) -> dict[TopicPartition, Acknowledgements]:
     """Nothing acknowledged yet of the records in these landed files that lie in the ranges, for each of them.

@@ -4,8 +4,8 @@ from tidegate.ports.clock import Clock
 from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
 from tidegate.ports.lake import Lake
-from tidegate.ports.landing import Lander, Landing, LandingOrders, LandingWriter, Side
-from tidegate.ports.ledger import Answer, Clearance, DeliveryAge, Glance, GroupHolder, Ledger, Loss, Outcome
+from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWriter, Side
+from tidegate.ports.ledger import Answer, Decision, DeliveryAge, GroupHolder, Ledger, LedgerSnapshot, Loss, Outcome
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
@@ -14,27 +14,27 @@ from tidegate.ports.source import Reader, RecordSource
 
 __all__ = [
     "Answer",
-    "Clearance",
     "Clock",
     "Committed",
     "Connection",
     "Connections",
     "Contact",
+    "Decision",
     "DefinedGroup",
     "Definitions",
     "DeliveryAge",
     "Fence",
-    "Glance",
     "GroupHolder",
     "JobLog",
     "JobLogs",
     "Lake",
     "Lander",
     "Landing",
-    "LandingOrders",
+    "LandingRequests",
     "LandingWriter",
     "LastRun",
     "Ledger",
+    "LedgerSnapshot",
     "Loss",
     "OffsetStore",
     "Outbox",

@@ -51,7 +51,7 @@ class Lake(Protocol):
         """
         ...
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
+    def read_acks(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """Enter a file of either kind; entering it again changes nothing.
 
         Raises BatchFailedError for one that names another record than those awaited, UnavailableError if it can't be

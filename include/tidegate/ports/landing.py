@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from tidegate.model.acknowledged import Acknowledgements
 from tidegate.model.batch import Batch, Landed, LandedFile
-from tidegate.model.landing_request import JobLanding, LandingOrder
+from tidegate.model.landing_request import JobLanding, LandingRequest
 from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Rejected
@@ -56,7 +56,7 @@ class Landing(Protocol):
         """
         ...
 
-    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+    def pending_acks(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
         """Nothing acknowledged yet of the records that landed in each of the batch's ranges.
 
         Raises BatchFailedError if its files hold other records there than the batch counts, UnavailableError if one
@@ -90,14 +90,14 @@ class Lander(Protocol):
         ...
 
 
-class LandingOrders(Protocol):
+class LandingRequests(Protocol):
     """Where a batch is landed by a job: the orders that jobs are given, and what they left."""
 
-    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingOrder:
+    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
         """Store the order to land a member's share, in a folder that no other attempt has."""
         ...
 
-    def left(self, order: LandingOrder) -> JobLanding | None:
+    def left(self, order: LandingRequest) -> JobLanding | None:
         """What a job that has ended left in the order's folder, durably; None without a result.
 
         Records are counted in the files. Raises BatchFailedError for a file that isn't whole, or isn't one of landed
@@ -105,6 +105,6 @@ class LandingOrders(Protocol):
         """
         ...
 
-    def withdraw(self, order: LandingOrder) -> None:
+    def withdraw(self, order: LandingRequest) -> None:
         """Remove what an attempt that failed has left so far; nobody ever names what it may yet write."""
         ...

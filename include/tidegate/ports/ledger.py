@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import CommitStrategy
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class LedgerSnapshot:
     """What the ledger says of a subscription.
 
     Its version, the open batch, topics once found missing, the topic ids that positions belong to, when its positions
@@ -54,7 +54,7 @@ Answer = Literal["redeliver", "dead-letter", "skip", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
-class Clearance:
+class Decision:
     """Who decided about a batch that stopped or asked, when, what, and what they had to say."""
 
     by: str
@@ -92,7 +92,7 @@ class Ledger(Protocol):
         """The present instant by the ledger's clock, by which all instants are that it keeps: compare those with it."""
         ...
 
-    def look(self, subscription: str) -> Glance:
+    def look(self, subscription: str) -> LedgerSnapshot:
         """The subscription's version and open batch; ask before Kafka is asked."""
         ...
 
@@ -185,7 +185,7 @@ class Ledger(Protocol):
         delivery: Delivery,
         result: Result,
         counts: Counts,
-        reached: Collection[Reached] = (),
+        reached: Collection[PartialRange] = (),
     ) -> Batch:
         """Enter a delivery's success; the first processed delivery wins, later ones change nothing.
 
@@ -221,14 +221,14 @@ class Ledger(Protocol):
         """Enter that the batch's offsets are committed, whatever becomes of its output."""
         ...
 
-    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+    def clear(self, batch_id: str, clearance: Decision) -> Batch:
         """Have done with a batch that can't go on as somebody has answered, and remember who that was.
 
         A batch that is redelivered has all its tries again.
         """
         ...
 
-    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Decision], ...]:
         """The newest clearances first, each with its batch's id."""
         ...
 

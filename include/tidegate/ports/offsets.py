@@ -55,10 +55,10 @@ class Fence(Protocol):
 
 
 class OffsetStore(Protocol):
-    """The committed offsets of one group; they outlast this process where the store is `lasting`."""
+    """The committed offsets of one group; they outlast this process where the store is `durable`."""
 
     @property
-    def lasting(self) -> bool:
+    def durable(self) -> bool:
         """Whether whoever comes later finds what was committed here."""
         ...
 

@@ -24,7 +24,7 @@ class Processor(Protocol):
 
         While it runs `watch` is called about once a second, from whichever thread; what it raises stops the job, and
         is raised. Raises BatchFailedError when the job fails, SparkUnavailableError if Spark went away before it began,
-        OverrunError when it isn't done after `timeout` seconds and was stopped; None lets it take its time.
+        DeliveryTimeoutError when it isn't done after `timeout` seconds and was stopped; None lets it take its time.
         """
         ...
 

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidegate.config.settings import Settings
-from tidegate.dead_letters.letter import DeadLetter, Mark, Wanted
+from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, RedriveStatus
 from tidegate.dead_letters.listing import Listing, find, list_letters
 from tidegate.dead_letters.lock import FencedTurns, redriver_of
 from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, Turns
-from tidegate.dead_letters.redriver import Order, Redriver, Survey, survey
+from tidegate.dead_letters.redriver import Redriver, RedriveRequest, Survey, survey
 from tidegate.kafka.dead_letter_topic import KafkaDeadLetterTopic
 from tidegate.kafka.offsets import KafkaOffsets
 from tidegate.kafka.source import KafkaSource
@@ -33,19 +33,19 @@ class OpenDeadLetters:
     turns: Turns
     clock: Clock
 
-    def list(self, wanted: Wanted, limit: int) -> Listing:
+    def list(self, wanted: DeadLetterFilter, limit: int) -> Listing:
         """See `listing.list_letters`."""
         return list_letters(wanted, limit, self.topic, self.ledger)
 
-    def find(self, partition: int, offset: int) -> tuple[DeadLetter, Mark | None]:
+    def find(self, partition: int, offset: int) -> tuple[DeadLetter, RedriveStatus | None]:
         """See `listing.find`."""
         return find(self.topic, self.ledger, partition, offset)
 
-    def survey(self, order: Order) -> Survey:
+    def survey(self, order: RedriveRequest) -> Survey:
         """See `redriver.survey`."""
         return survey(order, self.topic, self.ledger)
 
-    def redriver(self, order: Order) -> Redriver:
+    def redriver(self, order: RedriveRequest) -> Redriver:
         """Whoever carries out the order."""
         return Redriver(order, self.topic, self.ledger, self.turns, self.clock)
 

@@ -23,9 +23,9 @@ from tidegate.model.errors import StaleError, TidegateError, TransitionError
 from tidegate.model.subscription import CommitFence, Processing, Scalar, Subscription
 from tidegate.ports import (
     Answer,
-    Clearance,
     Clock,
     Connections,
+    Decision,
     Definitions,
     JobLogs,
     Lake,
@@ -53,7 +53,7 @@ from tidegate.steps.ownership import accept_cluster
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
-from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.strategies.commit.stores import Store, store_of
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
@@ -190,7 +190,7 @@ class Pipeline:
 
     def clear(self, by: str, note: str, answer: Answer = "redeliver", batch_id: str | None = None) -> Batch:
         """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
-        return clear(self.subscription, Clearance(by, self.ledger.now(), note, answer), self.ledger, batch_id)
+        return clear(self.subscription, Decision(by, self.ledger.now(), note, answer), self.ledger, batch_id)
 
     def accept_cluster(self, by: str) -> Batch | None:
         """Let the group go on in another cluster; see `steps.ownership`."""
@@ -283,7 +283,7 @@ def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str
             case Store.LEDGER:
                 yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
             case Store.NOTHING:
-                yield Unkept(outbox)
+                yield NullOffsetStore(outbox)
 
 
 def _lander(

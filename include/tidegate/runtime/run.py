@@ -19,7 +19,7 @@ from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 @dataclass(slots=True)
@@ -111,10 +111,10 @@ class _Runner:
             for member in plan.members:
                 self.pipeline.land(plan.batch.id, member)
         moment = COMMIT_STRATEGIES[plan.batch.commit_strategy].moment
-        if moment is Moment.ON_RECEIPT:
+        if moment is CommitPoint.ON_RECEIPT:
             with self._step("commit"):
                 self.pipeline.receive(plan.batch.id)
-        self._process(plan.batch.id, last="commit" if moment is Moment.AFTER_PUBLISHING else "publish")
+        self._process(plan.batch.id, last="commit" if moment is CommitPoint.AFTER_PUBLISHING else "publish")
 
     def _process(self, batch_id: str, last: str) -> None:
         """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""

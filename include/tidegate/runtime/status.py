@@ -8,15 +8,15 @@ from typing import Any
 from tidegate.model.errors import LostDataError, TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clearance, Committed, LastRun, Loss, Outcome
+from tidegate.ports import Committed, Decision, LastRun, Loss, Outcome
 from tidegate.runtime.health import Facts, Finding, findings
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.anchor import Known, anchorage, missing_names, offsets_of
+from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
 from tidegate.steps.ownership import other_cluster
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import remembered
+from tidegate.steps.standing import offsets_from_ledger
 from tidegate.strategies.commit.checkpoint import unsynced
 
 _SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown
@@ -54,7 +54,7 @@ class Status:
     positions: tuple[PartitionStatus, ...]
     history: tuple[Outcome, ...]
     losses: tuple[Loss, ...]
-    clearances: tuple[tuple[str, Clearance], ...] = ()
+    clearances: tuple[tuple[str, Decision], ...] = ()
     moves: tuple[Move, ...] = ()
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -196,15 +196,15 @@ class _Seen:
 
 def _look(pipeline: Pipeline) -> _Seen:
     subscription, source, ledger = pipeline.subscription, pipeline.source, pipeline.ledger
-    glance = ledger.look(subscription.name)
+    snapshot = ledger.look(subscription.name)
     partitions = partitions_of(subscription, source)
     own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
     committed = pipeline.offsets.committed(partitions)
-    other = other_cluster(subscription, source.cluster_id(), glance)
+    other = other_cluster(subscription, source.cluster_id(), snapshot)
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
-    last_ends, missing = remembered(subscription, pipeline.offsets, ledger, glance)
-    older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
-    known = Known(older.without(committed), {}, older.without(last_ends), missing, older.topics)
+    last_ends, missing = offsets_from_ledger(subscription, pipeline.offsets, ledger, snapshot)
+    older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
+    known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
     begins = _starts(pipeline, partitions, known)
     marks = source.watermarks(partitions)  # last, so that no start is beyond the end
     lost = _lost(known.committed, older, marks)
@@ -241,7 +241,9 @@ def _moved_to(seen: _Seen, history: Sequence[Outcome]) -> dict[TopicPartition, i
     }
 
 
-def _starts(pipeline: Pipeline, partitions: Sequence[TopicPartition], known: Known) -> dict[TopicPartition, int]:
+def _starts(
+    pipeline: Pipeline, partitions: Sequence[TopicPartition], known: ObservedOffsets
+) -> dict[TopicPartition, int]:
     """Where the next plan begins: the committed offset, and without one what it would begin with.
 
     Nothing for the partitions where it would refuse to begin.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from tidegate.model.errors import OverrunError
+from tidegate.model.errors import DeliveryTimeoutError
 from tidegate.spark.environment import job_environment
 from tidegate.spark.output import JobOutput
 
@@ -28,9 +28,9 @@ def run_child(
     """Run a command to its end, in a process group of its own.
 
     `environment` is added to what a job sees of ours; what is None there is taken away. Every line goes to `said`, and
-    `watch` is called once a second. Raises BatchFailedError, as `JobOutput` has it, if it fails, OverrunError after
-    `timeout` seconds, and what `watch` raises. Whatever ends the wait (an interrupt, too), the whole group is stopped:
-    asked first, so that the job can take its Spark work back, and killed 20 seconds later.
+    `watch` is called once a second. Raises BatchFailedError, as `JobOutput` has it, if it fails, DeliveryTimeoutError
+    after `timeout` seconds, and what `watch` raises. Whatever ends the wait (an interrupt, too), the whole group is
+    stopped: asked first, so that the job can take its Spark work back, and killed 20 seconds later.
     """
     output = JobOutput(said)
     with subprocess.Popen(
@@ -61,9 +61,9 @@ def run_child(
         raise output.failure(f"ended with status {status}")
 
 
-def overrun(seconds: float) -> OverrunError:
+def overrun(seconds: float) -> DeliveryTimeoutError:
     """The error of a job that was stopped because it took longer than that."""
-    return OverrunError(
+    return DeliveryTimeoutError(
         f"the Spark job wasn't done {seconds:.0f} s after its delivery started and was stopped; raise "
         "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
     )

@@ -15,9 +15,9 @@ from tidegate.model.errors import (
     message,
     place,
 )
-from tidegate.model.landing_request import LandingOrder, account
+from tidegate.model.landing_request import LandingRequest, account
 from tidegate.model.subscription import Scalar
-from tidegate.ports import LandingOrders, Processor, RecordSource
+from tidegate.ports import LandingRequests, Processor, RecordSource
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class SparkLander:
     couldn't read.
     """
 
-    orders: LandingOrders
+    orders: LandingRequests
     begin: Callable[[], Processor]
     source: RecordSource
     poll_timeout_ms: int
@@ -55,7 +55,7 @@ class SparkLander:
             self.orders.withdraw(order)
             raise
 
-    def _carried_out(self, order: LandingOrder) -> Landed:
+    def _carried_out(self, order: LandingRequest) -> Landed:
         self.begin().run(order.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
         left = self.orders.left(order)
         if left is None:
@@ -68,7 +68,7 @@ class SparkLander:
             )
         return account(order, left)
 
-    def _refuse_loss(self, batch: Batch, order: LandingOrder) -> None:
+    def _refuse_loss(self, batch: Batch, order: LandingRequest) -> None:
         """Raise LostDataError if records that were to be landed are gone; not while the broker is away."""
         try:
             now = self.source.watermarks([r.at for r in order.ranges])

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from tidegate.model.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
-from tidegate.model.batch import Batch, Reached, State
+from tidegate.model.batch import Batch, PartialRange, State
 from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
@@ -21,14 +21,14 @@ from tidegate.model.offsets import TopicPartition, starts
 from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.steps.loss import created_again
 from tidegate.strategies.commit.acknowledging import ByAcknowledgement, reached, rest_of
-from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, GoOnFrom
+from tidegate.strategies.commit.decision import Abandon, Decision, Resume, ResumeFrom
 
 log = logging.getLogger(__name__)
 
 _PASSING = (UnavailableError, GroupInUseError, CommitFailedError, CommitUnknownError)
 
 
-class Tally:
+class AckReader:
     """What of a batch is acknowledged, as far as files were taken; each is read once.
 
     The offsets that landed are read when they are first asked for, and kept.
@@ -50,7 +50,7 @@ class Tally:
         """Take files of acknowledged or rejected records."""
         for file in files:
             if file not in self._taken:
-                self._lake.take_settled(file, self._whole)
+                self._lake.read_acks(file, self._whole)
                 self._taken.add(file)
 
     def take_of_batch(self) -> None:
@@ -67,7 +67,7 @@ class Tally:
             if file in self._taken:
                 continue
             try:
-                self._lake.take_settled(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
+                self._lake.read_acks(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
             except BatchFailedError as error:
                 log.warning("acknowledgements are left out: %s (%s)", error, self._batch)
             self._taken.add(file)
@@ -79,7 +79,7 @@ class Tally:
     @property
     def _whole(self) -> Mapping[TopicPartition, Acknowledgements]:
         if self._awaited is None:
-            self._awaited = self._landing.awaited(self._batch)
+            self._awaited = self._landing.pending_acks(self._batch)
         return self._awaited
 
 
@@ -110,7 +110,7 @@ class Acknowledging:
         self._lake = lake
         self._ledger = ledger
         self._clock = clock
-        self._tally = Tally(batch, landing, lake)
+        self._tally = AckReader(batch, landing, lake)
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
         self._stands = dict(self._begun)
         self._received = self._since = clock.monotonic()
@@ -139,7 +139,7 @@ class Acknowledging:
         """
         committed = self._offsets.committed([r.at for r in self._batch.ranges])
         self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
-        tally = Tally(self._batch, self._landing, self._lake)
+        tally = AckReader(self._batch, self._landing, self._lake)
         tally.take_of_batch()
         self._commit(tally, self._refuse_change)
 
@@ -173,7 +173,7 @@ class Acknowledging:
                 self._check()
             self._since = self._clock.monotonic()
 
-    def settled(self, manifest: Manifest, result: Result) -> tuple[Reached, ...]:
+    def settled(self, manifest: Manifest, result: Result) -> tuple[PartialRange, ...]:
         """What the delivery didn't bring to the end of its range; nothing where everything is acknowledged.
 
         What an attempt rejected is done with. Raises BatchFailedError if it acknowledged nothing.
@@ -206,7 +206,7 @@ class Acknowledging:
                 why = f"what is acknowledged isn't all committed: {error}"
                 log.warning("%s", message(why, self._batch, "the next run looks"))
 
-    def _commit(self, tally: Tally, refuse: Callable[[], None]) -> None:
+    def _commit(self, tally: AckReader, refuse: Callable[[], None]) -> None:
         """Commit what is acknowledged, unless `refuse` raises: before the fence, which is another's, or under it."""
         if tally.is_empty:
             return
@@ -243,9 +243,9 @@ class Acknowledging:
 
     def _positions(self, decision: Decision) -> Mapping[TopicPartition, int]:
         match decision:
-            case GoOn():
+            case Resume():
                 return starts(self._batch.ranges)
-            case GoOnFrom(positions):
+            case ResumeFrom(positions):
                 return positions
             case Abandon(reason):
                 left = "nothing more is committed, the next run abandons the batch"

@@ -61,7 +61,7 @@ Start = At | AtOrAfter | Earliest | Latest | AtTime
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ObservedOffsets:
     """What is known of the positions of a subscription's partitions.
 
     `committed` are the group's positions; `published` what the lake holds of the batch that each of their receipts
@@ -95,7 +95,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchorage:
+class InitialOffsets:
     """The receipt in force, and a start for each partition that still needs a commit of ours."""
 
     receipt: Receipt
@@ -104,7 +104,9 @@ class Anchorage:
     begins_incarnation: bool = False
 
 
-def anchorage(subscription: Subscription, partitions: Sequence[TopicPartition], known: Known) -> Anchorage:
+def anchorage(
+    subscription: Subscription, partitions: Sequence[TopicPartition], known: ObservedOffsets
+) -> InitialOffsets:
     """Which partitions need an anchor.
 
     Within one incarnation the newest receipt is in force; a partition that stands under an older one (a commit
@@ -115,17 +117,19 @@ def anchorage(subscription: Subscription, partitions: Sequence[TopicPartition], 
     receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
     ours = [receipt for receipt in receipts if receipt is not None]
     if not known.committed:
-        return Anchorage(
+        return InitialOffsets(
             Receipt.first(), _starts(subscription, partitions, known), _why_none(known), begins_incarnation=True
         )
     if len(ours) < len(receipts) or len({receipt.incarnation for receipt in ours}) > 1:
         return reincarnation(subscription, partitions, known, "the group was moved by somebody else")
     in_force = max(ours, key=lambda receipt: receipt.number)
     late = [tp for tp in partitions if tp not in known.committed or _receipt(known.committed[tp]) != in_force]
-    return Anchorage(in_force, _starts(subscription, late, known), "new partitions, or a commit that was cut short")
+    return InitialOffsets(
+        in_force, _starts(subscription, late, known), "new partitions, or a commit that was cut short"
+    )
 
 
-def _why_none(known: Known) -> str:
+def _why_none(known: ObservedOffsets) -> str:
     """Why the group has no position."""
     if known.last_ends:
         return "the group's offsets vanished: on from the ledger"
@@ -135,17 +139,17 @@ def _why_none(known: Known) -> str:
 def reincarnation(
     subscription: Subscription,
     partitions: Sequence[TopicPartition],
-    known: Known,
+    known: ObservedOffsets,
     why: str,
     lost: Collection[TopicPartition] = (),
-) -> Anchorage:
+) -> InitialOffsets:
     """A new incarnation: all partitions go on where they stand, those whose position is lost at their earliest."""
     kept = _starts(subscription, [tp for tp in partitions if tp not in lost], known)
-    return Anchorage(Receipt.first(), {**kept, **{tp: Earliest() for tp in lost}}, why, begins_incarnation=True)
+    return InitialOffsets(Receipt.first(), {**kept, **{tp: Earliest() for tp in lost}}, why, begins_incarnation=True)
 
 
 def _starts(
-    subscription: Subscription, partitions: Collection[TopicPartition], known: Known
+    subscription: Subscription, partitions: Collection[TopicPartition], known: ObservedOffsets
 ) -> dict[TopicPartition, Start]:
     seen = {tp.topic for tp in (*known.committed, *known.last_ends)} | set(known.created_again)
     starts: dict[TopicPartition, Start] = {}

@@ -5,13 +5,13 @@ import logging
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import StaleError, message, place
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clearance, Ledger
+from tidegate.ports import Decision, Ledger
 from tidegate.strategies.failure.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
 
 
-def clear(subscription: Subscription, clearance: Clearance, ledger: Ledger, batch_id: str | None = None) -> Batch:
+def clear(subscription: Subscription, clearance: Decision, ledger: Ledger, batch_id: str | None = None) -> Batch:
     """The batch, with which is done as the clearance says.
 
     That is the open one, as long as its output isn't settled: also one that failed and has retries left, and one whose

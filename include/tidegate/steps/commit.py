@@ -16,10 +16,17 @@ from tidegate.steps.ownership import own_batch, refuse_other_cluster
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
 from tidegate.strategies.commit.checkpoint import MAX_AGE, unsynced
-from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, GoOnFrom, Note, Received
+from tidegate.strategies.commit.decision import (
+    Abandon,
+    AlreadyCommitted,
+    Decision,
+    OffsetsCommitted,
+    Resume,
+    ResumeFrom,
+)
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 from tidegate.strategies.commit.stores import refuse_other_store
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +48,12 @@ class Committer:
         """Publish and commit the batch, or find that this was done; None if the batch was empty.
 
         Under on-receipt commit a batch that has landed. A batch that failed as often as it may is settled by the
-        failure strategy. Raises BatchFailedError if it isn't processed, OverrunError if its delivery took too long
-        to be published, StaleError if somebody else moved the group, StoppedError if the subscription stands still.
-        Nothing is committed then.
+        failure strategy. Raises BatchFailedError if it isn't processed, DeliveryTimeoutError if its delivery took too
+        long to be published, StaleError if somebody else moved the group, StoppedError if the subscription stands
+        still. Nothing is committed then.
         """
         batch = self._batch(batch_id)
-        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else self._commit_whole(batch)
+        return self._receive(batch) if _moment(batch) is CommitPoint.ON_RECEIPT else self._commit_whole(batch)
 
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, or find that this was done; None if it was empty. Errors are those of `commit`.
@@ -58,12 +65,12 @@ class Committer:
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch that has landed, if its strategy is on-receipt: another commits later, and nothing happens."""
         batch = self._batch(batch_id)
-        return self._receive(batch) if _moment(batch) is Moment.ON_RECEIPT else batch
+        return self._receive(batch) if _moment(batch) is CommitPoint.ON_RECEIPT else batch
 
     def settle(self, batch_id: str) -> Batch | None:
         """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it."""
         batch = self._batch(batch_id)
-        is_committed_now = _moment(batch) is Moment.AFTER_PUBLISHING
+        is_committed_now = _moment(batch) is CommitPoint.AFTER_PUBLISHING
         return self._commit_whole(batch) if is_committed_now else self._publish_only(batch)
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
@@ -91,8 +98,8 @@ class Committer:
         batch = own_batch(self.subscription, batch_id, self.ledger)
         refuse_other_store(batch, self.subscription)
         if batch.state.is_open:
-            glance = self.ledger.look(self.subscription.name)
-            refuse_other_cluster(self.subscription, self.source.cluster_id(), glance)
+            snapshot = self.ledger.look(self.subscription.name)
+            refuse_other_cluster(self.subscription, self.source.cluster_id(), snapshot)
         return batch
 
     def _commit_whole(self, batch: Batch) -> Batch | None:
@@ -112,7 +119,7 @@ class Committer:
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
                 if batch.offsets_committed and batch.state.is_open:
-                    fence.commit({}, "", outgoing=self._leaving.outgoing(batch, GoOn()))
+                    fence.commit({}, "", outgoing=self._leaving.outgoing(batch, Resume()))
                     batch = self._note(batch)
             self._sweep_behind(batch)
         if batch.state.is_open:
@@ -157,7 +164,7 @@ class Committer:
         try:
             fence.commit(offsets, str(batch.next_receipt), epochs, outgoing, state)
         except StaleError:
-            if not isinstance(_stands(batch, self._positions(batch, fence)), Note | Received):
+            if not isinstance(_stands(batch, self._positions(batch, fence)), AlreadyCommitted | OffsetsCommitted):
                 raise
 
     def _positions(self, batch: Batch, fence: Fence) -> Mapping[TopicPartition, Committed]:
@@ -169,9 +176,9 @@ class Committer:
     def _is_done(self, batch: Batch, stands: Decision) -> bool:
         """Whether it was committed before; StaleError if somebody else moved the group."""
         match stands:
-            case GoOn() | GoOnFrom():
+            case Resume() | ResumeFrom():
                 return False
-            case Note() | Received():
+            case AlreadyCommitted() | OffsetsCommitted():
                 return True
             case Abandon(reason):
                 raise StaleError(message(reason, batch, "nothing is committed, the next run abandons the batch"))
@@ -241,5 +248,5 @@ def _stands(batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Deci
     return COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, positions)
 
 
-def _moment(batch: Batch) -> Moment:
+def _moment(batch: Batch) -> CommitPoint:
     return COMMIT_STRATEGIES[batch.commit_strategy].moment

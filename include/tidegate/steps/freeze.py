@@ -4,10 +4,10 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import Range, assign, split_cap
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
-from tidegate.steps.standing import Standing
+from tidegate.steps.standing import GroupPosition
 
 
-def freeze(subscription: Subscription, output: str, standing: Standing) -> Batch:
+def freeze(subscription: Subscription, output: str, standing: GroupPosition) -> Batch:
     """The batch that begins where the group stands, and takes as much as `consumer.max.poll.records` lets it."""
     lags = {tp: standing.ends[tp] - position.offset for tp, position in standing.committed.items()}
     shares = split_cap(subscription.consumer.max_poll_records, lags, turn=standing.receipt.number)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CorruptFileError, StaleError, message
 from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.strategies.commit.decision import GoOn, GoOnFrom
+from tidegate.strategies.commit.decision import Resume, ResumeFrom
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class IntactLanding:
                 )
             positions = fence.committed([r.at for r in batch.ranges])
             stands = COMMIT_STRATEGIES[batch.commit_strategy].reconcile(now, positions)
-            if now.offsets_committed or not isinstance(stands, GoOn | GoOnFrom):
+            if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
                 return self._failed(batch, found, "its offsets are committed already")
             gone = self._gone(batch)
             if gone:

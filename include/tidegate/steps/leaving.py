@@ -12,9 +12,9 @@ from tidegate.model.offsets import TopicPartition, starts
 from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headline
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Lake, Landing, Ledger
-from tidegate.steps.acknowledge import Tally
+from tidegate.steps.acknowledge import AckReader
 from tidegate.strategies.commit.acknowledging import by_acknowledgement
-from tidegate.strategies.commit.decision import Decision, GoOnFrom
+from tidegate.strategies.commit.decision import Decision, ResumeFrom
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.delayed_retry import DelayedRetry
 from tidegate.strategies.failure.registry import failure_strategy
@@ -75,7 +75,7 @@ class Leaving:
 
     def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
         failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
-        begun = stands.positions if isinstance(stands, GoOnFrom) else starts(batch.ranges)
+        begun = stands.positions if isinstance(stands, ResumeFrom) else starts(batch.ranges)
         rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
         self.landing.verify(batch.files)
         done = self._acknowledged(batch)
@@ -87,6 +87,6 @@ class Leaving:
         """What any delivery of the batch acknowledged; nothing where none did."""
         if by_acknowledgement(batch, self.subscription) is None:
             return {}
-        tally = Tally(batch, self.landing, self.lake)
+        tally = AckReader(batch, self.landing, self.lake)
         tally.take_of_batch()
         return {} if tally.is_empty else tally.now()

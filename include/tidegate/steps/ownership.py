@@ -5,7 +5,7 @@ import logging
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import StaleError, WrongDefinitionError, message, place
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Definitions, Glance, GroupHolder, Lake, Ledger, RecordSource
+from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, RecordSource
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
         )
 
 
-def other_cluster(subscription: Subscription, now: str | None, glance: Glance) -> str | None:
+def other_cluster(subscription: Subscription, now: str | None, snapshot: LedgerSnapshot) -> str | None:
     """That the cluster is another one than the group's positions belong to, in words; None if it isn't known to be."""
-    noted = glance.clusters.get(subscription.consumer.group_id)
+    noted = snapshot.clusters.get(subscription.consumer.group_id)
     if not noted or not now or noted == now:
         return None
     return (
@@ -55,9 +55,9 @@ def other_cluster(subscription: Subscription, now: str | None, glance: Glance) -
     )
 
 
-def refuse_other_cluster(subscription: Subscription, now: str | None, glance: Glance) -> None:
+def refuse_other_cluster(subscription: Subscription, now: str | None, snapshot: LedgerSnapshot) -> None:
     """Raises WrongDefinitionError if the cluster is another one than the group's positions belong to."""
-    if other := other_cluster(subscription, now, glance):
+    if other := other_cluster(subscription, now, snapshot):
         raise WrongDefinitionError(
             message(
                 f"{other}: nothing was read or changed",
@@ -69,7 +69,12 @@ def refuse_other_cluster(subscription: Subscription, now: str | None, glance: Gl
 
 
 def claim_group(
-    subscription: Subscription, glance: Glance, *, source: RecordSource, ledger: Ledger, definitions: Definitions
+    subscription: Subscription,
+    snapshot: LedgerSnapshot,
+    *,
+    source: RecordSource,
+    ledger: Ledger,
+    definitions: Definitions,
 ) -> bool:
     """Make the group this subscription's, if it isn't another's; whether that changed anything.
 
@@ -77,8 +82,8 @@ def claim_group(
     Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster.
     """
     name, group, cluster = subscription.name, subscription.consumer.group_id, source.cluster_id()
-    refuse_other_cluster(subscription, cluster, glance)
-    if group in glance.clusters and (cluster is None or glance.clusters[group] == cluster):
+    refuse_other_cluster(subscription, cluster, snapshot)
+    if group in snapshot.clusters and (cluster is None or snapshot.clusters[group] == cluster):
         return False
     holder = ledger.claim_group(name, group, cluster)
     if holder is None:
@@ -113,15 +118,15 @@ def accept_cluster(
     committed already. Raises StaleError if there is nothing to accept.
     """
     name, group, now = subscription.name, subscription.consumer.group_id, source.cluster_id()
-    glance = ledger.look(name)
-    noted = glance.clusters.get(group)
+    snapshot = ledger.look(name)
+    noted = snapshot.clusters.get(group)
     if now is None or noted is None or noted == now:
         raise StaleError(message(_nothing_to_accept(now, noted), place(subscription=name, group=group)))
     abandoned = None
-    if glance.open is not None and not glance.open.offsets_committed:
+    if snapshot.open is not None and not snapshot.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
-        lake.set_aside(glance.open.output, glance.open.id)
-        abandoned = ledger.move(glance.open.id, State.ABANDONED, reason)
+        lake.set_aside(snapshot.open.output, snapshot.open.id)
+        abandoned = ledger.move(snapshot.open.id, State.ABANDONED, reason)
     ledger.accept_cluster(name, group, now, by)
     at = place(subscription=name, group=group)
     log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)

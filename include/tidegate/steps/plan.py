@@ -18,7 +18,7 @@ from tidegate.model.errors import (
 )
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clock, Definitions, Glance, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
+from tidegate.ports import Clock, Definitions, Lake, Landing, Ledger, LedgerSnapshot, OffsetStore, RecordSource, RunLog
 from tidegate.steps.anchor import missing_names
 from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
@@ -27,10 +27,10 @@ from tidegate.steps.ownership import claim_group, refuse_other_group
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import Changed, Stander, Standing, Unfinished
+from tidegate.steps.standing import Changed, GroupPosition, Stander, UncommittedPublish
 from tidegate.steps.sweep import sweep
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 log = logging.getLogger(__name__)
 
@@ -97,34 +97,34 @@ class Planner:
 
     def _attempt(self, deadline: float) -> Plan | Changed | None:
         """One look at ledger and Kafka; after a change, or None after a while of waiting, it takes another look."""
-        glance = self.ledger.look(self.subscription.name)
-        if self._claim_group(glance):
+        snapshot = self.ledger.look(self.subscription.name)
+        if self._claim_group(snapshot):
             return Changed("the group was claimed")
-        if glance.open is not None:
-            refuse_other_group(glance.open, self.subscription)
-            return self._reconcile(glance.open)
+        if snapshot.open is not None:
+            refuse_other_group(snapshot.open, self.subscription)
+            return self._reconcile(snapshot.open)
         partitions = partitions_of(self.subscription, self.source)
-        self._note_missing(partitions, glance.missing)
+        self._note_missing(partitions, snapshot.missing)
         if not partitions:
             missing = ", ".join(sorted(missing_names(self.subscription.topics, ())))
             why = f"none of the topics exists yet ({missing}); create it, or correct the definition"
             return self._wait_or_nothing(deadline, why)
-        return self._from_standing(partitions, glance, deadline)
+        return self._from_standing(partitions, snapshot, deadline)
 
     def _from_standing(
-        self, partitions: Sequence[TopicPartition], glance: Glance, deadline: float
+        self, partitions: Sequence[TopicPartition], snapshot: LedgerSnapshot, deadline: float
     ) -> Plan | Changed | None:
         """What follows from where the group stands while no batch is open."""
-        match self._stander.stand(partitions, glance):
-            case Standing(has_records=True) as standing:
-                return self._open(freeze(self.subscription, self.output, standing), standing, glance)
-            case Standing() as standing:
+        match self._stander.stand(partitions, snapshot):
+            case GroupPosition(has_records=True) as standing:
+                return self._open(freeze(self.subscription, self.output, standing), standing, snapshot)
+            case GroupPosition() as standing:
                 planned = self._wait_or_nothing(deadline, "there is nothing to read")
                 if planned is not None:
-                    self._look_after(standing, glance)
+                    self._look_after(standing, snapshot)
                 return planned
-            case Unfinished() as unfinished:
-                return self._take(unfinished, glance)
+            case UncommittedPublish() as unfinished:
+                return self._take(unfinished, snapshot)
             case changed:
                 return changed
 
@@ -151,9 +151,9 @@ class Planner:
             )
         )
 
-    def _claim_group(self, glance: Glance) -> bool:
+    def _claim_group(self, snapshot: LedgerSnapshot) -> bool:
         return claim_group(
-            self.subscription, glance, source=self.source, ledger=self.ledger, definitions=self.definitions
+            self.subscription, snapshot, source=self.source, ledger=self.ledger, definitions=self.definitions
         )
 
     def _reconcile(self, batch: Batch) -> Plan | Changed:
@@ -163,17 +163,17 @@ class Planner:
             return Changed(f"batch {batch.id} was reconciled")
         if again.awaits_commit:
             match COMMIT_STRATEGIES[again.commit_strategy].moment:
-                case Moment.ON_NEXT_PLAN:
+                case CommitPoint.ON_NEXT_PLAN:
                     self.committer.commit(again.id)
                     return Changed(f"batch {batch.id} was committed")
-                case Moment.BY_HAND:
+                case CommitPoint.BY_HAND:
                     name = self.subscription.name
                     return self._nothing(f"batch {again.id} is {again.state} and waits for `tidegate commit {name}`")
                 case _:
                     pass
         return Plan(again, again.members_with_work() or (0,), f"{again.state} batch goes on")
 
-    def _take(self, unfinished: Unfinished, glance: Glance) -> Changed:
+    def _take(self, unfinished: UncommittedPublish, snapshot: LedgerSnapshot) -> Changed:
         """The ledger lost a batch after it was published: it is opened as the lake has it, to be committed."""
         published = unfinished.published
         batch = batch_of(
@@ -183,7 +183,7 @@ class Planner:
             self._stander.forward(batch.id, unfinished.receipt, published.ranges, published.state)
             return Changed(f"the group was taken forward to the end of batch {batch.id}")
         log.warning("a batch is in the lake and the ledger doesn't know it: its commit is finished (%s)", batch)
-        self.ledger.open(batch, glance.version, published)
+        self.ledger.open(batch, snapshot.version, published)
         return Changed(f"batch {batch.id} was taken from the lake")
 
     def _was_committed(self, batch_id: str) -> bool:
@@ -200,13 +200,13 @@ class Planner:
                 "no such topic or partition yet: %s (%s); once there, it is read from its %s",
                 ", ".join(sorted(missing)),
                 place(subscription=self.subscription.name),
-                "earliest record" if self.offsets.lasting else "cursor",
+                "earliest record" if self.offsets.durable else "cursor",
             )
             self.ledger.note_missing(self.subscription.name, missing)
 
-    def _open(self, batch: Batch, standing: Standing, glance: Glance) -> Plan | Changed:
+    def _open(self, batch: Batch, standing: GroupPosition, snapshot: LedgerSnapshot) -> Plan | Changed:
         try:
-            batch = self.ledger.open(batch, glance.version)
+            batch = self.ledger.open(batch, snapshot.version)
         except StaleError as error:
             settled = self._settled_ahead(batch, standing)
             if not settled:
@@ -221,7 +221,7 @@ class Planner:
         log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
 
-    def _settled_ahead(self, batch: Batch, standing: Standing) -> tuple[Range, ...]:
+    def _settled_ahead(self, batch: Batch, standing: GroupPosition) -> tuple[Range, ...]:
         """The ranges of a batch that is settled and not in the lake, if the group still stands before or within."""
         if not self._was_committed(batch.id) or self.offsets.committed(standing.committed) != standing.committed:
             return ()
@@ -229,11 +229,11 @@ class Planner:
         is_before = all(standing.committed[r.at].offset >= r.start for r in ranges)
         return ranges if is_before else ()
 
-    def _look_after(self, standing: Standing, glance: Glance) -> None:
+    def _look_after(self, standing: GroupPosition, snapshot: LedgerSnapshot) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""
-        since = None if glance.committed_at is None else self.ledger.now() - glance.committed_at
-        if self.offsets.lasting and (since is None or since >= _RECOMMIT_AFTER):
-            self._stander.recommit(standing, glance.version)
+        since = None if snapshot.committed_at is None else self.ledger.now() - snapshot.committed_at
+        if self.offsets.durable and (since is None or since >= _RECOMMIT_AFTER):
+            self._stander.recommit(standing, snapshot.version)
         name = self.subscription.name
         sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)
 

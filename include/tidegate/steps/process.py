@@ -26,7 +26,7 @@ from tidegate.steps.ownership import own_batch
 from tidegate.strategies.commit.acknowledging import by_acknowledgement
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 from tidegate.strategies.commit.stores import refuse_other_store
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def process(
     What was committed of it before, because the job had acknowledged it, isn't delivered again.
 
     Raises BatchFailedError when the job fails, its result doesn't account for every landed record or the failure
-    strategy lets it reject none (RecordsFailedError where its records are to blame), OverrunError after
+    strategy lets it reject none (RecordsFailedError where its records are to blame), DeliveryTimeoutError after
     `consumer.max.poll.interval.ms`, CorruptFileError where landed files have changed; the ledger has the failed
     delivery then, whatever was raised. Raises UnavailableError, without a delivery, when Spark can't be reached, or
     schemas of its records or, where that matters, the group's positions can't be had; StaleError if somebody else moved
@@ -65,7 +65,7 @@ def process(
     if batch.state in _PAST_PROCESSING or batch.state.is_given_up:
         log.info("the batch is %s already: nothing to process (%s)", batch.state, batch)
         return batch
-    if COMMIT_STRATEGIES[batch.commit_strategy].moment is Moment.ON_RECEIPT and not batch.offsets_committed:
+    if COMMIT_STRATEGIES[batch.commit_strategy].moment is CommitPoint.ON_RECEIPT and not batch.offsets_committed:
         raise BatchFailedError(
             message("the batch's offsets aren't committed yet, which on-receipt does first", batch, "run commit")
         )

@@ -8,8 +8,8 @@ from tidegate.model.batch import Batch, Cause, State
 from tidegate.model.errors import (
     BatchFailedError,
     CorruptFileError,
+    DeliveryTimeoutError,
     LostDataError,
-    OverrunError,
     StaleError,
     StoppedError,
     TidegateError,
@@ -150,7 +150,7 @@ class Publisher:
                 "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
             )
             self.ledger.move(batch.id, State.FAILED, reason)
-            raise OverrunError(reason)
+            raise DeliveryTimeoutError(reason)
 
 
 def stopped(batch: Batch) -> StoppedError:

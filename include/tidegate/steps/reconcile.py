@@ -12,7 +12,7 @@ from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import of_partitions, refuse_loss
-from tidegate.strategies.commit.decision import Abandon, GoOn, GoOnFrom, Note, Received
+from tidegate.strategies.commit.decision import Abandon, AlreadyCommitted, OffsetsCommitted, Resume, ResumeFrom
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 from tidegate.strategies.commit.stores import refuse_other_store
 
@@ -38,14 +38,14 @@ class Reconciler:
         refuse_other_store(batch, self.subscription)
         committed = self.offsets.committed([r.at for r in batch.ranges])
         match COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, committed):
-            case GoOn() | GoOnFrom():
-                if not committed and self.offsets.lasting:
+            case Resume() | ResumeFrom():
+                if not committed and self.offsets.durable:
                     log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)
                 return self._go_on(batch)
-            case Received():
+            case OffsetsCommitted():
                 log.info("a batch was committed on receipt, which the ledger didn't know: it is noted (%s)", batch)
                 self.ledger.received(batch.id)
-            case Note():
+            case AlreadyCommitted():
                 log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
                 self.ledger.move(batch.id, batch.once_settled)
             case Abandon(reason):

@@ -10,8 +10,17 @@ from tidegate.model.offsets import Range, TopicPartition, ends
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import CommitStrategy, Subscription
-from tidegate.ports import Committed, Glance, Lake, Ledger, OffsetStore, RecordSource
-from tidegate.steps.anchor import Anchorage, At, AtOrAfter, Known, anchorage, found_names, offsets_of, reincarnation
+from tidegate.ports import Committed, Lake, Ledger, LedgerSnapshot, OffsetStore, RecordSource
+from tidegate.steps.anchor import (
+    At,
+    AtOrAfter,
+    InitialOffsets,
+    ObservedOffsets,
+    anchorage,
+    found_names,
+    offsets_of,
+    reincarnation,
+)
 from tidegate.steps.leaving import produced
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
@@ -22,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupPosition:
     """The receipt in force, the position of each partition, and the offset up to which it may be read now."""
 
     receipt: Receipt
@@ -36,7 +45,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UncommittedPublish:
     """A batch that is in the lake and that nobody but the lake knows of; its offsets are still to be committed."""
 
     receipt: Receipt
@@ -57,8 +66,8 @@ class _Seen:
     partitions: Sequence[TopicPartition]
     topic_ids: Mapping[str, str]
     committed: Mapping[TopicPartition, Committed]
-    known: Known
-    glance: Glance
+    known: ObservedOffsets
+    snapshot: LedgerSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +81,22 @@ class Stander:
     ledger: Ledger
     lake: Lake
 
-    def stand(self, partitions: Sequence[TopicPartition], glance: Glance) -> Standing | Unfinished | Changed:
+    def stand(
+        self, partitions: Sequence[TopicPartition], snapshot: LedgerSnapshot
+    ) -> GroupPosition | UncommittedPublish | Changed:
         """Where the group stands, or a batch to finish first; after a commit it takes another look.
 
         Raises LostDataError for a position whose records are gone, unless `on-data-loss: reset`.
         """
-        seen, older = self._look(partitions, glance)
+        seen, older = self._look(partitions, snapshot)
         known = seen.known
         if lost := self._lost_with_their_topic(older):
             return self._lose(lost, seen)
-        at = self._from_ledger(seen, glance.committed_under) or anchorage(self.subscription, partitions, known)
+        at = self._from_ledger(seen, snapshot.committed_under) or anchorage(self.subscription, partitions, known)
         if at.unanchored:
             return self._anchor(at, seen)
         if at.receipt in known.published:
-            unfinished = Unfinished(at.receipt, of_partitions(known.published[at.receipt], partitions))
+            unfinished = UncommittedPublish(at.receipt, of_partitions(known.published[at.receipt], partitions))
             why = self._why_not_finished(unfinished.published, known.committed)
             if not why:
                 self._note_new_topics(seen)
@@ -96,9 +107,9 @@ class Stander:
             return self._lose(lost, seen)
         self._note_new_topics(seen)
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.ledger.now)
-        return Standing(at.receipt, known.committed, ends)
+        return GroupPosition(at.receipt, known.committed, ends)
 
-    def _from_ledger(self, seen: _Seen, last: CommitStrategy | None) -> Anchorage | None:
+    def _from_ledger(self, seen: _Seen, last: CommitStrategy | None) -> InitialOffsets | None:
         """Where Kafka's positions are those of before a checkpoint, which moves none of them: on from the ledger.
 
         Until a batch is committed to Kafka again, the ledger knows better than whoever moves the group there.
@@ -128,7 +139,7 @@ class Stander:
                 return f"batch {published.batch_id} is published from {r.at} at {r.start}, and the group is at {offset}"
         return None
 
-    def recommit(self, standing: Standing, version: str) -> None:
+    def recommit(self, standing: GroupPosition, version: str) -> None:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
         with self.offsets.fence() as fence:
             if fence.committed(standing.committed.keys()) != standing.committed:
@@ -154,20 +165,20 @@ class Stander:
             fence.commit(ends(ranges), str(receipt.next(batch_id)), state=state)
         log.warning("moved back to before batch %s, which is committed: forward again (%s)", batch_id, self._place)
 
-    def _look(self, partitions: Sequence[TopicPartition], glance: Glance) -> tuple[_Seen, OlderTopics]:
+    def _look(self, partitions: Sequence[TopicPartition], snapshot: LedgerSnapshot) -> tuple[_Seen, OlderTopics]:
         topic_ids = self.source.topic_ids({tp.topic for tp in partitions})  # before the positions, which die with them
         committed = self.offsets.committed(partitions)
-        ends_of, missing = remembered(self.subscription, self.offsets, self.ledger, glance)
+        ends_of, missing = offsets_from_ledger(self.subscription, self.offsets, self.ledger, snapshot)
         last_ends = {tp: ends_of[tp] for tp in partitions if tp in ends_of}
-        older = older_topics(committed, last_ends, now=topic_ids, noted=glance.topic_ids, missing=missing)
-        known = Known(
+        older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
+        known = ObservedOffsets(
             committed=older.without(committed),
             published=self._published(older.without(committed)),
             last_ends=older.without(last_ends),
             missing=missing,
             created_again=older.topics,
         )
-        return _Seen(partitions, topic_ids, committed, known, glance), older
+        return _Seen(partitions, topic_ids, committed, known, snapshot), older
 
     def _lost_with_their_topic(self, older: OlderTopics) -> list[Lost]:
         """The positions in topics that were created again, unless a plan found them missing in between."""
@@ -184,7 +195,7 @@ class Stander:
                 published[receipt] = found
         return published
 
-    def _anchor(self, at: Anchorage, seen: _Seen) -> Changed:
+    def _anchor(self, at: InitialOffsets, seen: _Seen) -> Changed:
         """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
 
         The ledger is compared too: a group without offsets looks the same before all of its batches and after them,
@@ -195,25 +206,27 @@ class Stander:
         with self.offsets.fence() as fence:
             is_moved = fence.committed(seen.partitions) != seen.committed
             is_moved = is_moved or self.source.topic_ids({tp.topic for tp in seen.partitions}) != seen.topic_ids
-            now, then = self.ledger.look(self.subscription.name), seen.glance
+            now, then = self.ledger.look(self.subscription.name), seen.snapshot
             if is_moved or (now.version, now.topic_ids) != (then.version, then.topic_ids):
                 log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
-        self._note_commit(positions, seen.glance.version)
+        self._note_commit(positions, seen.snapshot.version)
         self._note_topics(seen, seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions})
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("anchored %s: %s (%s)", said, at.why, self._place)
         return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
 
-    def _refuse_outside(self, at: Anchorage, positions: Mapping[TopicPartition, int], known: Known) -> None:
+    def _refuse_outside(
+        self, at: InitialOffsets, positions: Mapping[TopicPartition, int], known: ObservedOffsets
+    ) -> None:
         """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
         unread = {tp: start for tp, start in at.unanchored.items() if known.settled(tp) is None}
         given = {tp: positions[tp] for tp, start in unread.items() if isinstance(start, At | AtOrAfter)}
         if given:
             refuse_outside(self.subscription, given, self.source.watermarks(given))
 
-    def _passed(self, positions: Mapping[TopicPartition, int], known: Known) -> Iterable[Outgoing]:
+    def _passed(self, positions: Mapping[TopicPartition, int], known: ObservedOffsets) -> Iterable[Outgoing]:
         """What is still to be produced of published batches that an anchor passes, as their commit would have done."""
         if not any(published.rejected for published in known.published.values()):
             return ()
@@ -246,27 +259,27 @@ class Stander:
 
     def _note_new_topics(self, seen: _Seen) -> None:
         """Note the ids that the ledger doesn't have, as of topics that the group has positions in."""
-        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in seen.glance.topic_ids])
+        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in seen.snapshot.topic_ids])
 
     def _note_topics(self, seen: _Seen, topics: Collection[str]) -> None:
         """Note which topics of these names the positions belong to, and that what was missing is there."""
         ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
-        found = seen.glance.missing & found_names(self.subscription.topics, seen.partitions)
+        found = seen.snapshot.missing & found_names(self.subscription.topics, seen.partitions)
         if ids or found:
-            self.ledger.note_topics(self.subscription.name, ids, seen.glance.version, found)
+            self.ledger.note_topics(self.subscription.name, ids, seen.snapshot.version, found)
 
     @property
     def _place(self) -> str:
         return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
 
 
-def remembered(
-    subscription: Subscription, offsets: OffsetStore, ledger: Ledger, glance: Glance
+def offsets_from_ledger(
+    subscription: Subscription, offsets: OffsetStore, ledger: Ledger, snapshot: LedgerSnapshot
 ) -> tuple[Mapping[TopicPartition, int], Collection[str]]:
     """The last ends and the missing names of the ledger; nothing where each run begins anew."""
-    if not offsets.lasting:
+    if not offsets.durable:
         return {}, ()
-    return ledger.last_ends(subscription.name, subscription.consumer.group_id), glance.missing
+    return ledger.last_ends(subscription.name, subscription.consumer.group_id), snapshot.missing
 
 
 def _is_behind(position: Committed | None, of: Range, receipt: Receipt) -> bool:

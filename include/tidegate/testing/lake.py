@@ -118,7 +118,7 @@ class MemoryLake:
         named = (f"{attempt}/{file.path}" for file in result.ack_files or ())
         return (*named, f"{attempt}/{_REJECTED}")
 
-    def take_settled(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
+    def read_acks(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
             offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks.get(file)

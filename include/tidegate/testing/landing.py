@@ -66,7 +66,7 @@ class MemoryLanding:
                 raise UnavailableError(f"the landed file {uri} is gone")
             yield from (_rejected(read, failure) for read in self.files[uri])
 
-    def awaited(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
+    def pending_acks(self, batch: Batch) -> Mapping[TopicPartition, Acknowledgements]:
         """See `tidegate.ports.Landing`."""
         reads = [read for file in batch.files for read in self.files[file.uri]]
         landed = {r.at: sorted(read.offset for read in reads if _is_within(read, r)) for r in batch.ranges}

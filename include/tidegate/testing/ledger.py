@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tidegate.ledger import rules
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Reached, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Clearance, DeliveryAge, Glance, GroupHolder, Loss, Outcome
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class _Entry:
     reports: Mapping[int, Landed] = field(default_factory=dict)
     started: tuple[tuple[Delivery, datetime], ...] = ()
     earlier: tuple[tuple[Delivery, datetime], ...] = ()
-    cleared: tuple[tuple[int, Clearance], ...] = ()
+    cleared: tuple[tuple[int, Decision], ...] = ()
     causes: Mapping[str, Cause | None] = field(default_factory=dict)
 
     def ended(self, delivery: Delivery, cause: Cause | None) -> "_Entry":
@@ -64,12 +64,12 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         return self._now()
 
-    def look(self, subscription: str) -> Glance:
+    def look(self, subscription: str) -> LedgerSnapshot:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
             settled = (e.batch.commit_strategy for e in self._of(subscription) if e.batch.offsets_committed)
-            return Glance(
+            return LedgerSnapshot(
                 version=self._version(subscription),
                 open=found[0] if found else None,
                 missing=frozenset(self._missing[subscription]),
@@ -214,7 +214,7 @@ class MemoryLedger:
         delivery: Delivery,
         result: Result,
         counts: Counts,
-        reached: Collection[Reached] = (),
+        reached: Collection[PartialRange] = (),
     ) -> Batch:
         """See `tidegate.ports.Ledger`; StaleError for a delivery that this ledger didn't start."""
         with self._lock:
@@ -272,14 +272,14 @@ class MemoryLedger:
             entry = self._entry(batch_id)
             return entry.batch if entry.batch.offsets_committed else self._changed(entry, rules.receive(entry.batch))
 
-    def clear(self, batch_id: str, clearance: Clearance) -> Batch:
+    def clear(self, batch_id: str, clearance: Decision) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
             cleared = (*entry.cleared, (self.deliveries(batch_id), rules.storable_clearance(clearance)))
             return self._changed(replace(entry, cleared=cleared), rules.clear(entry.batch, clearance.answer))
 
-    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Clearance], ...]:
+    def clearances(self, subscription: str, limit: int) -> tuple[tuple[str, Decision], ...]:
         """See `tidegate.ports.Ledger`."""
         found = [(e.batch.id, clearance) for e in self._of(subscription) for _, clearance in reversed(e.cleared)]
         return tuple(sorted(found, key=lambda one: one[1].at, reverse=True)[:limit])

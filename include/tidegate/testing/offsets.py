@@ -42,7 +42,7 @@ class MemoryOffsets:
     beside the positions: `kept`. Without `keeps_metadata` it is a broker that drops what is committed with an offset.
     """
 
-    lasting = True
+    durable = True
 
     def __init__(
         self,

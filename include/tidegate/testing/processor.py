@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from tidegate.model.errors import OverrunError, RecordsFailedError, SparkUnavailableError
+from tidegate.model.errors import DeliveryTimeoutError, RecordsFailedError, SparkUnavailableError
 from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import REJECTED, Failure, Rejected, rejection
@@ -90,7 +90,7 @@ class MemoryProcessor:
             raise RecordsFailedError(f"the job failed: {self.failures.pop(0)}")
         if timeout is not None and self.seconds > timeout:
             self._late.append(manifest)
-            raise OverrunError(f"the job wasn't done after {timeout:.0f} s and was stopped")
+            raise DeliveryTimeoutError(f"the job wasn't done after {timeout:.0f} s and was stopped")
         watch()
         self._stage(manifest, attempt, acked)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tidegate.dead_letters.letter import Box, DeadLetter, Intent, Mark, MarkState, Settled
+from tidegate.dead_letters.letter import DeadLetter, Intent, MarkState, RedriveStatus, Settled, TopicIdentity
 from tidegate.model.errors import StaleError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.records import Headers, Outgoing
@@ -102,7 +102,7 @@ class MemoryTurn:
 
 @dataclass(slots=True)
 class _Chunk:
-    box: Box
+    box: TopicIdentity
     intent: Intent
     state: MarkState = "begun"
     closed_at: datetime | None = None
@@ -126,7 +126,7 @@ class MemoryRedrives:
         if self._turns.get(topic) != turn:
             raise StaleError(f"topic {topic}: a newer redrive has taken over")
 
-    def settle(self, box: Box, turn: int, standing: str | None) -> Settled:
+    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         self.check_turn(box.topic, turn)
         settled = Settled()
@@ -145,7 +145,7 @@ class MemoryRedrives:
                 settled = replace(settled, unknown=settled.unknown + count)
         return settled
 
-    def note(self, box: Box, turn: int, intent: Intent) -> None:
+    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         self.check_turn(box.topic, turn)
         self._chunks[intent.token] = _Chunk(box, intent)
@@ -155,13 +155,13 @@ class MemoryRedrives:
         if token in self._chunks and self._chunks[token].state != "redriven":
             self._close(self._chunks[token], "redriven")
 
-    def marks(self, box: Box, partition: int, offsets: Collection[int]) -> dict[int, Mark]:
+    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
-        found: dict[int, Mark] = {}
+        found: dict[int, RedriveStatus] = {}
         for chunk in sorted(self._chunks.values(), key=lambda each: (_WEIGHT[each.state], each.intent.at)):
             for (number, offset), to in chunk.intent.to.items():
                 if chunk.box == box and number == partition and offset in offsets:
-                    found[offset] = Mark(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
+                    found[offset] = RedriveStatus(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
         return found
 
     def _close(self, chunk: _Chunk, state: MarkState) -> None:

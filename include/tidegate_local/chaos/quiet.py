@@ -20,7 +20,7 @@ from tidegate_local.chaos.tasks import Place
 
 _RUNS = 2
 _STANDSTILL_SECONDS = 90
-_DELIVERED_AGAIN = frozenset({"OverrunError", "CorruptFileError"})
+_DELIVERED_AGAIN = frozenset({"DeliveryTimeoutError", "CorruptFileError"})
 
 
 @dataclass(frozen=True, slots=True)

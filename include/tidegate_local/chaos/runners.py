@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 from tidegate_local.chaos.fates import CALM, Blow, Fate
 from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
 from tidegate_local.chaos.tally import ABORTED, Tally
@@ -140,14 +140,14 @@ class Runner:
         batch_id = planned.batch_id
         moment = COMMIT_STRATEGIES[self.place.kind.commit].moment
         goes_on = self._land(batch_id, planned.members, fate)
-        if moment is Moment.ON_RECEIPT and goes_on:
+        if moment is CommitPoint.ON_RECEIPT and goes_on:
             received = self._step("commit", fate, batch_id)
             goes_on = received is not None and received.error is None
         if goes_on:
             self._flip("flip landed", batch_id, fate)
             self._step("process", fate, batch_id)
             self._flip("flip staged", batch_id, fate)
-        last: Part = "commit" if moment is Moment.AFTER_PUBLISHING else "publish"
+        last: Part = "commit" if moment is CommitPoint.AFTER_PUBLISHING else "publish"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
     def _flip(self, where: Blow, batch_id: str, fate: Fate) -> None:

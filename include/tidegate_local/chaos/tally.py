@@ -15,7 +15,7 @@ EXPECTED = frozenset(
         "OvertakenError",
         "BatchFailedError",
         "RecordsFailedError",
-        "OverrunError",
+        "DeliveryTimeoutError",
         "InterruptedDeliveryError",
         "CommitFailedError",
         "CommitUnknownError",

@@ -10,9 +10,9 @@ from test_redriver import TOPIC, told
 
 from tidegate.cli import dead_letters_text as showing
 from tidegate.dead_letters import listing
-from tidegate.dead_letters.letter import REDRIVEN_FROM, Settled, Wanted
+from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetterFilter, Settled
 from tidegate.dead_letters.listing import bytes_to_json, find, letter_to_json, list_letters
-from tidegate.dead_letters.redriver import OTHERS, Order, Redriver, Tally, survey
+from tidegate.dead_letters.redriver import OTHERS, Redriver, RedriveRequest, Tally, survey
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.subscription import TopicNames
 from tidegate.testing.clock import MemoryClock
@@ -34,8 +34,8 @@ def ledger() -> MemoryRedrives:
     return MemoryRedrives()
 
 
-def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: Wanted) -> None:
-    order = Order("orders", Targets(TopicNames(("orders",))), wanted, by="me")
+def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: DeadLetterFilter) -> None:
+    order = RedriveRequest("orders", Targets(TopicNames(("orders",))), wanted, by="me")
     Redriver(order, topic, ledger, MemoryTurns(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
 
 
@@ -46,11 +46,11 @@ def shown(found: listing.Listing, *, terminal: bool) -> tuple[str, str]:
 
 
 def test_all_are_counted_and_the_first_ones_listed(topic, ledger):
-    redriven(topic, ledger, Wanted(reason=re.compile("odd")))
-    found = list_letters(Wanted(), 3, topic, ledger)
+    redriven(topic, ledger, DeadLetterFilter(reason=re.compile("odd")))
+    found = list_letters(DeadLetterFilter(), 3, topic, ledger)
     assert [line.place for line in found.lines] == ["0:0", "0:2", "0:4"]
     assert (found.count, found.redriven, found.reasons) == (5, 2, {"even": 3, "odd": 2})
-    only = list_letters(Wanted(reason=re.compile("odd")), 9, topic, ledger)
+    only = list_letters(DeadLetterFilter(reason=re.compile("odd")), 9, topic, ledger)
     assert [line.mark.state for line in only.lines] == ["redriven", "redriven"]
     assert only.to_json()["letters"][0]["redrive"] | {"at": ""} == {
         "state": "redriven",
@@ -64,14 +64,14 @@ def test_reasons_that_are_all_different_take_bounded_memory(topic, ledger, monke
     monkeypatch.setattr(listing, "_MOST_REASONS", 3)
     for number in range(9):
         topic.put(b"x", *told(reason=f"number {number}"))
-    found = list_letters(Wanted(), 0, topic, ledger)
+    found = list_letters(DeadLetterFilter(), 0, topic, ledger)
     assert (found.lines, len(found.reasons), found.reasons[listing.OTHERS]) == ((), 4, 7 + 2)
 
 
 def test_elsewhere_than_on_a_terminal_a_letter_is_a_line_of_five_fields(topic, ledger):
     topic.put(b"x", *told(reason="a\tb\nc\x1b[2J"))
     topic.put(b"x", timestamp=None)
-    out, err = shown(list_letters(Wanted(), 100, topic, ledger), terminal=False)
+    out, err = shown(list_letters(DeadLetterFilter(), 100, topic, ledger), terminal=False)
     lines = [line.split("\t") for line in out.splitlines()]
     assert {len(line) for line in lines} == {5}
     assert lines[0] == ["0:0", "orders 0:0", "1970-01-01T00:00:00.000Z", "", "even"]
@@ -83,7 +83,7 @@ def test_elsewhere_than_on_a_terminal_a_letter_is_a_line_of_five_fields(topic, l
 
 def test_on_a_terminal_reasons_are_short_and_steer_nothing(topic, ledger):
     topic.put(b"x", *told(topic="o[red]", reason="\x1b[2J[bold]" + "long " * 40))
-    out, err = shown(list_letters(Wanted(), 100, topic, ledger), terminal=True)
+    out, err = shown(list_letters(DeadLetterFilter(), 100, topic, ledger), terminal=True)
     assert "\x1b" not in out
     assert "o[red] 0:7" in out
     assert r"\x1b[2J[bold]long long" in out

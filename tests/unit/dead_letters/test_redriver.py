@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tidegate.dead_letters import redriver
-from tidegate.dead_letters.letter import DeadLetter, Settled, Wanted
-from tidegate.dead_letters.redriver import Order, Redriver, survey
+from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, Settled
+from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
@@ -38,9 +38,9 @@ def told(topic: str = "orders", partition: int = 0, offset: int = 7, reason: str
 READS = Targets(TopicNames(("orders", "elsewhere")))
 
 
-def ordered(**values: Any) -> Order:
+def ordered(**values: Any) -> RedriveRequest:
     """What `tidegate dead-letters redrive orders` orders, where that subscription reads two topics."""
-    return Order("orders", values.pop("targets", READS), **values)
+    return RedriveRequest("orders", values.pop("targets", READS), **values)
 
 
 class World:
@@ -54,7 +54,7 @@ class World:
     def put(self, count: int, **values: Any) -> list[DeadLetter]:
         return [self.topic.put(str(n).encode(), *told(offset=n), **values) for n in range(count)]
 
-    def redriver(self, order: Order, effect: Callable[[str], None] | None = None) -> Redriver:
+    def redriver(self, order: RedriveRequest, effect: Callable[[str], None] | None = None) -> Redriver:
         told_of = partial(Told, effect=effect) if effect else (lambda port: port)
         return Redriver(order, self.topic, told_of(self.ledger), told_of(self.turns), MemoryClock())
 
@@ -146,15 +146,15 @@ def at(hours: int) -> int:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), b"abcd"),
-        (Wanted(reason=re.compile("^bad")), b"ac"),
-        (Wanted(reason=re.compile("date$")), b"c"),
-        (Wanted(since=T0 + timedelta(hours=1)), b"bc"),
-        (Wanted(until=T0 + timedelta(hours=1)), b"a"),
-        (Wanted(since=T0 + timedelta(hours=1), until=T0 + timedelta(hours=2)), b"b"),
-        (Wanted(topic="elsewhere"), b"b"),
-        (Wanted(partition=1), b"c"),
-        (Wanted(topic="elsewhere", partition=1), b""),
+        (DeadLetterFilter(), b"abcd"),
+        (DeadLetterFilter(reason=re.compile("^bad")), b"ac"),
+        (DeadLetterFilter(reason=re.compile("date$")), b"c"),
+        (DeadLetterFilter(since=T0 + timedelta(hours=1)), b"bc"),
+        (DeadLetterFilter(until=T0 + timedelta(hours=1)), b"a"),
+        (DeadLetterFilter(since=T0 + timedelta(hours=1), until=T0 + timedelta(hours=2)), b"b"),
+        (DeadLetterFilter(topic="elsewhere"), b"b"),
+        (DeadLetterFilter(partition=1), b"c"),
+        (DeadLetterFilter(topic="elsewhere", partition=1), b""),
     ],
 )
 def test_filters_select(world, wanted, expected):
@@ -339,7 +339,7 @@ def test_after_a_crash_the_next_redrive_brings_each_record_once(world, number):
     assert world.run().done.redriven_before == 4
 
 
-def crash_at(world: World, order: Order, number: int) -> None:
+def crash_at(world: World, order: RedriveRequest, number: int) -> None:
     left = iter(range(number))
 
     def crash(_: str) -> None:

@@ -53,13 +53,13 @@ def test_closing_that_hangs_is_given_up_with_a_log_line(
 
 
 def test_closing_that_fails_is_a_log_line_too(caplog: pytest.LogCaptureFixture) -> None:
-    with closing.held(Client(RuntimeError("no")), "the reader") as client:
+    with closing.closing_client(Client(RuntimeError("no")), "the reader") as client:
         assert isinstance(client, Client)
     assert caplog.messages == ["closing failed, what was done stays done: no (the reader)"]
 
 
 def test_closing_that_works_is_waited_for_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with closing.held(Client(None), "the reader") as client:
+    with closing.closing_client(Client(None), "the reader") as client:
         assert not client.closed
     assert client.closed
     assert caplog.messages == []
@@ -70,6 +70,6 @@ def test_the_outcome_stays_what_it_was(
     raised: BaseException, never: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closing, "SECONDS", 0.05)
-    with pytest.raises(type(raised)) as caught, closing.held(Client(never), "the reader"):
+    with pytest.raises(type(raised)) as caught, closing.closing_client(Client(never), "the reader"):
         raise raised
     assert caught.value is raised

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from tidegate.kafka.events import Complaints
-from tidegate.kafka.producing import UndeliveredError, begun, origin
+from tidegate.kafka.events import ClientErrors
+from tidegate.kafka.producing import UndeliveredError, origin, peek
 from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitFailedError,
@@ -52,22 +52,22 @@ def test_the_newest_headers_say_where_a_record_came_from(headers: Headers, said:
     ],
 )
 def test_each_reason_has_its_error(code: int, error: type[TidegateError], said: str) -> None:
-    told = UndeliveredError(RECORD, KafkaError(code), 5).told("group g", "nothing is committed", Complaints({}))
+    told = UndeliveredError(RECORD, KafkaError(code), 5).to_error("group g", "nothing is committed", ClientErrors({}))
     assert type(told) is error
     with pytest.raises(error, match=said):
         raise told
 
 
 def test_a_refused_client_is_why_nothing_was_delivered() -> None:
-    complaints = Complaints({})
-    complaints.hear(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
+    complaints = ClientErrors({})
+    complaints.on_error(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
     failed = UndeliveredError(None, KafkaError(KafkaError._TIMED_OUT), 5)
     with pytest.raises(UnavailableError, match=r"refuses the client: .*bad password"):
-        failed.told("group g", "nothing is committed", complaints)
+        failed.to_error("group g", "nothing is committed", complaints)
 
 
 def test_records_that_were_looked_at_are_all_still_there() -> None:
-    assert begun(iter(())) is None
-    records = begun(iter([RECORD, RECORD]))
+    assert peek(iter(())) is None
+    records = peek(iter([RECORD, RECORD]))
     assert records is not None
     assert list(records) == [RECORD, RECORD]

@@ -13,7 +13,7 @@ from tidegate.landing.parquet import ParquetLanding
 from tidegate.landing.requests import ParquetOrders
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError
-from tidegate.model.landing_request import LandingOrder
+from tidegate.model.landing_request import LandingRequest
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 
@@ -27,18 +27,18 @@ def orders(tmp_path: Path) -> ParquetOrders:
     return ParquetOrders(f"file://{tmp_path}/a landing %20")
 
 
-def folder(order: LandingOrder) -> Path:
+def folder(order: LandingRequest) -> Path:
     return Path(order.folder.removeprefix("file://"))
 
 
-def write(order: LandingOrder, name: str, *records: tuple[str, int, int], **settings: Any) -> None:
+def write(order: LandingRequest, name: str, *records: tuple[str, int, int], **settings: Any) -> None:
     rows = [{"topic": t, "partition": p, "offset": o} for t, p, o in records]
     path = folder(order) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, **settings)
 
 
-def result(order: LandingOrder, text: str) -> None:
+def result(order: LandingRequest, text: str) -> None:
     (folder(order) / "_result").mkdir(parents=True, exist_ok=True)
     (folder(order) / "_result" / "part-0.txt").write_text(text)
     (folder(order) / "_result" / ".part-0.txt.crc").write_bytes(b"x")
@@ -90,17 +90,17 @@ def test_a_result_that_is_none_is_refused(orders: ParquetOrders, text: str) -> N
 
 
 def test_files_that_don_t_tell_where_their_records_were_are_refused(orders: ParquetOrders) -> None:
-    def mixed(order: LandingOrder) -> None:
+    def mixed(order: LandingRequest) -> None:
         write(order, "p.parquet", ("flights", 0, 0), ("flights", 1, 0))
 
-    def silent(order: LandingOrder) -> None:
+    def silent(order: LandingRequest) -> None:
         write(order, "p.parquet", ("flights", 0, 0), write_statistics=False)
 
-    def other(order: LandingOrder) -> None:
+    def other(order: LandingRequest) -> None:
         folder(order).mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"value": [1]}), folder(order) / "p.parquet")
 
-    def torn(order: LandingOrder) -> None:
+    def torn(order: LandingRequest) -> None:
         folder(order).mkdir(parents=True, exist_ok=True)
         (folder(order) / "p.parquet").write_bytes(b"PAR1")
 

@@ -98,9 +98,9 @@ def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -
     fill_first(url)
     ledger = SqlLedger(url, now=lambda: NOON)
     assert differences(url) == []
-    glance = ledger.look("flights")
-    assert (glance.version, glance.open) == ("0123456789abcdef0123456789abcdef:12", OPEN)
-    assert glance.missing == {"gates"}
+    snapshot = ledger.look("flights")
+    assert (snapshot.version, snapshot.open) == ("0123456789abcdef0123456789abcdef:12", OPEN)
+    assert snapshot.missing == {"gates"}
     [second, first] = ledger.history("flights", 9)
     assert (second.batch, second.deliveries, second.opened_at, second.closed_at) == (OPEN, 2, NOON, None)
     assert (first.batch.id, first.batch.state, first.batch.landed_records) == ("b1", State.COMMITTED, 8)

@@ -14,7 +14,7 @@ from tidegate.landing.parquet import ParquetLanding
 from tidegate.model.errors import BatchFailedError, UnavailableError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet import acks
-from tidegate.parquet.acks import COLUMNS, ack_files, awaited, take
+from tidegate.parquet.acks import COLUMNS, ack_files, pending_acks, take
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 Rows = Sequence[tuple[str | None, int | None, int | None]]
@@ -37,7 +37,7 @@ def test_acknowledgements_are_settled_with_what_landed(tmp_path: Path) -> None:
         file(tmp_path / "l0", [("a", 0, 7), ("b", 0, 1), ("a", 1, 3), ("a", 0, 9)]),
         file(tmp_path / "l1", [("b", 0, 2), ("a", 0, 5)]),  # an earlier part of the partition in a later file
     ]
-    waiting = awaited(landed, {A0: 3, A1: 1, B0: 2}, whole(A0, A1, B0, TopicPartition("a", 2)))
+    waiting = pending_acks(landed, {A0: 3, A1: 1, B0: 2}, whole(A0, A1, B0, TopicPartition("a", 2)))
     take(file(tmp_path / "acks", [("b", 0, 2), ("a", 0, 7), ("a", 0, 5), ("b", 0, 1), ("a", 0, 7)]), waiting)
     found = {at: one.now() for at, one in waiting.items()}
     assert found[A0].prefix(Range(*A0, 0, 20)) == 9
@@ -50,13 +50,13 @@ def test_files_as_the_landing_writes_them(tmp_path: Path) -> None:
     rows = [{"topic": "a", "partition": 0, "offset": offset, "value": b"x"} for offset in (4, 6)]
     with ParquetLanding(tmp_path.as_uri()).writer("orders", "b1", 0) as writer:
         writer.write(pa.RecordBatch.from_pylist([dict.fromkeys(SCHEMA.names) | row for row in rows], SCHEMA))
-    waiting = awaited([landed.uri for landed in writer.files()], {A0: 2}, whole(A0))
+    waiting = pending_acks([landed.uri for landed in writer.files()], {A0: 2}, whole(A0))
     take(file(tmp_path / "acks", [("a", 0, 4)]), waiting)
     assert waiting[A0].now().prefix(Range(*A0, 0, 9)) == 6
 
 
 def test_taking_a_file_again_changes_nothing(tmp_path: Path) -> None:
-    waiting = awaited([file(tmp_path / "landed", [("a", 0, 1), ("a", 0, 2)])], {A0: 2}, whole(A0))
+    waiting = pending_acks([file(tmp_path / "landed", [("a", 0, 1), ("a", 0, 2)])], {A0: 2}, whole(A0))
     uri = file(tmp_path / "acks", [("a", 0, 1)])
     for _ in range(2):
         take(uri, waiting)
@@ -68,7 +68,7 @@ def test_parts_of_any_size_give_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     random = np.random.default_rng(1)
     rows = [(f"t{n % 3}", n % 5, n) for n in range(200)]
     counts = {at: sum(TopicPartition(*row[:2]) == at for row in rows) for at in {TopicPartition(*r[:2]) for r in rows}}
-    waiting = awaited([file(tmp_path / "landed", rows)], counts, whole(*counts))
+    waiting = pending_acks([file(tmp_path / "landed", rows)], counts, whole(*counts))
     take(file(tmp_path / "acks", [rows[n] for n in random.permutation(200)[:150]]), waiting)
     assert sum(one.now().backlog(Range(*at, 0, 200)) for at, one in waiting.items()) == 50
 
@@ -85,7 +85,7 @@ def test_rows_are_told_apart_by_topic_and_partition(rows: list[tuple[int, int]])
 
 
 def test_spark_may_name_other_columns_and_wider_types(tmp_path: Path) -> None:
-    waiting = awaited([file(tmp_path / "landed", [("a", 0, 1)])], {A0: 1}, whole(A0))
+    waiting = pending_acks([file(tmp_path / "landed", [("a", 0, 1)])], {A0: 1}, whole(A0))
     wide = pa.schema([("offset", pa.int64()), ("topic", pa.string()), ("partition", pa.int64())])
     take(file(tmp_path / "acks", [(1, "a", 0)], wide), waiting)  # type: ignore[list-item]  # in another order
     assert waiting[A0].now().backlog(Range(*A0, 0, 9)) == 0
@@ -102,7 +102,7 @@ def test_spark_may_name_other_columns_and_wider_types(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_acknowledgement_fails_the_batch_by_name(tmp_path: Path, rows: Rows, said: str) -> None:
-    waiting = awaited([file(tmp_path / "landed", [("a", 0, 1)])], {A0: 1}, whole(A0))
+    waiting = pending_acks([file(tmp_path / "landed", [("a", 0, 1)])], {A0: 1}, whole(A0))
     with pytest.raises(BatchFailedError, match=said):
         take(file(tmp_path / "acks", rows), waiting)
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_parquet_or_isnt_there(tmp_path: Path) -> None:
 def test_landed_files_hold_what_was_landed(tmp_path: Path, counted: dict[TopicPartition, int]) -> None:
     uri = file(tmp_path / "landed", [("a", 0, 1), ("a", 0, 2)])
     with pytest.raises(BatchFailedError, match=r"of a-0, and \d were landed"):
-        awaited([uri], counted, whole(A0))
+        pending_acks([uri], counted, whole(A0))
 
 
 def test_only_files_that_spark_has_finished_are_found(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tidegate.ledger.offsets import SqlOffsets
 from tidegate.model.subscription import CommitStrategy
 from tidegate.ports import Connection
 from tidegate.runtime.pipeline import open_pipeline
-from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.connections import MemoryConnections
 
 
@@ -24,7 +24,7 @@ from tidegate.testing.connections import MemoryConnections
         ("manual", KafkaOffsets),
         ("throttled", KafkaOffsets),
         ("latest", KafkaOffsets),
-        ("ignore", Unkept),
+        ("ignore", NullOffsetStore),
         ("checkpoint", SqlOffsets),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tidegate.model.errors import BatchFailedError, OverrunError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError
 from tidegate.spark.child import run_child
 
 POPEN = subprocess.Popen
@@ -51,7 +51,7 @@ def test_a_failing_job_raises_with_its_last_lines() -> None:
     with pytest.raises(BatchFailedError, match="status 3") as failed:
         run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None, lambda: None)
     assert "the reason" in str(failed.value)
-    assert not isinstance(failed.value, OverrunError)
+    assert not isinstance(failed.value, DeliveryTimeoutError)
 
 
 def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
@@ -62,7 +62,7 @@ def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
         "print('ready', flush=True)\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+    with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
         run_child(python(source), {}, 1.5, lines.append, lambda: None)
     assert lines == ["ready", "asked"]
 
@@ -75,7 +75,7 @@ def test_what_the_job_started_is_stopped_with_it() -> None:
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(OverrunError):
+    with pytest.raises(DeliveryTimeoutError):
         run_child(python(source), {}, 1.5, pids.append, lambda: None)
     assert ends(int(pids[0]))
 

@@ -13,7 +13,7 @@ import pytest
 from tidegate.kafka.columns import SCHEMA
 from tidegate.landing.requests import ParquetOrders
 from tidegate.model.batch import Batch
-from tidegate.model.errors import BatchFailedError, LostDataError, OverrunError, UnavailableError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, LostDataError, UnavailableError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.spark.landing import SparkLander
@@ -97,7 +97,7 @@ def fail(error: BaseException) -> Callable[[dict[str, Any], Path], None]:
     ("does", "said"),
     [
         (fail(BatchFailedError("status 1")), "status 1"),
-        (fail(OverrunError("too long")), "too long"),
+        (fail(DeliveryTimeoutError("too long")), "too long"),
         (lambda _order, folder: write(folder, 1, said=2), "wrote 2 records, and 1 lie"),
         (lambda _order, folder: write(folder, 0), "wasn't ordered to land"),
         (lambda _order, _folder: None, "left no result"),

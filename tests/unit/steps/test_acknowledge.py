@@ -93,7 +93,7 @@ def test_other_strategies_look_at_no_acknowledgements() -> None:
     told: list[str] = []
     world.processor.acks = acks([0], [1])
     watched(world.pipeline(), Listener(told)).process(batch.id)
-    assert not {"lake.ack_files", "lake.take_settled", "landing.awaited", "offsets.committed", "fence.open"} & {*told}
+    assert not {"lake.ack_files", "lake.read_acks", "landing.pending_acks", "offsets.committed", "fence.open"} & {*told}
 
 
 def test_a_file_is_read_once_and_nothing_is_committed_without_progress() -> None:
@@ -102,8 +102,8 @@ def test_a_file_is_read_once_and_nothing_is_committed_without_progress() -> None
     told: list[str] = []
     world.processor.acks = acks([0], [], [2], [1, 3])
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count("lake.take_settled") == 4 + 1  # and what was rejected
-    assert told.count("landing.awaited") == 1
+    assert told.count("lake.read_acks") == 4 + 1  # and what was rejected
+    assert told.count("landing.pending_acks") == 1
     assert told.count("fence.commit") == 2
 
 
@@ -114,7 +114,7 @@ def test_without_acknowledgements_what_landed_isnt_read() -> None:
     world.processor.seconds = 10
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
     assert told.count("lake.ack_files") == 1
-    assert not {"landing.awaited", "fence.open"} & {*told}
+    assert not {"landing.pending_acks", "fence.open"} & {*told}
 
 
 class Listener:
@@ -423,7 +423,7 @@ def test_a_look_that_cannot_be_taken_costs_no_delivery() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
-    for at in ("lake.staged_folders", "lake.take_settled", "landing.awaited", "fence.open", "fence.commit"):
+    for at in ("lake.staged_folders", "lake.read_acks", "landing.pending_acks", "fence.open", "fence.commit"):
         with pytest.raises(UnavailableError):
             watched(world.pipeline(**THROTTLED), Disturbed(at, away)).process(batch.id)
     assert world.ledger.deliveries(batch.id) == 1
@@ -435,7 +435,7 @@ def test_a_look_takes_no_fence_from_a_run_that_has_gone_on() -> None:
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
     told: list[str] = []
-    another = Disturbed("landing.awaited", lambda: world.ledger.start_delivery(batch.id))
+    another = Disturbed("landing.pending_acks", lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="another run has gone on"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
     assert "fence.open" not in told
@@ -581,7 +581,7 @@ def away() -> None:
 
 
 @pytest.mark.parametrize(
-    "at", ["lake.ack_files", "lake.take_settled", "landing.awaited", "fence.open", "fence.committed", "fence.commit"]
+    "at", ["lake.ack_files", "lake.read_acks", "landing.pending_acks", "fence.open", "fence.committed", "fence.commit"]
 )
 def test_what_is_away_for_now_is_tried_again_with_the_next_commit(at: str) -> None:
     world = World()

@@ -15,8 +15,8 @@ from tidegate.steps.anchor import (
     AtOrAfter,
     AtTime,
     Earliest,
-    Known,
     Latest,
+    ObservedOffsets,
     Start,
     anchorage,
     missing_names,
@@ -34,8 +34,8 @@ def known(
     published: dict[Receipt, Published] | None = None,
     last_ends: dict[TopicPartition, int] | None = None,
     missing: frozenset[str] = frozenset(),
-) -> Known:
-    return Known(committed or {}, published or {}, last_ends or {}, missing)
+) -> ObservedOffsets:
+    return ObservedOffsets(committed or {}, published or {}, last_ends or {}, missing)
 
 
 def starts(

@@ -6,9 +6,9 @@ from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
     CommitUnknownError,
+    DeliveryTimeoutError,
     GroupInUseError,
     LostDataError,
-    OverrunError,
     StaleError,
 )
 from tidegate.model.offsets import TopicPartition
@@ -108,7 +108,7 @@ def test_too_long_from_start_to_publish_publishes_nothing_and_is_delivered_again
     world = World()
     batch_id = processed(world)
     world.clock.wait(301)
-    with pytest.raises(OverrunError, match=r"consumer\.max\.poll\.interval\.ms"):
+    with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
         world.pipeline().commit(batch_id)
     assert (world.committed(), world.published()) == (0, [])
     assert deliver(world.pipeline()) is not None

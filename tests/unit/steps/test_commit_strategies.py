@@ -6,7 +6,7 @@ import pytest
 from world import World, planned
 
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import BatchFailedError, OverrunError, StaleError, StoppedError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, TopicPartitions
 from tidegate.runtime.pipeline import Pipeline
@@ -79,7 +79,7 @@ def test_on_receipt_an_overrun_goes_on() -> None:
     assert done(pipeline).state is State.COMMITTED
     late, other = world_with(5)
     late.processor.seconds = 10_000
-    assert isinstance(run(other).error, OverrunError)
+    assert isinstance(run(other).error, DeliveryTimeoutError)
 
 
 def test_on_receipt_whoever_moves_the_group_afterwards_does_not_take_the_batch_away() -> None:

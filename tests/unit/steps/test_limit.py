@@ -11,7 +11,7 @@ from world import World, deliver, planned
 from tidegate.model.batch import State
 from tidegate.model.errors import (
     BatchFailedError,
-    OverrunError,
+    DeliveryTimeoutError,
     RecordsFailedError,
     SparkUnavailableError,
     StaleError,
@@ -194,7 +194,7 @@ def test_a_late_driver_of_a_batch_that_was_given_up_publishes_nothing() -> None:
     batch = planned(pipeline)
     assert batch is not None
     world.processor.seconds = 1000
-    with pytest.raises(OverrunError):
+    with pytest.raises(DeliveryTimeoutError):
         pipeline.process(batch.id)
     world.processor.seconds = 0
     world.processor.failures.append("no rate for XYZ")

@@ -2,7 +2,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import State
-from tidegate.model.errors import BatchFailedError, OverrunError, StaleError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 
@@ -63,7 +63,7 @@ def test_a_job_past_the_poll_interval_is_stopped_and_delivered_again() -> None:
     world = World()
     batch_id = landed(world)
     world.processor.seconds = 400
-    with pytest.raises(OverrunError):
+    with pytest.raises(DeliveryTimeoutError):
         world.pipeline().process(batch_id)
     world.processor.seconds = 1
     world.processor.finish_late()

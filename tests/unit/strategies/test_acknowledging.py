@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tidegate.model.acknowledged import Acknowledged, Acknowledgements
-from tidegate.model.batch import Batch, Reached
+from tidegate.model.batch import Batch, PartialRange
 from tidegate.model.errors import BatchFailedError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -44,7 +44,7 @@ def test_the_rest_begins_where_the_group_stands() -> None:
 
 def test_what_falls_short_is_told_with_its_records_and_without_an_epoch() -> None:
     (one, other) = reached(PLANNED, DONE, {}, {P0: 13})
-    assert (one, other) == (Reached(Range(*P0, 10, 13), 1), Reached(Range(*P1, 0, 0), 0))
+    assert (one, other) == (PartialRange(Range(*P0, 10, 13), 1), PartialRange(Range(*P1, 0, 0), 0))
     assert (one.range.start_epoch, one.range.end_epoch) == (3, None)
 
 

@@ -5,7 +5,7 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.strategies.commit.after_processing import Abandon, AfterProcessing, GoOn, Note
+from tidegate.strategies.commit.after_processing import Abandon, AfterProcessing, AlreadyCommitted, Resume
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -32,15 +32,15 @@ reconcile = AfterProcessing().reconcile
 
 
 def test_positions_at_the_starts_under_the_receipt_of_the_plan_go_on() -> None:
-    assert reconcile(BATCH, {P0: at(10, RECEIPT), P1: at(5, RECEIPT)}) == GoOn()
+    assert reconcile(BATCH, {P0: at(10, RECEIPT), P1: at(5, RECEIPT)}) == Resume()
 
 
 def test_positions_at_the_ends_under_the_batchs_own_receipt_are_noted() -> None:
-    assert reconcile(BATCH, {P0: at(20, BATCH.next_receipt), P1: at(5, BATCH.next_receipt)}) == Note()
+    assert reconcile(BATCH, {P0: at(20, BATCH.next_receipt), P1: at(5, BATCH.next_receipt)}) == AlreadyCommitted()
 
 
 def test_our_own_commit_that_died_half_way_goes_on() -> None:
-    assert reconcile(BATCH, {P0: at(20, BATCH.next_receipt), P1: at(5, RECEIPT)}) == GoOn()
+    assert reconcile(BATCH, {P0: at(20, BATCH.next_receipt), P1: at(5, RECEIPT)}) == Resume()
 
 
 def test_a_position_without_a_receipt_abandons_even_if_the_offset_is_the_start() -> None:
@@ -57,8 +57,8 @@ def test_ends_under_a_receipt_of_another_incarnation_abandon() -> None:
 
 
 def test_positions_that_vanished_are_nobodys_move() -> None:
-    assert reconcile(BATCH, {P1: at(5, RECEIPT)}) == GoOn()
-    assert reconcile(BATCH, {}) == GoOn()
+    assert reconcile(BATCH, {P1: at(5, RECEIPT)}) == Resume()
+    assert reconcile(BATCH, {}) == Resume()
     assert isinstance(reconcile(BATCH, {P1: at(4, RECEIPT)}), Abandon)
 
 
@@ -74,4 +74,4 @@ def test_any_mix_of_starts_and_ends_of_ours_can_be_finished(sizes: list[tuple[in
         r.at: at(r.end, planned.next_receipt) if d else at(r.start, planned.receipt)
         for r, d in zip(ranges, done, strict=True)
     }
-    assert reconcile(planned, committed) == (Note() if all(done) else GoOn())
+    assert reconcile(planned, committed) == (AlreadyCommitted() if all(done) else Resume())

@@ -9,9 +9,9 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.strategies.commit.after_processing import Abandon, GoOn, Note
+from tidegate.strategies.commit.after_processing import Abandon, AlreadyCommitted, Resume
 from tidegate.strategies.commit.latest import Latest
-from tidegate.strategies.commit.throttled import GoOnFrom
+from tidegate.strategies.commit.throttled import ResumeFrom
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1, P2 = (TopicPartition("my-topic", number) for number in range(3))
@@ -84,7 +84,7 @@ def test_reconciling_goes_on_from_what_was_committed_in_part() -> None:
     planned = batch(Range(*P0, 10, 20), Range(*P1, 5, 5))
     start, end = str(RECEIPT), str(planned.next_receipt)
     reconcile = Latest().reconcile
-    assert reconcile(planned, {P0: Committed(10, start), P1: Committed(5, start)}) == GoOn()
-    assert reconcile(planned, {P0: Committed(17, start), P1: Committed(5, start)}) == GoOnFrom({P0: 17, P1: 5})
-    assert reconcile(planned, {P0: Committed(20, end), P1: Committed(5, end)}) == Note()
+    assert reconcile(planned, {P0: Committed(10, start), P1: Committed(5, start)}) == Resume()
+    assert reconcile(planned, {P0: Committed(17, start), P1: Committed(5, start)}) == ResumeFrom({P0: 17, P1: 5})
+    assert reconcile(planned, {P0: Committed(20, end), P1: Committed(5, end)}) == AlreadyCommitted()
     assert isinstance(reconcile(planned, {P0: Committed(17), P1: Committed(5, start)}), Abandon)

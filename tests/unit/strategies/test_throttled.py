@@ -11,8 +11,8 @@ from tidegate.model.errors import BatchFailedError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.strategies.commit.after_processing import Abandon, GoOn, Note
-from tidegate.strategies.commit.throttled import GoOnFrom, Throttled
+from tidegate.strategies.commit.after_processing import Abandon, AlreadyCommitted, Resume
+from tidegate.strategies.commit.throttled import ResumeFrom, Throttled
 
 RECEIPT = Receipt("incarnation", None, 0)
 P0, P1 = TopicPartition("my-topic", 0), TopicPartition("my-topic", 1)
@@ -150,15 +150,15 @@ NEXT = PLANNED.next_receipt
 FOREIGN = Receipt("another", PLANNED.id, 1)
 
 DECISIONS = {
-    "at the starts": ({P0: at(10, RECEIPT), P1: at(5, RECEIPT)}, GoOn()),
-    "no positions": ({}, GoOn()),
-    "at the ends, by the last commit": ({P0: at(20, NEXT), P1: at(5, NEXT)}, Note()),
-    "a last commit that died half-way": ({P0: at(20, NEXT), P1: at(5, RECEIPT)}, GoOn()),
-    "in part": ({P0: at(13, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
-    "in part, the other position vanished": ({P0: at(13, RECEIPT)}, GoOnFrom({P0: 13, P1: 5})),
-    "all acknowledged, not yet ended": ({P0: at(20, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 20, P1: 5})),
-    "behind the end, of one that had more": ({P0: at(21, RECEIPT), P1: at(5, RECEIPT)}, GoOnFrom({P0: 21, P1: 5})),
-    "in part, under the batch's own receipt": ({P0: at(13, NEXT), P1: at(5, NEXT)}, GoOnFrom({P0: 13, P1: 5})),
+    "at the starts": ({P0: at(10, RECEIPT), P1: at(5, RECEIPT)}, Resume()),
+    "no positions": ({}, Resume()),
+    "at the ends, by the last commit": ({P0: at(20, NEXT), P1: at(5, NEXT)}, AlreadyCommitted()),
+    "a last commit that died half-way": ({P0: at(20, NEXT), P1: at(5, RECEIPT)}, Resume()),
+    "in part": ({P0: at(13, RECEIPT), P1: at(5, RECEIPT)}, ResumeFrom({P0: 13, P1: 5})),
+    "in part, the other position vanished": ({P0: at(13, RECEIPT)}, ResumeFrom({P0: 13, P1: 5})),
+    "all acknowledged, not yet ended": ({P0: at(20, RECEIPT), P1: at(5, RECEIPT)}, ResumeFrom({P0: 20, P1: 5})),
+    "behind the end, of one that had more": ({P0: at(21, RECEIPT), P1: at(5, RECEIPT)}, ResumeFrom({P0: 21, P1: 5})),
+    "in part, under the batch's own receipt": ({P0: at(13, NEXT), P1: at(5, NEXT)}, ResumeFrom({P0: 13, P1: 5})),
 }
 
 
@@ -185,4 +185,4 @@ def test_any_partial_commits_of_ours_can_be_gone_on_from(sizes: list[tuple[int, 
     ranges = tuple(of(TopicPartition("my-topic", n), start, start + size) for n, (start, size) in enumerate(sizes))
     stands = {r.at: data.draw(st.integers(r.start, r.end)) for r in ranges}
     decision = Throttled().reconcile(batch(*ranges), {tp: at(offset, RECEIPT) for tp, offset in stands.items()})
-    assert decision == (GoOn() if all(stands[r.at] == r.start for r in ranges) else GoOnFrom(stands))
+    assert decision == (Resume() if all(stands[r.at] == r.start for r in ranges) else ResumeFrom(stands))

@@ -9,14 +9,14 @@ import pytest
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, State
 from tidegate.steps import process
-from tidegate.steps.acknowledge import Acknowledging, Tally
+from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.commit import Committer
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
 from tidegate.strategies.commit.after_processing import AfterProcessing
 from tidegate.strategies.commit.latest import Latest
 from tidegate.strategies.commit.on_next_poll import OnNextPoll
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 from tidegate.strategies.commit.throttled import Throttled
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
@@ -127,14 +127,14 @@ LEAVING = (
 MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     (
         "after-processing commits before it publishes",
-        at(AfterProcessing, "moment", Moment.ON_RECEIPT),
+        at(AfterProcessing, "moment", CommitPoint.ON_RECEIPT),
         explorations.PLAIN,
         PLAIN,
         "published nowhere",
     ),
     (
         "on-next-poll commits what has landed",
-        at(OnNextPoll, "moment", Moment.ON_RECEIPT),
+        at(OnNextPoll, "moment", CommitPoint.ON_RECEIPT),
         explorations.ON_NEXT_POLL,
         PLAIN,
         "published nowhere",
@@ -206,7 +206,7 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     *(
         (
             f"what a dead job acknowledged is delivered again, {name}",
-            at(Tally, "take_of_batch", lambda _: None),
+            at(AckReader, "take_of_batch", lambda _: None),
             setting,
             CRASHES,
             "had been acknowledged",

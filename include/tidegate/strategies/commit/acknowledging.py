@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from tidegate.model.acknowledged import Acknowledged
-from tidegate.model.batch import Batch, Reached
+from tidegate.model.batch import Batch, PartialRange
 from tidegate.model.errors import BatchFailedError, message, place
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import Subscription
@@ -72,7 +72,7 @@ def reached(
     acknowledged: Mapping[TopicPartition, Acknowledged],
     begun: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-) -> tuple[Reached, ...]:
+) -> tuple[PartialRange, ...]:
     """Where a delivery ends that was begun at some positions and may be committed up to `ends`: what falls short.
 
     `acknowledged` has every partition with a range that isn't empty. Raises BatchFailedError if the delivery was
@@ -85,7 +85,7 @@ def reached(
         raise _none_of(batch, acknowledged, handed, records)
     short = {r.at: r.end for r in brought}
     shrunk = [replace(r, end=short[r.at], end_epoch=None) for r in batch.ranges if short.get(r.at, r.end) < r.end]
-    return tuple(Reached(r, acknowledged[r.at].records(r)) for r in shrunk)
+    return tuple(PartialRange(r, acknowledged[r.at].records(r)) for r in shrunk)
 
 
 def _none_of(

@@ -6,14 +6,14 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, Note
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.decision import Abandon, AlreadyCommitted, Decision, Resume
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 class AfterProcessing:
     """Hitachi's `commit after processing`, Queue-Over-Http's commit once the whole pack is resolved."""
 
-    moment = Moment.AFTER_PUBLISHING
+    moment = CommitPoint.AFTER_PUBLISHING
     keeps_deadline = True
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
@@ -26,7 +26,7 @@ class AfterProcessing:
         """
         moved = [(r, committed.get(r.at)) for r in batch.ranges]
         if all(_is(position, r.end, batch.next_receipt) for r, position in moved):
-            return Note()
+            return AlreadyCommitted()
         foreign = [
             (r, position)
             for r, position in moved
@@ -34,7 +34,7 @@ class AfterProcessing:
             and not _is(position, r.start, batch.receipt)
             and not _is(position, r.end, batch.next_receipt)
         ]
-        return Abandon(_describe(foreign)) if foreign else GoOn()
+        return Abandon(_describe(foreign)) if foreign else Resume()
 
 
 def _is(position: Committed | None, offset: int, receipt: Receipt) -> bool:

@@ -7,24 +7,24 @@ from tidegate.model.offsets import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Resume:
     """Nothing stands in the way of whatever is left of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class GoOnFrom:
+class ResumeFrom:
     """Part of the batch was committed by ourselves: what is left of it begins at these positions."""
 
     positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class OffsetsCommitted:
     """The offsets are committed, which the ledger doesn't know yet, and the output is still to be made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class AlreadyCommitted:
     """The batch was committed, output and all, and only the ledger doesn't know it yet."""
 
 
@@ -35,4 +35,4 @@ class Abandon:
     reason: str
 
 
-Decision = GoOn | GoOnFrom | Received | Note | Abandon
+Decision = Resume | ResumeFrom | OffsetsCommitted | AlreadyCommitted | Abandon

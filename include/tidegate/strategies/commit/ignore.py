@@ -12,25 +12,25 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, Outbox
-from tidegate.strategies.commit.decision import Decision, GoOn
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.decision import Decision, Resume
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 class Ignore:
     """Publishes, and leaves the offsets alone."""
 
-    moment = Moment.AFTER_PUBLISHING
+    moment = CommitPoint.AFTER_PUBLISHING
     keeps_deadline = True
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:  # noqa: ARG002 (the strategy's)
         """Nobody's move of the group means anything for the batch."""
-        return GoOn()
+        return Resume()
 
 
-class Unkept:
+class NullOffsetStore:
     """The port `OffsetStore` of a run that commits nothing: it remembers the run's own start, and nothing after it."""
 
-    lasting = False
+    durable = False
 
     def __init__(self, outbox: Outbox) -> None:
         self._positions: dict[TopicPartition, Committed] = {}

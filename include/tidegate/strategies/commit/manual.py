@@ -5,10 +5,10 @@ batch, fenced like any other commit; until then no further batch is planned.
 """
 
 from tidegate.strategies.commit.after_processing import AfterProcessing
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 class Manual(AfterProcessing):
     """As AfterProcessing, and the commit is somebody's."""
 
-    moment = Moment.BY_HAND
+    moment = CommitPoint.BY_HAND

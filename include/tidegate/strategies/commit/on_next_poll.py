@@ -5,10 +5,10 @@ asks leaves its batch to be committed by that one, or, if it wasn't published, d
 """
 
 from tidegate.strategies.commit.after_processing import AfterProcessing
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 class OnNextPoll(AfterProcessing):
     """As AfterProcessing, and the commit is the next plan's."""
 
-    moment = Moment.ON_NEXT_PLAN
+    moment = CommitPoint.ON_NEXT_PLAN

@@ -10,14 +10,14 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Committed
 from tidegate.strategies.commit.after_processing import AfterProcessing
-from tidegate.strategies.commit.decision import Abandon, Decision, GoOn, Note, Received
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.decision import Abandon, AlreadyCommitted, Decision, OffsetsCommitted, Resume
+from tidegate.strategies.commit.strategy import CommitPoint
 
 
 class OnReceipt:
     """Commits stand before process; an overrun goes on, because nobody else will read the records again."""
 
-    moment = Moment.ON_RECEIPT
+    moment = CommitPoint.ON_RECEIPT
     keeps_deadline = False
 
     def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:
@@ -27,11 +27,11 @@ class OnReceipt:
         others came later, and what landed of all of them is still to be processed.
         """
         if batch.offsets_committed:
-            return GoOn()
+            return Resume()
         decision = AfterProcessing().reconcile(batch, committed)
         if isinstance(decision, Abandon) and _was_committed(batch, committed):
-            return Received()
-        return Received() if isinstance(decision, Note) else decision
+            return OffsetsCommitted()
+        return OffsetsCommitted() if isinstance(decision, AlreadyCommitted) else decision
 
 
 def _was_committed(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> bool:

@@ -10,7 +10,7 @@ from tidegate.ports import Committed
 from tidegate.strategies.commit.decision import Decision
 
 
-class Moment(Enum):
+class CommitPoint(Enum):
     """When a batch's offsets are committed."""
 
     AFTER_PUBLISHING = auto()
@@ -23,7 +23,7 @@ class CommitStrategy(Protocol):
     """When a batch's offsets may be committed, and what the group's positions mean for it."""
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> CommitPoint:
         """When they are committed."""
         ...
 

@@ -14,8 +14,8 @@ from tidegate.model.errors import BatchFailedError, message, place
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Committed
 from tidegate.strategies.commit.after_processing import AfterProcessing
-from tidegate.strategies.commit.decision import Decision, GoOn, GoOnFrom
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.decision import Decision, Resume, ResumeFrom
+from tidegate.strategies.commit.strategy import CommitPoint
 
 MAX_AGE = "throttled.unprocessed-record-max-age.ms"
 
@@ -48,7 +48,7 @@ class InParts:
     """What commits part of a batch while its job runs, every `interval_ms`: `auto.commit.interval.ms`."""
 
     interval_ms: int = 5_000
-    moment: ClassVar = Moment.AFTER_PUBLISHING
+    moment: ClassVar = CommitPoint.AFTER_PUBLISHING
     keeps_deadline: ClassVar = True
 
     def next_run(self, since: float) -> float:
@@ -142,9 +142,9 @@ def within(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decis
     """
     partial = {r.at for r in batch.ranges if r.at in committed and _is_partial(batch, r, committed[r.at])}
     decision = AfterProcessing().reconcile(batch, {at: p for at, p in committed.items() if at not in partial})
-    if not partial or not isinstance(decision, GoOn):
+    if not partial or not isinstance(decision, Resume):
         return decision
-    return GoOnFrom({r.at: committed[r.at].offset if r.at in committed else r.start for r in batch.ranges})
+    return ResumeFrom({r.at: committed[r.at].offset if r.at in committed else r.start for r in batch.ranges})
 
 
 def _is_partial(batch: Batch, of: Range, position: Committed) -> bool:

@@ -18,7 +18,7 @@ def told(gathered: Mapping[TopicPartition, Acknowledgements]) -> Told:
     return tuple((at, tuple(one.now().landed.tolist())) for at, one in gathered.items())
 
 
-def awaited(landed: Told) -> dict[TopicPartition, Acknowledgements]:
+def pending_acks(landed: Told) -> dict[TopicPartition, Acknowledgements]:
     """Nothing acknowledged yet of these offsets."""
     return {at: Acknowledgements(at, _offsets(ones)) for at, ones in landed}
 

@@ -84,9 +84,9 @@ def _decide(world: World, pipeline: Pipeline, told: Told) -> None:
 
 def _left(world: World) -> str:
     """What isn't done yet; empty if nothing."""
-    glance = world.ledger.look(world.subscription.name)
-    if glance.open is not None:
-        return f"{glance.open} is still {glance.open.state}"
+    snapshot = world.ledger.look(world.subscription.name)
+    if snapshot.open is not None:
+        return f"{snapshot.open} is still {snapshot.open.state}"
     if not world.audit.promise.order.is_kept:
         return _unread(world)
     for at, log in world.read.items():

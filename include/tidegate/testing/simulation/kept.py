@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from tidegate.testing.effects import CONSTANT, HELD, Effect
-from tidegate.testing.simulation.acknowledged import Settled, awaited, told
+from tidegate.testing.simulation.acknowledged import Settled, pending_acks, told
 
 _STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("letters", "read")})
 
@@ -38,9 +38,9 @@ class Kept:
             held = HELD[self._port, name]
             return lambda *args, **kwargs: _Holding(held, found(*args, **kwargs), self._life)
         effect = Effect(self._port, name)
-        if str(effect) == "landing.awaited":
-            return lambda *args: awaited(self._life.perform(effect, lambda: told(found(*args)), args))
-        if str(effect) == "lake.take_settled":
+        if str(effect) == "landing.pending_acks":
+            return lambda *args: pending_acks(self._life.perform(effect, lambda: told(found(*args)), args))
+        if str(effect) == "lake.read_acks":
             return partial(self._take, effect, found)
         if (self._port, name) in _STREAMED:
             return lambda *args: iter(self._life.perform(effect, lambda: tuple(found(*args)), args))

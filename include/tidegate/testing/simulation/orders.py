@@ -59,7 +59,7 @@ READS = _LOCAL | frozenset(
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected"),
-        *("lake.ack_files", "lake.settled_files", "lake.take_settled", "landing.awaited"),
+        *("lake.ack_files", "lake.settled_files", "lake.read_acks", "landing.pending_acks"),
     }
 )
 """Effects that change nothing for anybody else: whether they happened makes no difference once the answer is lost."""

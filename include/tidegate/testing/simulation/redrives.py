@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetter, Settled
 from tidegate.dead_letters.lock import FencedTurns, redriver_of
-from tidegate.dead_letters.redriver import Order, Redriver, survey
+from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import Range, TopicPartition
@@ -55,7 +55,7 @@ class Redrives:
 
     def __init__(self, subscription: Subscription, topics: MemoryTopics, clock: Clock) -> None:
         topic = subscription.dead_letter_queue.of(subscription.name)
-        self._order = Order(subscription.name, Targets(subscription.topics))
+        self._order = RedriveRequest(subscription.name, Targets(subscription.topics))
         self._letters = Letters(topics, topic)
         self._ledger = MemoryRedrives(clock.now)
         self.group = MemoryOffsets(redriver_of(topic), fencing=True, topics=topics)

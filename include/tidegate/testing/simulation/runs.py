@@ -8,7 +8,7 @@ from tidegate.model.errors import LostDataError, StaleError, StoppedError, Tideg
 from tidegate.ports import Answer
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import Moment
+from tidegate.strategies.commit.strategy import CommitPoint
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
@@ -26,11 +26,11 @@ def dag_run(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     members = [_attempt(f"land {m}", partial(pipeline.land, batch_id, m), told, retries)[0] for m in plan.members]
     goes_on = all(members)
     moment = COMMIT_STRATEGIES[pipeline.subscription.commit_strategy].moment
-    if moment is Moment.ON_RECEIPT and goes_on:
+    if moment is CommitPoint.ON_RECEIPT and goes_on:
         goes_on, _ = _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
     if goes_on:
         _attempt("process", lambda: pipeline.process(batch_id), told, retries)
-    if moment is Moment.AFTER_PUBLISHING:
+    if moment is CommitPoint.AFTER_PUBLISHING:
         _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
     else:
         _attempt("publish", lambda: pipeline.publish(batch_id), told, retries)

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.model.errors import BatchFailedError, OverrunError, RecordsFailedError
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, RecordsFailedError
 from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.model.records import REJECTED, Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
@@ -121,7 +121,7 @@ class SimulatedSpark:
     def _check_alive(self, manifest: Manifest) -> None:
         if self.order is Order.OUTLIVE:
             self.late.append(manifest)
-            raise OverrunError("the job took too long and was stopped")
+            raise DeliveryTimeoutError("the job took too long and was stopped")
         if self.order is Order.FAIL:
             raise RecordsFailedError("the job failed: simulated")
 

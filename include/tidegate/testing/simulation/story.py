@@ -9,7 +9,7 @@ from tidegate.model.batch import Batch
 from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.records import Outgoing
-from tidegate.ports import Committed, Glance
+from tidegate.ports import Committed, LedgerSnapshot
 from tidegate.testing.simulation.facts import source
 from tidegate.testing.simulation.orders import Order
 
@@ -71,7 +71,7 @@ def _described(value: Any) -> str:
             return f"manifest of {_described(batch)}, delivery {delivery.number}"
         case Committed() | Outgoing():
             return _position(value)
-        case Glance(version=version, open=batch):
+        case LedgerSnapshot(version=version, open=batch):
             return f"version {version}, open: {batch and _described(batch)}"
         case str() | Range():
             return str(value)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence
-from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics
 
@@ -17,21 +17,21 @@ class UnkeptStores:
 
     def __init__(self, topics: MemoryTopics | None = None) -> None:
         self.outbox = MemoryOutbox(topics)
-        self.stores: dict[str, Unkept] = {}
+        self.stores: dict[str, NullOffsetStore] = {}
 
     def of(self, run: str) -> "OwnStore":
         """The port `OffsetStore` of one run."""
         return OwnStore(self, run)
 
-    def store(self, run: str) -> Unkept:
+    def store(self, run: str) -> NullOffsetStore:
         """What the run's store remembers now."""
-        return self.stores.setdefault(run, Unkept(self.outbox))
+        return self.stores.setdefault(run, NullOffsetStore(self.outbox))
 
 
 class OwnStore:
-    """The store of one run, wherever the world was brought back to; it is its own fence, as Unkept is."""
+    """The store of one run, wherever the world was brought back to; it is its own fence, as NullOffsetStore is."""
 
-    lasting = Unkept.lasting
+    durable = NullOffsetStore.durable
 
     def __init__(self, stores: UnkeptStores, run: str) -> None:
         self._stores = stores

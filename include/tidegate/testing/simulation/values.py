@@ -10,7 +10,7 @@ from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 from tidegate.model.offsets import TopicPartition
-from tidegate.strategies.commit.ignore import Unkept
+from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTransaction
 
@@ -52,7 +52,7 @@ class Values:
                 return hash(fate)
             case BaseException():
                 return hash((type(value).__name__, str(value)))
-        if isinstance(value, (Unkept, MemoryOutbox)):
+        if isinstance(value, (NullOffsetStore, MemoryOutbox)):
             value = self.hash(vars(value))
         elif not isinstance(value, (*_PLAIN, Enum)):
             raise TypeError(f"simulation: {type(value)} can't be hashed; say whether it holds anything")

@@ -16,7 +16,7 @@ _FENCED = "fenced by a newer instance"
 _log.addFilter(lambda record: _FENCED not in record.getMessage())  # that is raised, in plainer words
 
 
-def made(make: type[_Client], configuration: Mapping[str, Any], logger: logging.Logger = _log) -> _Client:
+def create_client(make: type[_Client], configuration: Mapping[str, Any], logger: logging.Logger = _log) -> _Client:
     """A client, and where its own lines go; nothing is connected yet.
 
     Raises WrongDefinitionError for a configuration that the library refuses; it quotes no text that was given.
