@@ -34,6 +34,7 @@ _ANSWER_SECONDS = 30
 _ALL = 10_000_000
 _LONG_MS = 15_000
 _TOOL_SECONDS = 120
+_HEAP = "512m"  # the log cleaner takes 128 MB of it, and a broker that was killed loads its segments again
 _OF = "consumer_byte_rate"
 _QUOTA = f"{_OF}=20000"
 _BROKER = {
@@ -165,9 +166,9 @@ class World:
     def _start_brokers(self) -> Broker | Cluster:
         data = self._folder / "kafka"
         if self._nodes > 1:
-            return Cluster(java=self._java, jars=self._jars, data=data, properties=_BROKER)
+            return Cluster(java=self._java, jars=self._jars, data=data, heap=_HEAP, properties=_BROKER)
         listeners = [entrance.listener for entrance in self._entrances.values()]
-        return Broker(java=self._java, jars=self._jars, data=data, heap="512m", listeners=listeners, properties=_BROKER)
+        return Broker(java=self._java, jars=self._jars, data=data, heap=_HEAP, listeners=listeners, properties=_BROKER)
 
     def _set_quota(self, *change: str) -> None:
         """How much anybody may read from the broker, by Kafka's own tool."""
