@@ -1,18 +1,23 @@
-"""A small disk that fills up: a file system in memory, which no other process of the machine sees."""
+"""A small disk that fills up, or breaks: a file system in memory, which no other process of the machine sees."""
 
 import ctypes
 import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
+from tidegate_local.chaos.fates import Target
 from tidegate_local.chaos.fault import Fault
 from tidegate_local.errors import LocalStackError
 
 _MIB = 512
 _TRIES = 3
+_BREAK_SECONDS = 10
+_PAUSE_SECONDS = 0.01
 _LEFT = 8192  # bytes that a full disk still takes
 _NEW_MOUNT_NAMESPACE = 0x20000  # CLONE_NEWNS of sched.h; os.unshare comes with Python 3.12
 
@@ -42,9 +47,9 @@ class Disk:
         self._ballast = folder / "ballast"
 
     @property
-    def fault(self) -> Fault:
-        """It is full for a while."""
-        return Fault(self._fill, self._ballast.unlink)
+    def faults(self) -> dict[Target, Fault]:
+        """It is full for a while, or can't be written to, as the system leaves a disk that has failed."""
+        return {"disk": Fault(self._fill, self._ballast.unlink), "broken disk": Fault(self._break, self._mend)}
 
     def close(self) -> None:
         """Take it away, with all that it holds."""
@@ -61,8 +66,24 @@ class Disk:
                 with suppress(OSError):
                     os.posix_fallocate(ballast.fileno(), 0, max(1, shutil.disk_usage(self.folder).free - _LEFT))
 
+    def _break(self) -> None:
+        """As soon as nobody has a file open to write, if that is soon."""
+        until = time.monotonic() + _BREAK_SECONDS
+        while not self._remounts("ro") and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+
+    def _mend(self) -> None:
+        self._remounts("rw")
+
+    def _remounts(self, how: Literal["ro", "rw"]) -> bool:
+        return not _ended("mount", "-o", f"remount,{how}", str(self.folder)).returncode
+
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _ended(*command)
     if done.returncode:
         raise LocalStackError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _ended(*command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False)

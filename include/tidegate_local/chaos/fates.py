@@ -38,6 +38,7 @@ Target = Literal[
     "password",
     "certificate",
     "disk",
+    "broken disk",
 ]
 
 _OFTEN: dict[Target, int] = {
@@ -48,7 +49,8 @@ _OFTEN: dict[Target, int] = {
     "network": 6,
     "password": 6,
     "certificate": 6,
-    "disk": 6,
+    "disk": 4,
+    "broken disk": 4,
     "controller": 4,
     "quota": 1,
 }
@@ -111,7 +113,7 @@ class Strike:
     """Servers that are killed after `calm` seconds of peace, and started again after `away` seconds.
 
     So are topics deleted and created again, definitions renamed, answers of the broker held back, quotas set, passwords
-    and certificates changed, and disks filled.
+    and certificates changed, and disks filled and broken.
     """
 
     targets: tuple[Target, ...]

@@ -141,7 +141,7 @@ class World:
             | _deaths(self._brokers)
             | (spark if self._has_spark else {})
             | (definition if any(kind.is_renamed for kind in self._kinds) else {})
-            | ({"disk": self._disk.fault} if self._disk else {})
+            | (self._disk.faults if self._disk else {})
             | {entrance.target: entrance.fault for entrance in self._entrances.values()}
         )
 
