@@ -18,7 +18,7 @@ from tidegate.ports import Committed
 from tidegate.steps.deliver import manifest_of
 from tidegate.strategies.failure.delayed_retry import delay_ms
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, visible
+from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, landed_offsets, visible
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
 from tidegate.testing.simulation.moves import Move, is_of
 from tidegate.testing.simulation.promises import Promise
@@ -214,7 +214,7 @@ class Audit:
     def ended_late(self, world: "World") -> None:
         """A transaction took effect whose committer doesn't know it."""
         self._bury(world)
-        self._committed(world, -1)
+        self._committed(world, -1, is_late=True)
 
     def look(self, world: "World") -> None:
         """A runner has worked alone, its effects unseen."""
@@ -261,12 +261,14 @@ class Audit:
     def _check_handed(self, world: "World", looked: "Look") -> None:
         """What was acknowledged, without a gap, or committed when the delivery looked isn't handed to its job."""
         began, world.spark.began = world.spark.began, None
-        for r in began.batch.ranges if began and not self._is_older(began.batch) else ():
+        if began is None or self._is_older(began.batch):
+            return
+        for r in began.batch.ranges:
             stands = looked.positions.get(r.at)
-            if began and stands and is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
+            if stands and is_of(stands, began.batch.receipt.incarnation) and r.start < stands.offset < r.end:
                 raise ViolationError(f"{began.batch} hands on {r} again, of which {stands.offset} was committed")
-            handed = [(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end]
-            of_batch = looked.acknowledged_of.get(began.batch.id, NONE) if began else NONE
+            handed = [(r.at, o) for o in landed_offsets(world, began.batch, r.at) if r.start <= o < r.end]
+            of_batch = looked.acknowledged_of.get(began.batch.id, NONE)
             if again := self.promise.order.not_again(handed, of_batch):
                 raise ViolationError(f"{r} is handed on again, and {listed(again)} had been acknowledged")
 
@@ -385,7 +387,8 @@ class Audit:
         for doubled in self.promise.doubled(self.facts(world)):
             raise ViolationError(f"{doubled}{why}")
 
-    def _committed(self, world: "World", runner: int) -> None:
+    def _committed(self, world: "World", runner: int, *, is_late: bool = False) -> None:
+        """Positions may have moved; `is_late`: by what may have been sent before the topic was deleted."""
         if not self.promise.order.is_kept:
             if world.offsets.positions != self.positions:
                 raise ViolationError(
@@ -404,13 +407,15 @@ class Audit:
             elif before is not None and now.offset < before.offset and self.fencing and not self._is_of_older(before):
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
         if self.positions != world.offsets.positions:
-            self._check_of_newer(world.offsets.positions)
+            if not is_late:
+                self._check_of_newer(world.offsets.positions)
             self.positions = dict(world.offsets.positions)
             self._check_passed(world)
 
     def _check_of_newer(self, positions: Mapping[TopicPartition, Committed]) -> None:
         """What was known of an older topic of the name moves nothing in this one."""
-        if moved := sorted(f"{at} to {now.offset}" for at, now in positions.items() if self._is_of_older(now)):
+        changed = {at: now for at, now in positions.items() if now != self.positions.get(at)}
+        if moved := sorted(f"{at} to {now.offset}" for at, now in changed.items() if self._is_of_older(now)):
             raise ViolationError(f"moved in another topic of the name than the batch was read from: {moved}")
 
     def _check_passed(self, world: "World") -> None:

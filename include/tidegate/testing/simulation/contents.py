@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.model.batch import Batch, State
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.records import Failure
 from tidegate.testing.simulation.facts import At, Records, first_place, listed, union
 from tidegate.testing.simulation.violation import ViolationError
 
@@ -55,6 +56,12 @@ def visible(world: "World", at: TopicPartition) -> Iterator[int]:
     """The offsets of a partition's records, as a reader of committed ones sees them."""
     log = world.topics.logs[at]
     return (offset for offset, _ in log.records(0, log.high, committed_only=True))
+
+
+def landed_offsets(world: "World", batch: Batch, at: TopicPartition) -> list[int]:
+    """The offsets of a partition's records that landed, in order, whatever has become of them in the topic since."""
+    records = world.landing.records([file.uri for file in batch.files], Failure("", ""))
+    return sorted(each.offset for each in records if each.at == at)
 
 
 def _twice(records: Iterable[At]) -> set[At]:
