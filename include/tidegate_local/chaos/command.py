@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
     nodes, spark = nodes_and_spark(options.seed)
-    nodes = options.nodes or nodes
+    nodes = options.nodes or (1 if _ways(options.strategy) else nodes)
     spark = spark if options.spark is None else options.spark
     kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed, nodes, mounts=can_mount()))
     chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, spark, nodes, options.cache, kinds)
@@ -81,4 +81,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.nodes not in (None, 1) and (ways := _ways(given.strategy)):
+        parser.error(
+            f"--nodes {given.nodes}: only a single broker has the listener of {', '.join(ways)}; leave one out"
+        )
+    return given
+
+
+def _ways(strategies: Sequence[str] | None) -> list[str]:
+    """Those that come to the broker by a listener of their own, which only a single one has."""
+    return [name for name in strategies or () if KINDS[name].access != "direct"]

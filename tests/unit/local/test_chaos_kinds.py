@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.config import reading
+from tidegate_local.chaos.command import main
 from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 
 
@@ -44,3 +45,11 @@ def test_none_comes_by_a_way_or_has_a_disk_that_is_not_there() -> None:
 
 def test_a_seed_decides_on_several_brokers_or_on_spark_and_never_on_both() -> None:
     assert {nodes_and_spark(seed) for seed in range(100)} == {(1, 0), (1, 5), (3, 0)}
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.access != "direct"])
+def test_a_way_that_several_brokers_lack_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["--nodes", "3", "--strategy", name])
+    assert refused.value.code == 2
+    assert f"only a single broker has the listener of {name}" in capsys.readouterr().err
