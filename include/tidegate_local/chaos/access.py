@@ -32,7 +32,7 @@ _NODE = "1"
 
 
 class Entrance(Protocol):
-    """A listener of the broker, and the fault that strikes those who come by it; a context while the broker runs."""
+    """A listener of the broker, and the fault that strikes those who come by it."""
 
     @property
     def listener(self) -> Listener:
