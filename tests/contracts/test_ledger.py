@@ -673,7 +673,23 @@ def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple
     assert [o.batch.id for o in two[0].history("gates", 1)] == [again.id]
 
 
+def test_what_is_taken_over_already_is_not_taken_over_again(two: tuple[Ledger, Ledger]) -> None:
+    """Two runs of a definition that was renamed find the earlier name's group at the same time."""
+    assert two[0].claim_group("flights", "g", "here") is None
+    note_topics(two[0], {"t": "older"})
+    two[0].take_over_group("gates", "g", "flights")
+    closed(two[0], replace(plan(0), subscription="gates"))
+    two[0].note_commit("gates", "g", {T2: 7}, two[0].look("gates").version, topic_ids={"t": "newer"})
+    before = two[0].look("gates"), two[0].last_ends("gates", "g")
+    two[1].take_over_group("gates", "g", "flights")
+    opened(two[0], replace(plan(1), subscription="gates"))
+    two[1].take_over_group("gates", "g", "flights")
+    after = replace(two[0].look("gates"), open=None, version=before[0].version)
+    assert (after, two[0].last_ends("gates", "g")) == before
+
+
 def test_nothing_is_taken_over_while_a_batch_of_its_own_is_open(two: tuple[Ledger, Ledger]) -> None:
+    assert two[0].claim_group("flights", "g", "here") is None
     opened(two[0], plan(0))
     opened(two[0], replace(plan(7, subscription="gates"), subscription="gates", group="own"))
     with pytest.raises(StaleError, match=r"has an open batch.*subscription gates"):
@@ -713,7 +729,7 @@ def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Led
     assert seen.topic_ids == {}
     note_topics(two[0], {"flights": "id1", "gates": "id2"})
     note_topics(two[1], {"gates": "id3", "planes": "id4"})
-    assert two[0].look("flights") == replace(seen, topic_ids={"flights": "id1", "gates": "id3", "planes": "id4"})
+    assert two[0].look("flights") == replace(seen, topic_ids={"flights": "id1", "gates": "id2", "planes": "id4"})
     assert two[0].look("other").topic_ids == {}
 
 
@@ -749,11 +765,22 @@ def test_a_commit_without_a_batch_that_is_noted_late_changes_nothing(two: tuple[
     assert two[0].last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
 
 
+def test_a_commit_without_a_batch_is_noted_together_with_its_topics(two: tuple[Ledger, Ledger]) -> None:
+    two[0].note_missing("flights", ["gates", "planes"])
+    seen = two[0].look("flights").version
+    two[0].note_commit("flights", "g", {T0: 3}, seen, topic_ids={"flights": "id"}, found=["gates"])
+    now = two[1].look("flights")
+    assert (now.topic_ids, now.missing) == ({"flights": "id"}, {"planes"})
+    assert now.version != seen
+    two[0].note_commit("flights", "g", {T0: 3}, seen, topic_ids={"flights": "late"}, found=["planes"])
+    late = two[1].look("flights")
+    assert (late.topic_ids, late.missing) == ({"flights": "id"}, {"planes"})
+
+
 def test_topic_ids_that_are_noted_late_change_nothing(two: tuple[Ledger, Ledger]) -> None:
     two[0].note_missing("flights", ["gates"])
     seen = two[0].look("flights").version
-    note_topics(two[1], {"flights": "newer"})
-    closed(two[1], plan(0))
+    two[1].note_commit("flights", "g", {T0: 3}, seen, topic_ids={"flights": "newer"})
     two[0].note_topics("flights", {"flights": "older", "gates": "older"}, seen, found=["gates"])
     assert (two[1].look("flights").topic_ids, two[1].look("flights").missing) == ({"flights": "newer"}, {"gates"})
 

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, delete, func, insert, or_, select, update
@@ -79,14 +80,10 @@ class SqlLedger:
     def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._database.write() as connection:
-            if _version(connection, _hold(connection, subscription)) != version:
-                return
-            for topic, topic_id in sorted(ids.items()):
-                key = {"subscription": subscription, "topic": topic}
-                _put(connection, topics, key, {"topic_id": topic_id})
-            for name in sorted(found):
-                of_name = (missing.c.subscription == subscription, missing.c.topic == name)
-                connection.execute(delete(missing).where(*of_name))
+            if _version(connection, _hold(connection, subscription)) == version:
+                known = set(connection.scalars(select(topics.c.topic).where(topics.c.subscription == subscription)))
+                new = {topic: topic_id for topic, topic_id in ids.items() if topic not in known}
+                _note_topics(connection, subscription, new, found)
 
     def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
         """See `tidegate.ports.Ledger`; StaleError where somebody else claims it at the same time."""
@@ -115,6 +112,9 @@ class SqlLedger:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             numbers = {name: _hold(connection, name) for name in sorted({subscription, holder})}
+            of_holder = (groups.c.subscription == holder, groups.c.group_id == group)
+            if connection.execute(select(groups).where(*of_holder)).first() is None:
+                return
             if connection.execute(_open_batch(subscription)).first() is not None:
                 raise rules.cannot_take_over(subscription, group)
             if numbers[subscription] is None:
@@ -150,16 +150,29 @@ class SqlLedger:
             found = rows.read(connection, select(batches.c.id).where(batches.c.closed_at.is_(None)))
         return tuple(sorted((outcome.batch for outcome in found), key=lambda batch: batch.subscription))
 
-    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
-        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+    def note_commit(
+        self,
+        subscription: str,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        version: str,
+        *,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        found: Collection[str] = (),
+    ) -> None:
+        """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             number = _hold(connection, subscription)
             if _version(connection, number) != version:
                 return
+            if number is None and not _enter(connection, subscription):
+                return
+            _count_write(connection, subscription)
+            _note_topics(connection, subscription, topic_ids, found)
             now = self._now(connection)
             for tp, offset in sorted(offsets.items()):
                 key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
-                _put(connection, positions, key, {"offset": offset, "version": number or 0, "committed_at": now})
+                _put(connection, positions, key, {"offset": offset, "version": (number or 0) + 1, "committed_at": now})
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
@@ -440,11 +453,28 @@ def _outcome(connection: Connection, batch_id: str) -> Outcome:
     return found[0]
 
 
+def _note_topics(connection: Connection, subscription: str, ids: Mapping[str, str], found: Collection[str]) -> None:
+    for topic, topic_id in sorted(ids.items()):
+        _put(connection, topics, {"subscription": subscription, "topic": topic}, {"topic_id": topic_id})
+    for name in sorted(found):
+        connection.execute(delete(missing).where(missing.c.subscription == subscription, missing.c.topic == name))
+
+
 def _hold(connection: Connection, subscription: str | ScalarSelect[str]) -> int | None:
     """Keep others from writing to the subscription until the transaction ends; its version, None before the first."""
     query = select(subscriptions.c.version).where(subscriptions.c.name == subscription)
     held: int | None = connection.scalar(query.with_for_update())
     return held
+
+
+def _enter(connection: Connection, subscription: str) -> bool:
+    """Write the subscription's first row; whether nobody else just did."""
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(subscriptions).values(name=subscription, version=0))
+    except IntegrityError:
+        return False
+    return True
 
 
 def _held(connection: Connection, batch_id: str) -> Outcome:

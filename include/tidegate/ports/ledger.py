@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
@@ -104,7 +105,7 @@ class Ledger(Protocol):
         ...
 
     def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
-        """Remember the ids of the topics that the subscription's positions belong to; later ones replace earlier.
+        """Remember the ids of the topics that the subscription's positions belong to, where none is known yet.
 
         What was `found`, by the names that `note_missing` was given, is missing no longer. Nothing changes if the
         version isn't this one any more: somebody went on since the topics were looked at.
@@ -125,7 +126,8 @@ class Ledger(Protocol):
     def take_over_group(self, subscription: str, group: str, holder: str) -> None:
         """Make the group of the `holder` the subscription's: batches, positions, and what is known of its topics.
 
-        Raises StaleError if a batch of the subscription is open.
+        Nothing changes if the holder hasn't the group any more. Raises StaleError if a batch of the subscription is
+        open.
         """
         ...
 
@@ -137,10 +139,21 @@ class Ledger(Protocol):
         """The open batches of all subscriptions, in order of subscription."""
         ...
 
-    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
+    def note_commit(
+        self,
+        subscription: str,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        version: str,
+        *,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        found: Collection[str] = (),
+    ) -> None:
         """Remember positions that were committed without a batch just now: an anchor, or an idle group's.
 
-        Nothing changes if the version isn't this one any more: somebody went on since they were committed.
+        The ids of the topics that they are in replace those that are known, what was `found` is missing no longer, and
+        there is a new version, all at once. Nothing changes if the version isn't this one any more: somebody went on
+        since they were committed.
         """
         ...
 

@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.model.batch import Batch, Landed, State
-from tidegate.model.errors import StaleError, TransitionError, message
+from tidegate.model.errors import StaleError, TransitionError, WrongDefinitionError, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, Lander, Landing, Ledger, RecordSource
@@ -36,8 +36,16 @@ def land(
         return batch
     began = clock.monotonic()
     landed = lander.land(batch, member)
-    _refuse_other_topics(batch, landed, source=source, landing=landing, ledger=ledger)
-    batch = _report(batch_id, member, landed, landing=landing, ledger=ledger)
+    mine = {file.uri for file in landed.files}
+    try:
+        own_batch(subscription, batch_id, ledger)  # the definition may have been renamed while this landed
+        _refuse_other_topics(batch, landed, source=source, ledger=ledger)
+        batch = ledger.landed(batch_id, member, landed)
+    except (StaleError, TransitionError, WrongDefinitionError):
+        landing.remove(mine)
+        raise
+    if batch.state is not State.PLANNED:
+        landing.remove(mine - {file.uri for file in batch.files})
     if batch.state is not State.PLANNED and not set(landed.files) <= set(batch.files):
         log.warning("member %d came too late: its landing doesn't count and was removed (%s)", member, batch)
         return batch
@@ -45,29 +53,13 @@ def land(
     return batch
 
 
-def _refuse_other_topics(
-    batch: Batch, landed: Landed, *, source: RecordSource, landing: Landing, ledger: Ledger
-) -> None:
-    """Remove a landing of which a topic was created again since the plan; asked after the last read."""
+def _refuse_other_topics(batch: Batch, landed: Landed, *, source: RecordSource, ledger: Ledger) -> None:
+    """Raises StaleError if a topic was created again since the plan; asked after the last read."""
     topics = {r.topic for r in landed.ranges if not r.is_empty}
     if topics and (again := recreated(source.topic_ids(topics), ledger.look(batch.subscription).topic_ids)):
-        landing.remove({file.uri for file in landed.files})
         said = "; ".join(f"topic {topic} {why}" for topic, why in again.items())
         why = f"{said}, after the batch was planned: nothing was landed"
         raise StaleError(message(why, batch, "the next run decides by on-data-loss"))
-
-
-def _report(batch_id: str, member: int, landed: Landed, *, landing: Landing, ledger: Ledger) -> Batch:
-    """Report a landing; the files of one that came too late to count are removed again."""
-    mine = {file.uri for file in landed.files}
-    try:
-        batch = ledger.landed(batch_id, member, landed)
-    except (StaleError, TransitionError):
-        landing.remove(mine)
-        raise
-    if batch.state is not State.PLANNED:
-        landing.remove(mine - {file.uri for file in batch.files})
-    return batch
 
 
 def _say(batch: Batch, member: int, landed: Landed, planned: dict[TopicPartition, Range], seconds: float) -> None:

@@ -116,12 +116,14 @@ def created_again(
 ) -> frozenset[str]:
     """The topics of a batch that were created again since it was planned, where its ends mean nothing.
 
-    A broker drops the group's positions with a topic, so it is asked only where one of these is gone.
+    A broker drops the group's positions with a topic, so it is asked only where one of these is gone. Raises StaleError
+    if the ledger, which knows the ids of its topics, has lost the batch meanwhile.
     """
     vanished = {r.topic for r in batch.ranges if r.at not in positions}
     if not vanished:
         return frozenset()
-    again = recreated(source.topic_ids(vanished), ledger.look(batch.subscription).topic_ids)
+    holder = ledger.batch(batch.id).subscription
+    again = recreated(source.topic_ids(vanished), ledger.look(holder).topic_ids)
     for topic, why in again.items():
         fact = f"topic {topic} {why}: no position of the batch is committed in it"
         log.warning("%s", message(fact, batch, "the next run decides by on-data-loss where to begin"))

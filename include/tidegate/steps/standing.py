@@ -148,7 +148,7 @@ class Stander:
             offsets = {tp: position.offset for tp, position in standing.committed.items()}
             epochs = {tp: p.leader_epoch for tp, p in standing.committed.items() if p.leader_epoch is not None}
             fence.commit(offsets, str(standing.receipt), epochs)
-        self._note_commit(offsets, version)
+        self.ledger.note_commit(self.subscription.name, self.subscription.consumer.group_id, offsets, version)
         log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), self._place)
 
     def forward(self, batch_id: str, receipt: Receipt, ranges: Sequence[Range], state: str | None = None) -> None:
@@ -210,9 +210,11 @@ class Stander:
             if is_moved or (now.version, now.topic_ids) != (then.version, then.topic_ids):
                 log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
+            topics = seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions}
+            if seen.known.created_again:  # first, or what is committed in the newer topic looks like the older one's
+                self._note_anchor(positions, seen, topics)
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
-        self._note_commit(positions, seen.snapshot.version)
-        self._note_topics(seen, seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions})
+        self._note_anchor(positions, seen, topics)
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("anchored %s: %s (%s)", said, at.why, self._place)
         return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
@@ -253,20 +255,24 @@ class Stander:
         why = "on-data-loss: reset"
         return self._anchor(reincarnation(self.subscription, seen.partitions, seen.known, why, lost=moved), seen)
 
-    def _note_commit(self, offsets: Mapping[TopicPartition, int], version: str) -> None:
-        group = self.subscription.consumer.group_id
-        self.ledger.note_commit(self.subscription.name, group, offsets, version)
+    def _note_anchor(self, positions: Mapping[TopicPartition, int], seen: _Seen, topics: Collection[str]) -> None:
+        """Note what was committed, and in which topics; partitions that only an older one had begin at 0."""
+        name, group, version = self.subscription.name, self.subscription.consumer.group_id, seen.snapshot.version
+        known = self.ledger.last_ends(name, group) if seen.known.created_again else {}
+        gone = {tp: 0 for tp in known if tp.topic in seen.known.created_again}
+        ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
+        found = self._found(seen)
+        self.ledger.note_commit(name, group, {**gone, **positions}, version, topic_ids=ids, found=found)
 
     def _note_new_topics(self, seen: _Seen) -> None:
         """Note the ids that the ledger doesn't have, as of topics that the group has positions in."""
-        self._note_topics(seen, [topic for topic in seen.topic_ids if topic not in seen.snapshot.topic_ids])
+        ids = {topic: each for topic, each in seen.topic_ids.items() if topic not in seen.snapshot.topic_ids}
+        if ids or self._found(seen):
+            self.ledger.note_topics(self.subscription.name, ids, seen.snapshot.version, self._found(seen))
 
-    def _note_topics(self, seen: _Seen, topics: Collection[str]) -> None:
-        """Note which topics of these names the positions belong to, and that what was missing is there."""
-        ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
-        found = seen.snapshot.missing & found_names(self.subscription.topics, seen.partitions)
-        if ids or found:
-            self.ledger.note_topics(self.subscription.name, ids, seen.snapshot.version, found)
+    def _found(self, seen: _Seen) -> frozenset[str]:
+        """What was missing and is there."""
+        return seen.snapshot.missing & found_names(self.subscription.topics, seen.partitions)
 
     @property
     def _place(self) -> str:

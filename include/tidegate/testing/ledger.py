@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from tidegate.ledger import rules
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
@@ -90,7 +91,7 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
         with self._lock:
             if self._version(subscription) == version:
-                self._topic_ids[subscription].update(ids)
+                self._topic_ids[subscription] = {**ids, **self._topic_ids[subscription]}
                 self._missing[subscription].difference_update(found)
 
     def claim_group(self, subscription: str, group: str, cluster_id: str | None) -> GroupHolder | None:
@@ -113,6 +114,8 @@ class MemoryLedger:
     def take_over_group(self, subscription: str, group: str, holder: str) -> None:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
+            if (holder, group) not in self._groups:
+                return
             if any(e.batch.state.is_open for e in self._of(subscription)):
                 raise rules.cannot_take_over(subscription, group)
             shift = self._writes[subscription]
@@ -123,7 +126,7 @@ class MemoryLedger:
                 self._entries[batch.id] = replace(entry, batch=batch, number=entry.number + shift)
             taken = self._positions.pop((holder, group), {})
             self._positions[subscription, group] = {tp: (o, v + shift, at) for tp, (o, v, at) in taken.items()}
-            cluster, since = self._groups.pop((holder, group), (None, 0))
+            cluster, since = self._groups.pop((holder, group))
             self._groups[subscription, group] = (cluster, since + shift)
             self._topic_ids[subscription].update(self._topic_ids[holder])
             self._missing[subscription].update(self._missing[holder])
@@ -144,10 +147,22 @@ class MemoryLedger:
         found = (e.batch for e in self._entries.values() if e.batch.state.is_open)
         return tuple(sorted(found, key=lambda batch: batch.subscription))
 
-    def note_commit(self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: str) -> None:
-        """See `tidegate.ports.Ledger`; the subscription's version stays."""
+    def note_commit(
+        self,
+        subscription: str,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        version: str,
+        *,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        found: Collection[str] = (),
+    ) -> None:
+        """See `tidegate.ports.Ledger`."""
         with self._lock:
             if self._version(subscription) == version:
+                self._topic_ids[subscription].update(topic_ids)
+                self._missing[subscription].difference_update(found)
+                self._writes[subscription] += 1
                 number, now = self._writes[subscription], self._now()
                 noted = {tp: (offset, number, now) for tp, offset in offsets.items()}
                 self._positions[subscription, group].update(noted)

@@ -188,7 +188,6 @@ def test_all_may_settle_a_batch(race: Race, ledger: SqlLedger) -> None:
 def _note(ledger: SqlLedger, number: int, name: str) -> str:
     ledger.note_missing(name, ["gates", "planes", f"own{number}"])
     ledger.note_topics(name, {"flights": "id", f"own{number}": "id"}, ledger.look(name).version)
-    ledger.note_commit(name, "g", {T0: 1}, ledger.look(name).version)
     ledger.note_losses(name, [Loss("flights", partition, 3, 5, 9) for partition in range(3)])
     return "noted"
 
@@ -201,3 +200,16 @@ def test_all_may_note_the_same(race: Race, ledger: SqlLedger) -> None:
         assert len(seen.missing) == RUNNERS + 2
         assert len(seen.topic_ids) == RUNNERS + 1
         assert len(ledger.losses(name)) == 3
+
+
+def _note_commit(ledger: SqlLedger, number: int, name: str) -> str:
+    version = ledger.look(name).version
+    ledger.note_commit(name, "g", {T0: number}, version, topic_ids={"flights": f"id{number}"})
+    return "noted"
+
+
+def test_of_commits_without_a_batch_that_are_noted_at_once_one_is_noted_whole(race: Race, ledger: SqlLedger) -> None:
+    for turn in range(ROUNDS):
+        name = f"flights{turn}"
+        assert race(_note_commit, name) == ["noted"] * RUNNERS
+        assert ledger.look(name).topic_ids == {"flights": f"id{ledger.last_ends(name, 'g')[T0]}"}

@@ -18,6 +18,7 @@ from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
+from tidegate.steps.loss import created_again
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.processor import Acks
@@ -305,6 +306,20 @@ def test_what_a_plan_took_from_the_lake_moves_no_position_in_a_newer_topic() -> 
     assert (newer.landed_records, world.committed(0), world.committed(1)) == (60, 30, 30)
 
 
+class After:
+    """The run ends behind an effect of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def before(self, effect: Effect) -> None:
+        """Goes on."""
+
+    def after(self, effect: Effect) -> None:
+        if str(effect) == self._name:
+            raise Crash
+
+
 class Meanwhile:
     """Something happens once an effect of this name was seen."""
 
@@ -337,3 +352,104 @@ def test_a_plan_that_looked_before_another_went_on_with_the_topic_moves_nothing(
     planned_late = watched(pipeline, Meanwhile("source.topic_ids", others)).plan()
     assert planned_late.batch is not None
     assert [(r.start, r.end) for r in planned_late.batch.ranges] == [(25, 30), (25, 30)]
+
+
+def test_what_was_read_of_the_newer_topic_under_an_earlier_name_is_not_landed() -> None:
+    """While it lands, the ledger is lost, the definition is renamed and plans the same, and the topic is recreated."""
+    world = World()
+    world.produce(10)
+    pipeline = world.pipeline(**QUICK)
+    plan = pipeline.plan()
+    assert plan.batch is not None
+    renamed = world.pipeline(**QUICK, name="sales", consumer={"group_id": "orders-lake"}, on_data_loss="reset")
+
+    def others() -> None:
+        vars(world.ledger).clear()
+        vars(world.ledger).update(vars(MemoryLedger(world.clock.now)))
+        same = renamed.plan().batch
+        assert same is not None
+        assert plan.batch is not None
+        assert same.id == plan.batch.id
+        recreate(world, partitions=1)
+
+    with pytest.raises(StaleError, match="is subscription sales's"):
+        watched(pipeline, Meanwhile("writer.open", others)).land(plan.batch.id, 0)
+    assert not world.landing.files
+    while deliver(renamed) is not None:
+        pass
+    assert world.published() == [(0, 30)]
+
+
+@pytest.mark.parametrize("records", [0, 5])
+def test_a_partition_that_the_newer_topic_gets_later_is_read_from_its_beginning(records: int) -> None:
+    """The older topic had one of this number, and the ledger knows where the group stood in it."""
+    world = ten_are_committed()
+    recreate(world, partitions=1, records=records)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    assert (deliver(pipeline) is not None) == (records > 0)
+    world.topics.add_partitions("orders", 1)
+    world.produce(12, partition=1)
+    grown = deliver(pipeline)
+    assert grown is not None
+    assert grown.ranges[1] == Range("orders", 1, 0, 12)
+
+
+def test_an_anchor_whose_run_ends_before_it_is_noted_whole_skips_nothing_of_a_newer_topic() -> None:
+    """Where the group is said to stand, the ledger knows in which topic."""
+    world = World()
+    world.produce(10)
+    world.kafka.reset({TopicPartition("orders", 0): 5})
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    with suppress(Crash):
+        watched(pipeline, After("ledger.note_commit")).plan()
+    recreate(world, partitions=1)
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 0, 30),)
+
+
+def test_a_person_who_resets_the_group_on_a_newer_topic_is_honoured_though_its_anchor_was_never_noted() -> None:
+    """The run that went on with the newer topic dies once it has committed where it begins."""
+    world = ten_are_committed()
+    recreate(world)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+    with suppress(Crash):
+        watched(pipeline, After("fence.commit")).plan()
+    world.kafka.reset({TopicPartition("orders", number): 25 for number in (0, 1)})
+    with suppress(Crash):
+        watched(pipeline, After("fence.commit")).plan()
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 25, 30), Range("orders", 1, 25, 30))
+
+
+def test_a_plan_that_looked_at_the_older_topic_freezes_nothing_of_the_newer() -> None:
+    """It knows positions of the older topic, and another plan has gone on with the newer one since."""
+    world = ten_are_committed()
+    for partition in (0, 1):
+        world.produce(2, partition)
+    pipeline = world.pipeline(**QUICK, on_data_loss="reset")
+
+    def others() -> None:
+        recreate(world)
+        with suppress(Crash):
+            watched(pipeline, Before("ledger.open")).plan()
+
+    with suppress(StaleError):
+        deliver(watched(pipeline, Meanwhile("source.watermarks", others)))
+    while deliver(pipeline) is not None:
+        pass
+    assert world.published() == [(0, 10), (0, 30)]
+
+
+def test_of_what_topic_a_batch_was_is_unknown_once_the_ledger_has_lost_it() -> None:
+    """Its ends might be committed in a newer topic."""
+    world = ten_are_committed()
+    world.produce(2)
+    pipeline = world.pipeline(**QUICK)
+    batch = planned(pipeline)
+    assert batch is not None
+    recreate(world)
+    assert created_again(batch, {}, pipeline.source, world.ledger) == {"orders"}
+    with pytest.raises(StaleError, match="the ledger doesn't know the batch"):
+        created_again(batch, {}, pipeline.source, MemoryLedger(world.clock.now))
