@@ -123,6 +123,11 @@ class MemoryOffsets:
         """
         self._is_repeated = True
 
+    def commit_as_usual(self) -> None:
+        """Nothing is asked of the next commit any more: there was none, or it was stale."""
+        self._refusals.clear()
+        self._is_late = self._is_repeated = False
+
     def end_late(self) -> None:
         """The end of a transaction arrives, unless a newer fence has ended that one; what is sent twice ends nothing.
 

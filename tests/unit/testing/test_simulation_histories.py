@@ -68,7 +68,7 @@ def test_a_history_replays_exactly_in_another_process() -> None:
 
 def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
     told = "\n".join(line for seed in range(150) for line in history(seed).lines)
-    told += "\n".join(line for seed in range(15) for line in history(seed, strategy="dead-letter-queue").lines)
+    told += "\n".join(line for seed in range(150) for line in history(seed, strategy="dead-letter-queue").lines)
     mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
     mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "a transaction's end"]
     mishaps += ["group is another cluster's", "end of a redrive's transaction", "its end is sent once more"]
@@ -95,7 +95,7 @@ NOTHING = {
     "skew": 0,
     "fenceless": False,
 }
-FEW = (Grow(), Produce(0, 2))
+FEW = (Grow(), Produce(0, 4))
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 

@@ -42,7 +42,7 @@ _LONG_PAUSE = 0.3
 _ACCEPTED = 0.7
 _JUMP = 0.005
 _LATE = 0.1
-_OF_A_REDRIVE = 0.4
+_OF_A_REDRIVE = 0.6
 _PASSES = (0.2, 60, 400, _DAY + 1)
 _NAMES = ("orders", "purchases", "sales")
 
@@ -224,7 +224,7 @@ class _Scheduler:
         finish(self._world, partial(self._tell, "clean"))
 
     def _choose(self, step: int) -> Runner:
-        ready = [r for r in self._runners if _has_work(r) and self._asleep.get(r.number, 0) <= step]
+        ready = [r for r in self._runners if _has_work(r) and r.has_reason and self._asleep.get(r.number, 0) <= step]
         ready = ready or [r for r in self._runners if _has_work(r)]
         here = [r for r in ready if r.number == self._current]
         runner = here[0] if here and self._rng.random() >= self._moods.switch else self._rng.choice(ready)
@@ -293,7 +293,8 @@ class _Scheduler:
             acts += [Arrive()] * 4
         acts += [FinishLate(number) for number in range(len(world.spark.late))] * 2
         acts += [EndLate()] * (world.offsets.pending is not None)
-        acts += [EndRedriveLate()] * (world.redrives is not None and world.redrives.group.pending is not None)
+        if world.redrives is not None and world.redrives.group.pending is not None:
+            acts += [EndRedriveLate()] * 8  # soon somebody redrives again, and ends it
         act = self._rng.choice([*acts, None])
         if act is None:
             act = self._disaster() if self._world.home is None else Pass(self._rng.choice(_PASSES))

@@ -60,6 +60,11 @@ class Redrives:
         self._ledger = MemoryRedrives(clock.now)
         self.group = MemoryOffsets(redriver_of(topic), fencing=True, topics=topics)
 
+    @property
+    def has_letters(self) -> bool:
+        """Whether the dead-letter topic holds anything."""
+        return any(r.end for r in self._letters.extent())
+
     def redrive(self, clock: Clock, seen: Callable[[str, Any], Any] = lambda _, port: port) -> Settled:
         """One redrive of all that lies there, whose ports are `seen` by somebody; what it found out about others."""
         letters, ledger = seen("letters", self._letters), seen("redrives", self._ledger)

@@ -21,6 +21,11 @@ class RedrivingRunner(Runner):
         super().__init__(number, world, runs, told, stops_at_clock=True)
         self._redrives = redrives
 
+    @property
+    def has_reason(self) -> bool:
+        """See `Runner`; nobody begins a redrive before there are dead letters."""
+        return self.following is not None or self._redrives.has_letters
+
     def resume(self, order: Order = Order.GO) -> None:
         """See `Runner`; raises ViolationError once a letter was redriven twice."""
         super().resume(order)

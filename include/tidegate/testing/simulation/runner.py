@@ -88,6 +88,11 @@ class Runner:
         self._greenlet: greenlet | None = None
         self._life: Life | None = None
 
+    @property
+    def has_reason(self) -> bool:
+        """Whether anybody would begin a run now, or go on with one."""
+        return True
+
     def begin(self) -> None:
         """Start the next run and stop before its first effect."""
         self.runs_left -= 1

@@ -218,8 +218,7 @@ class World:
             yield
         finally:
             self.spark.order = Order.GO
-            if refused is not None:
-                self.offsets._refusals.clear()  # noqa: SLF001 (the double can refuse, and has no need to stop)
+            committed_to.commit_as_usual()
 
 
 @dataclass(frozen=True, slots=True)
