@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.model.subscription import DeserializerName
 
 _KAFKA = "org.apache.kafka.common.serialization"

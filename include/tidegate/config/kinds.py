@@ -1,30 +1,22 @@
-"""The kinds of values that a definition's properties may hold, and the nearest of some names.
+"""The kinds of values that a definition's properties may hold.
 
 Each kind says what is wrong with a value in words that are read after the property's name.
 """
 
-import difflib
 import re
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 from tidegate.config.findings import shown
+from tidegate.config.nearest import nearest
 from tidegate.config.settings import has_password, scheme
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 _DRAWN = re.compile(r"(?i)(?<![a-z])[rh](?![a-z])")
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like a mistaken one, whatever the case of either; None if nothing is like it."""
-    candidates = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), candidates, n=1)
-    return candidates[near[0]] if near else None
 
 
 class Kind(Protocol):

@@ -14,7 +14,7 @@ from typing import Any
 from tidegate.config import properties, rules, strategies
 from tidegate.config.findings import Findings
 from tidegate.config.keys import PROCESSING, TOP, Key
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.config.sections import read_sections
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
 from tidegate.config.yaml_nodes import MappingNode

@@ -7,7 +7,7 @@ from tidegate.config import properties
 from tidegate.config.findings import Findings, shown
 from tidegate.config.foreign_properties import elsewhere
 from tidegate.config.keys import ALIASES, KEYS
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.config.yaml_graph import Graph
 from tidegate.config.yaml_nodes import MappingNode
 

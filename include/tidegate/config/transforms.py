@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.config.regular_files import read_regular
 
 LONGEST_IMPORT = 60.0  # seconds; PySpark itself needs one or two

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TypeVar
 
 from tidegate.config.check import Draft, Report
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
 from tidegate.model.errors import TidegateError, UnavailableError

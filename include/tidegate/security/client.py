@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names

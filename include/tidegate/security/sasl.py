@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tidegate.config.kinds import nearest
+from tidegate.config.nearest import nearest
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.jaas import LoginModule, parse
 

@@ -1,4 +1,4 @@
-"""What a property may hold, and the nearest of some names."""
+"""What a property may hold."""
 
 import pytest
 from hypothesis import given
@@ -14,26 +14,11 @@ from tidegate.config.kinds import (
     Schedule,
     Text,
     Whole,
-    nearest,
 )
 from tidegate.strategies.failure.dead_letters import DeadLetterLimit
 from tidegate.strategies.failure.delayed_retry import delay_ms
 
 TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0, 2]"))
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("max.poll.record", "max.poll.records"),
-        ("Max.Poll.Records", "max.poll.records"),
-        ("maxtpool", "MaxTPoolSize"),
-        ("zzz", None),
-        ("", None),
-    ],
-)
-def test_the_nearest_name_is_one_that_is_like_it_whatever_its_case(name, expected):
-    assert nearest(name, ("group.id", "max.poll.records", "max.poll.interval.ms", "MaxTPoolSize")) == expected
 
 
 @pytest.mark.parametrize("cron", ["*/5 * * * *", "0 0 29 2 *", "0 0 * MAR THU", "0 9 * * fri#1", "0 0 L * *"])
