@@ -5,8 +5,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from tidegate.config.kinds import LONG_MAX
 from tidegate.config.nearest import nearest
+from tidegate.config.property_types import LONG_MAX
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Subscription
 

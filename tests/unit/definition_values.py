@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tidegate.config.assign_seek import AssignSeek
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.config.keys import KEYS
-from tidegate.config.kinds import (
+from tidegate.config.property_types import (
     Choice,
     Flag,
-    Kind,
     Listing,
     Moment,
     Output,
     PartitionLists,
     Pattern,
+    PropertyType,
     Prose,
     RecordLimit,
     RetryTopic,
@@ -61,7 +61,7 @@ ODD = st.one_of(
 )
 
 
-def right(kind: Kind) -> st.SearchStrategy[Any]:
+def right(kind: PropertyType) -> st.SearchStrategy[Any]:
     """Values that the kind allows; for a few kinds of text only most of them."""
     match kind:
         case Whole(lowest, highest, others):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.config.findings import Findings, shown
-from tidegate.config.kinds import INT_MAX, LONG_MAX
+from tidegate.config.property_types import INT_MAX, LONG_MAX, PropertyType, Schema, portable
 from tidegate.model.subscription import Cursor, TopicPartitions
 
 ASSIGN_SEEK = "assign-seek"
@@ -49,13 +49,13 @@ class Portion:
 
 
 @dataclass(frozen=True)
-class AssignSeek:
+class AssignSeek(PropertyType):
     """The text of `assign-seek`, or a single partition as a number; blank text says nothing, as SmallRye has it."""
 
     pattern: str = f"{_BLANK}|{_BLANK}{_PORTION}{_BLANK}(?:,{_BLANK}{_PORTION}{_BLANK})*"
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             return f"must be text, {_SHAPE}, separated by commas"
         for text in _split(value):
@@ -66,6 +66,15 @@ class AssignSeek:
             if portion.partition > INT_MAX or (portion.offset or 0) >= LONG_MAX:
                 return f"has the portion {shown('', text)!r}, whose number is too large"
         return None
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        number = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
+        return {"anyOf": [number, {"type": "string", "pattern": portable(self.pattern)}]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
 
 
 def is_given(value: object) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidegate.config.nearest import nearest
+from tidegate.config.property_types import PropertyType, Schema
 from tidegate.model.subscription import DeserializerName
 
 _KAFKA = "org.apache.kafka.common.serialization"
@@ -66,29 +67,45 @@ def charset(name: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class DeserializerClass:
+class DeserializerClass(PropertyType):
     """A deserializer by its short name or its Java class."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, str) and short_name(value):
             return None
         near = _nearest_class(value) if isinstance(value, str) else None
         hint = f" (did you mean {near}?)" if near else ""
         return f"must be one of {', '.join(NAMES)}, or a Java class that stands for one{hint}: {', '.join(CLASSES)}"
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"enum": [*NAMES, *CLASSES]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "a [deserializer](#deserializers)"
+
 
 @dataclass(frozen=True)
-class Charset:
+class Charset(PropertyType):
     """A charset that Java, Spark and Python know."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, str) and charset(value):
             return None
         near = nearest(value, CHARSETS.values()) if isinstance(value, str) else None
         hint = f" (did you mean {near}?)" if near else ""
         return f"must be a charset that Spark decodes: {', '.join(CHARSETS.values())}{hint}"
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"anyOf": [{"enum": list(CHARSETS.values())}, {"type": "string"}]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return ", ".join(f"`{name}`" for name in CHARSETS.values())
 
 
 def _nearest_class(value: str) -> str | None:

@@ -6,41 +6,19 @@ parser to judge (the timeouts' rules, a regular expression, a schedule).
 
 import json
 import re
-from typing import Any, get_args
+from typing import get_args
 
 from tidegate.config import properties
-from tidegate.config.assign_seek import ASSIGN_SEEK, AssignSeek
+from tidegate.config.assign_seek import ASSIGN_SEEK
 from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
-from tidegate.config.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.keys import ALIASES, KEYS, Key
-from tidegate.config.kinds import (
-    INT_MAX,
-    LONG_MAX,
-    Choice,
-    Flag,
-    Kind,
-    Listing,
-    Moment,
-    Output,
-    PartitionLists,
-    Pattern,
-    Prose,
-    RecordLimit,
-    Schedule,
-    Text,
-    Whole,
-)
-from tidegate.config.schemas import JsonSchema
+from tidegate.config.property_types import Schema
 from tidegate.model.subscription import CursorType
-
-Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NEEDED = {"consumer": ["group.id"], "processing": ["output"]}
 _SELECTIONS = ("topics", "pattern", "partitions")
-_MOMENT = "^[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?).[0-9]{2}.*([Zz]|[+-][0-9]{2}[0-9:.]*)$"
-_WORDS = re.compile(r"\[\\w((?:[^\]\\]|\\.)*)\]")
 _SOUGHT: Schema = {  # a blank text says nothing
     "type": "object",
     "required": [ASSIGN_SEEK],
@@ -73,66 +51,12 @@ def schema_text() -> str:
     return json.dumps(definition_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def shape(kind: Kind) -> Schema:  # noqa: C901, PLR0911, PLR0912 (one case for each kind)
-    """The values of a kind. Raises TypeError for a kind that it doesn't know."""
-    match kind:
-        case Whole(lowest, highest, others):
-            between = {"type": "integer", "minimum": lowest, "maximum": highest}
-            return {"anyOf": [between, {"enum": list(others)}]} if others else between
-        case Choice(words=words):
-            return {"enum": list(words)}
-        case Flag(only=None):
-            return {"type": "boolean"}
-        case Flag(only=only):
-            return {"const": only}
-        case Text(pattern=pattern, shape=shape_):
-            return {"type": "string", "pattern": _portable(pattern), "errorMessage": f"must be {shape_}"}
-        case RecordLimit(pattern=pattern):
-            number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
-            return {"anyOf": [number, {"type": "string", "pattern": _portable(pattern)}]}
-        case Prose():
-            return {"type": "string"}
-        case Schedule(presets=presets):
-            return {"anyOf": [{"enum": list(presets)}, {"type": "string", "pattern": "^[^@]"}]}
-        case Listing(item, _, empty):
-            items = {"type": "array", "items": shape(item), "uniqueItems": True}
-            return items if empty else items | {"minItems": 1}
-        case PartitionLists(topic, numbers):
-            return {
-                "type": "object",
-                "minProperties": 1,
-                "propertyNames": shape(topic),
-                "additionalProperties": shape(numbers),
-            }
-        case AssignSeek(pattern=pattern):
-            number = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
-            return {"anyOf": [number, {"type": "string", "pattern": _portable(pattern)}]}
-        case Pattern():
-            return {"type": "string", "minLength": 1}
-        case Moment():
-            return {"type": "string", "pattern": _MOMENT}
-        case Output(schemes=schemes):
-            taken = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in scheme) for scheme in schemes)
-            return {
-                "type": "string",
-                "pattern": rf"^(?:(?:{taken}):|(?![A-Za-z][A-Za-z0-9+.-]*:))[^*?\[\]{{}}\\]+$",
-            }
-        case DeserializerClass():
-            return {"enum": [*NAMES, *CLASSES]}
-        case Charset():
-            return {"anyOf": [{"enum": list(CHARSETS.values())}, {"type": "string"}]}
-        case JsonSchema():
-            schema = {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
-            return {"anyOf": [{"type": "string", "minLength": 1}, schema]}
-    raise TypeError(f"{kind} has no JSON Schema yet")
-
-
 def _property(key: Key, description: Description, name: str) -> Schema:
     measure = unit(name)
     said: Schema = {
         "description": description.says + (f" In {measure}." if measure in ("milliseconds", "bytes") else "")
     }
-    said["anyOf"] = [shape(key.kind), {"type": "null"}]
+    said["anyOf"] = [key.kind.json_schema(), {"type": "null"}]
     if key.default is not None:
         said["default"] = list(key.default) if isinstance(key.default, tuple) else key.default
     return said
@@ -183,13 +107,3 @@ def _given(name: str) -> Schema:
 def _refused(why: str) -> Schema:
     """A name that can't be given, which editors don't offer; `errorMessage` and `doNotSuggest` are VS Code's."""
     return {"not": {}, "errorMessage": why, "doNotSuggest": True}
-
-
-def _portable(pattern: str) -> str:
-    """A whole match of Python's as a pattern of JSON Schema's, where words are of ASCII only.
-
-    A class that begins with words takes all that isn't ASCII beside them: every dialect understands that, also one
-    that sees two characters in a letter above U+FFFF.
-    """
-    beside = _WORDS.sub(r"(?:[A-Za-z0-9_\1]|[^\\x00-\\x7f])", pattern)
-    return f"^(?:{beside})$"

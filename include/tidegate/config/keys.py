@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from tidegate.config import properties
 from tidegate.config.assign_seek import ASSIGN_SEEK, AssignSeek
 from tidegate.config.deserializers import Charset
-from tidegate.config.kinds import (
+from tidegate.config.property_types import (
     LONG_MAX,
     Choice,
     Flag,
-    Kind,
     Listing,
     Moment,
     Output,
     PartitionLists,
     Pattern,
+    PropertyType,
     Prose,
     RecordLimit,
     RetryTopic,
@@ -30,7 +30,7 @@ from tidegate.config.schemas import JsonSchema
 class Key:
     """A property of the definition: what it may hold and its default."""
 
-    kind: Kind
+    kind: PropertyType
     default: object = None
 
 

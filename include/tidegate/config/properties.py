@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.config.deserializers import Charset, DeserializerClass
-from tidegate.config.kinds import INT_MAX, LONG_MAX, Choice, Flag, Kind, Text, Whole
+from tidegate.config.property_types import INT_MAX, LONG_MAX, Choice, Flag, PropertyType, Text, Whole
 from tidegate.model.subscription import Scalar
 
 DAY_MS = 86_400_000
@@ -47,7 +47,7 @@ class ConsumerProperty:
     system likes") become it.
     """
 
-    kind: Kind
+    kind: PropertyType
     default: Scalar | None = None
     librdkafka: str | None = None
     floor: int | None = None

@@ -8,27 +8,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from tidegate.config import properties, timeouts
-from tidegate.config.assign_seek import AssignSeek
 from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, unit
-from tidegate.config.deserializers import CHARSETS, CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.config.deserializers import CLASSES, NAMES
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.keys import ALIASES, KEYS, Key
-from tidegate.config.kinds import (
-    Choice,
-    Flag,
-    Kind,
-    Listing,
-    Moment,
-    Output,
-    PartitionLists,
-    Pattern,
-    Prose,
-    RecordLimit,
-    Schedule,
-    Text,
-    Whole,
-)
-from tidegate.config.schemas import JsonSchema
 from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
@@ -66,46 +49,6 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def allowed(kind: Kind) -> str:  # noqa: C901, PLR0911, PLR0912 (one case for each kind)
-    """What a kind takes, in words. Raises TypeError for a kind that it doesn't know."""
-    match kind:
-        case Whole(lowest, highest, others):
-            return f"{lowest} to {highest}" + "".join(f", or {other}" for other in others)
-        case Choice(words=words):
-            return ", ".join(f"`{word}`" for word in words)
-        case Flag(only=None):
-            return "`true`, `false`"
-        case Flag(only=only, reason=reason):
-            return f"`{str(only).lower()}`: {reason}"
-        case Text(shape=shape):
-            return shape
-        case RecordLimit():
-            return "a number of records from 0, or a share of a batch's, `1%`"
-        case Prose():
-            return "text"
-        case Schedule(presets=presets):
-            return f"a cron expression in quotes, {', '.join(f'`{preset}`' for preset in presets)}"
-        case Listing(item, example, empty):
-            return f"a list, `{example}`, of {allowed(item)}" + ("; may be empty" if empty else "")
-        case PartitionLists():
-            return "topics and lists of partitions, `{flights: [0, 2]}`"
-        case AssignSeek():
-            return "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
-        case Pattern():
-            return "a regular expression in quotes"
-        case Moment():
-            return "a time with its zone, `2026-01-31T00:00:00Z`"
-        case Output(schemes=schemes):
-            return f"a path, or a URI of {' or '.join(schemes)}"
-        case DeserializerClass():
-            return "a [deserializer](#deserializers)"
-        case Charset():
-            return ", ".join(f"`{name}`" for name in CHARSETS.values())
-        case JsonSchema():
-            return "columns in Spark's DDL, or a JSON Schema"
-    raise TypeError(f"{kind} isn't described yet")
-
-
 def _section(section: str) -> str:
     title = f"## Under `{section}`\n{SECTIONS[section]}" if section else "## At the top level"
     rows = [_row(section, name, key) for name, key in KEYS[section].items()]
@@ -119,7 +62,7 @@ def _section(section: str) -> str:
 def _row(section: str, name: str, key: Key) -> list[str]:
     described = DESCRIPTIONS[section][name]
     default = "" if key.default in (None, "") else f"`{_written(key.default)}`"
-    return [f"`{name}`", allowed(key.kind), default, unit(name), described.origin, described.says]
+    return [f"`{name}`", key.kind.describe(), default, unit(name), described.origin, described.says]
 
 
 def _written(value: object) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from tidegate.config.property_types import PropertyType, Schema
+
 _MOST_NODES = 10_000  # of a JSON Schema, its aliases written out
 _LONGEST_TEXT = 100_000
 _TYPES = re.compile(
@@ -24,11 +26,11 @@ class _DdlError(Exception):
 
 
 @dataclass(frozen=True)
-class JsonSchema:
+class JsonSchema(PropertyType):
     """Columns in Spark's DDL, or a JSON Schema of an object, as a mapping or as its JSON text."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         match value:
             case dict():
                 return _schema_complaint(value)
@@ -39,6 +41,15 @@ class JsonSchema:
             case str():
                 return _ddl_complaint(value)
         return _COLUMNS
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        schema = {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
+        return {"anyOf": [{"type": "string", "minLength": 1}, schema]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "columns in Spark's DDL, or a JSON Schema"
 
 
 def schema_text(value: str | Mapping[str, object]) -> str:

@@ -59,7 +59,7 @@ def _checked(found: Mapping[str, object], section: str, findings: Findings) -> d
             _add_unknown(section, name, value, findings)
         elif value is None:
             continue  # written out, and unset
-        elif wrong := known[name].kind.wrong(value):
+        elif wrong := known[name].kind.validate(value):
             brief = shown(path, value)
             quoted = repr(brief) if isinstance(value, str) else brief
             findings.add(path, f"{path} {wrong}; it is {quoted}", "allowed", value)

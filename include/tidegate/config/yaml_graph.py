@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tidegate.config.findings import Findings
-from tidegate.config.kinds import LONG_MAX
+from tidegate.config.property_types import LONG_MAX
 from tidegate.config.regular_files import read_regular
 from tidegate.config.yaml_nodes import TOO_DEEP, MappingNode, Node, ScalarNode, SequenceNode, YamlError, compose
 

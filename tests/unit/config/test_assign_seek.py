@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.config.assign_seek import AssignSeek, Portion, is_given, portions
-from tidegate.config.kinds import INT_MAX, LONG_MAX
+from tidegate.config.property_types import INT_MAX, LONG_MAX
 from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
 
 BEGINNING, END = Cursor("TRIM_HORIZON"), Cursor("LATEST")
@@ -124,7 +124,7 @@ def test_what_is_no_portion(reading, text, portion):
 
 @pytest.mark.parametrize("value", [True, -1, 0.5, [], ["a:0"], {"a": 0}, INT_MAX + 1])
 def test_it_is_text_or_the_number_of_a_partition(value):
-    assert AssignSeek().wrong(value)
+    assert AssignSeek().validate(value)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,13 @@ PORTIONS = st.one_of(
 @given(drawn=st.lists(PORTIONS, min_size=1, max_size=5), comma=st.sampled_from([",", ", ", "\n,\t"]))
 def test_what_is_written_is_read_again(drawn, comma):
     text = comma.join(map(str, drawn))
-    assert AssignSeek().wrong(text) is None
+    assert AssignSeek().validate(text) is None
     assert portions(text) == tuple(drawn)
 
 
 @given(text=st.text(st.sampled_from("ab01:,-. \n٣"), max_size=12))
 def test_what_may_stand_is_read_and_what_may_not_is_not(text):
-    if AssignSeek().wrong(text) is None:
+    if AssignSeek().validate(text) is None:
         read = portions(text)
         assert portions(", ".join(map(str, read))) == read
         assert bool(read) == is_given(text)

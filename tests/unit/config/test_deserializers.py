@@ -43,7 +43,7 @@ from tidegate.model.subscription import DeserializerName
 )
 def test_a_deserializer_has_a_short_name(name, expected):
     assert short_name(name) == expected
-    assert (DeserializerClass().wrong(name) is None) == (expected is not None)
+    assert (DeserializerClass().validate(name) is None) == (expected is not None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_deserializer_has_a_short_name(name, expected):
     ],
 )
 def test_any_other_is_told_all_that_there_are_and_the_nearest(value, near):
-    said = DeserializerClass().wrong(value)
+    said = DeserializerClass().validate(value)
     assert said is not None
     assert all(name in said for name in (*NAMES, *CLASSES))
     if near is not None:
@@ -94,11 +94,11 @@ def test_only_what_confluent_s_registry_describes_needs_one():
 )
 def test_a_charset_is_known_by_the_name_that_spark_gives_it(name, expected):
     assert charset(name) == expected
-    assert (Charset().wrong(name) is None) == (expected is not None)
+    assert (Charset().validate(name) is None) == (expected is not None)
 
 
 def test_a_wrong_charset_is_told_all_that_there_are_and_the_nearest():
-    said = Charset().wrong("utf-17")
+    said = Charset().validate("utf-17")
     assert said is not None
     assert said.startswith(
         "must be a charset that Spark decodes: US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE, UTF-16"
@@ -109,5 +109,5 @@ def test_a_wrong_charset_is_told_all_that_there_are_and_the_nearest():
 @settings(deadline=None)
 @given(st.text())
 def test_any_text_is_judged(text):
-    assert (Charset().wrong(text) is None) == (charset(text) is not None)
-    assert (DeserializerClass().wrong(text) is None) == (short_name(text) is not None)
+    assert (Charset().validate(text) is None) == (charset(text) is not None)
+    assert (DeserializerClass().validate(text) is None) == (short_name(text) is not None)

@@ -19,8 +19,9 @@ import tidegate
 from tidegate.cli.app import app
 from tidegate.config.findings import Findings
 from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.json_schema import DIALECT, definition_schema, schema_text, shape
+from tidegate.config.json_schema import DIALECT, definition_schema, schema_text
 from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.property_types import PropertyType
 from tidegate.config.reading import Reading, read
 from tidegate.config.yaml_graph import Graph
 from tidegate.model.subscription import CommitStrategy, FailureStrategy
@@ -67,13 +68,16 @@ def test_it_has_every_property_with_its_default_and_a_description():
     assert set(ALIASES) < set(definition_schema()["properties"])
 
 
-def test_a_kind_without_a_shape_is_noticed():
-    class Colour:
-        def wrong(self, _value: object) -> str | None:
+def test_a_type_without_a_schema_is_noticed():
+    class Colour(PropertyType):
+        def validate(self, _value: object) -> str | None:
             return None
 
-    with pytest.raises(TypeError, match="no JSON Schema yet"):
-        shape(Colour())
+        def describe(self) -> str:
+            return "a colour"
+
+    with pytest.raises(TypeError, match=r"abstract method.*json_schema"):
+        Colour()
 
 
 WRONG = [
@@ -255,8 +259,8 @@ def test_no_pattern_has_a_class_that_dialects_disagree_on():
 @given(name=st.text(st.characters(categories=["L", "N", "M", "P", "S"]), min_size=1, max_size=4))
 def test_whatever_letters_the_id_of_a_connection_has_the_schema_takes_them(name):
     kind = KEYS[""]["connection"].kind
-    if kind.wrong(name) is None:
-        Draft202012Validator(shape(kind)).validate(name)
+    if kind.validate(name) is None:
+        Draft202012Validator(kind.json_schema()).validate(name)
 
 
 @pytest.mark.parametrize("place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b"])
@@ -317,5 +321,5 @@ def test_no_value_of_any_kind_that_may_stand_is_refused(data, section):
     name = data.draw(st.sampled_from(list(KEYS[section])))
     kind = KEYS[section][name].kind
     value = data.draw(values(section).map(lambda found: next(iter(found.values()), None)) | st.text(max_size=8))
-    if kind.wrong(value) is None:
-        Draft202012Validator(shape(kind)).validate(value)
+    if kind.validate(value) is None:
+        Draft202012Validator(kind.json_schema()).validate(value)

@@ -10,8 +10,8 @@ from java_source import FOLDER, run_source
 
 from tidegate.config import properties
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.config.kinds import LONG_MAX, Choice, Flag, Kind, Text, Whole
 from tidegate.config.properties import PROPERTIES, effective, refusal, translate
+from tidegate.config.property_types import LONG_MAX, Choice, Flag, PropertyType, Text, Whole
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 
@@ -23,7 +23,7 @@ def accepted(configuration: dict[str, object]) -> None:
     confluent_kafka.Consumer(configuration | {"log_level": 0}).close()
 
 
-def values_of(kind: Kind) -> st.SearchStrategy[object]:
+def values_of(kind: PropertyType) -> st.SearchStrategy[object]:
     match kind:
         case Whole(lowest, highest, others):
             bounds = st.sampled_from((lowest, highest, *others))
@@ -112,7 +112,7 @@ def test_each_difference_reaches_the_client_and_nothing_else_changes(given_, exp
 @given(data=st.data())
 def test_librdkafka_takes_whatever_a_property_may_hold(name, data):
     value = data.draw(values_of(PROPERTIES[name].kind))
-    assert PROPERTIES[name].kind.wrong(value) is None
+    assert PROPERTIES[name].kind.validate(value) is None
     given_: dict[str, object] = {name: value}
     if name == "session.timeout.ms":
         given_["max.poll.interval.ms"] = properties.HOUR_MS
@@ -153,7 +153,7 @@ def test_java_raises_the_longest_backoff_with_the_first():
     ],
 )
 def test_a_wrong_value_is_told_what_is_allowed(name, value, said):
-    assert said in (PROPERTIES[name].kind.wrong(value) or "")
+    assert said in (PROPERTIES[name].kind.validate(value) or "")
 
 
 @pytest.mark.parametrize(

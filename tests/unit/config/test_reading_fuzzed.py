@@ -139,7 +139,7 @@ def test_known_properties_with_right_and_odd_values_are_judged(tmp_path):
 def test_what_is_drawn_as_right_is_right(section, name, data):
     """Or is a word that the property knows and that comes with a rule of its own."""
     kind = KEYS[section][name].kind
-    assert kind.wrong(data.draw(right(kind))) in (None, "has an item twice")
+    assert kind.validate(data.draw(right(kind))) in (None, "has an item twice")
 
 
 LINES = FLIGHTS.read_text().splitlines(keepends=True)

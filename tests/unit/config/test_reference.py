@@ -10,9 +10,9 @@ from tidegate.config.check import examine
 from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, unit
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.keys import ALIASES, KEYS
-from tidegate.config.kinds import LONG_MAX, Choice
+from tidegate.config.property_types import LONG_MAX, Choice, PropertyType
 from tidegate.config.reading import read
-from tidegate.config.reference import allowed, reference
+from tidegate.config.reference import reference
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = sorted(DOCS.glob("coming-from-*.md"))
@@ -37,7 +37,7 @@ def test_every_property_is_on_the_page_with_its_values_default_and_unit(section)
     for name, key in KEYS[section].items():
         (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}` |")]
         cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
-        assert cells[1] == allowed(key.kind)
+        assert cells[1] == key.kind.describe()
         assert cells[3] == unit(name)
         assert cells[4] == DESCRIPTIONS[section][name].origin
         assert cells[5].endswith(".")
@@ -63,12 +63,15 @@ def test_every_name_that_is_refused_or_another_s_is_on_the_page():
 
 
 def test_what_has_no_words_yet_is_noticed():
-    class Colour:
-        def wrong(self, _value: object) -> str | None:
+    class Colour(PropertyType):
+        def validate(self, _value: object) -> str | None:
             return None
 
-    with pytest.raises(TypeError, match="isn't described yet"):
-        allowed(Colour())
+        def json_schema(self) -> dict[str, object]:
+            return {}
+
+    with pytest.raises(TypeError, match=r"abstract method.*describe"):
+        Colour()
 
 
 def test_the_largest_number_is_written_out():

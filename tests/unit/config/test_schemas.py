@@ -51,13 +51,13 @@ WRONG_DDL = (
 
 @pytest.mark.parametrize("text", DDL)
 def test_a_ddl_is_taken_as_it_is(text):
-    assert JsonSchema().wrong(text) is None
+    assert JsonSchema().validate(text) is None
     assert schema_text(text) == text.strip()
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG_DDL)
 def test_a_wrong_ddl_is_told_where(text, said):
-    assert said in (JsonSchema().wrong(text) or "")
+    assert said in (JsonSchema().validate(text) or "")
 
 
 @pytest.mark.spark
@@ -71,7 +71,7 @@ def test_spark_takes_and_refuses_the_same():
 
 @pytest.mark.parametrize("value", [OBJECT, json.dumps(OBJECT), f"  {json.dumps(OBJECT)}\n", {"type": "object"}])
 def test_a_json_schema_is_kept_as_text(value):
-    assert JsonSchema().wrong(value) is None
+    assert JsonSchema().validate(value) is None
     assert json.loads(schema_text(value)) == (json.loads(value) if isinstance(value, str) else value)
 
 
@@ -110,7 +110,7 @@ def deep() -> dict[str, object]:
     ],
 )
 def test_a_wrong_json_schema_is_told_why(value, said):
-    assert said in (JsonSchema().wrong(value) or "")
+    assert said in (JsonSchema().validate(value) or "")
 
 
 @settings(deadline=None)
@@ -118,5 +118,5 @@ def test_a_wrong_json_schema_is_told_why(value, said):
     st.text() | st.lists(st.sampled_from(["a", "INT", "ARRAY", "MAP", "<", ">", ",", "(", ")", ":", "`"])).map(" ".join)
 )
 def test_any_text_is_judged(text):
-    if JsonSchema().wrong(text) is None:
+    if JsonSchema().validate(text) is None:
         assert schema_text(text)

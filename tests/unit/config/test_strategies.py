@@ -6,7 +6,7 @@ import pytest
 from definition_files import LEAST, told
 
 from tidegate.config.keys import TOP
-from tidegate.config.kinds import Choice
+from tidegate.config.property_types import Choice
 from tidegate.model.subscription import CommitStrategy, DeadLetterQueue, DelayedRetryTopic, FailureStrategy
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.delayed_retry import DelayedRetry

@@ -1,13 +1,14 @@
-"""The kinds of values that a definition's properties may hold.
+"""The types of a definition's properties.
 
-Each kind says what is wrong with a value in words that are read after the property's name.
+Each says what is wrong with a value, and what it takes, to editors in JSON Schema and on the reference page in words.
 """
 
 import re
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any
 
 from tidegate.config.findings import shown
 from tidegate.config.nearest import nearest
@@ -16,44 +17,75 @@ from tidegate.config.settings import has_password, scheme
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+Schema = dict[str, Any]
+
+_MOMENT = "^[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?).[0-9]{2}.*([Zz]|[+-][0-9]{2}[0-9:.]*)$"
+_WORDS = re.compile(r"\[\\w((?:[^\]\\]|\\.)*)\]")
 _DRAWN = re.compile(r"(?i)(?<![a-z])[rh](?![a-z])")
 
 
-class Kind(Protocol):
+def portable(pattern: str) -> str:
+    """A whole match of Python's as a pattern of JSON Schema's, where words are of ASCII only.
+
+    A class that begins with words takes all that isn't ASCII beside them: every dialect understands that, also one
+    that sees two characters in a letter above U+FFFF.
+    """
+    beside = _WORDS.sub(r"(?:[A-Za-z0-9_\1]|[^\\x00-\\x7f])", pattern)
+    return f"^(?:{beside})$"
+
+
+class PropertyType(ABC):
     """What a property may hold."""
 
-    def wrong(self, value: object) -> str | None:
+    @abstractmethod
+    def validate(self, value: object) -> str | None:
         """What is wrong with the value, to be read after the property's name; None if nothing is."""
+
+    @abstractmethod
+    def json_schema(self) -> Schema:
+        """The values that it takes, and perhaps some more, in JSON Schema, draft 2020-12."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The values that it takes, in Markdown."""
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(PropertyType):
     """A whole number between two bounds, both included, or one of the others."""
 
     lowest: int
     highest: int = INT_MAX
     others: tuple[int, ...] = ()
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, int) and not isinstance(value, bool):
             if self.lowest <= value <= self.highest or value in self.others:
                 return None
         elif isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
             return "must be a number: write it without quotes"
-        others = "".join(f", or {other}" for other in self.others)
-        return f"must be a whole number from {self.lowest} to {self.highest}{others}"
+        return f"must be a whole number from {self.describe()}"
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        between = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
+        return {"anyOf": [between, {"enum": list(self.others)}]} if self.others else between
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return f"{self.lowest} to {self.highest}" + "".join(f", or {other}" for other in self.others)
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(PropertyType):
     """One of some words; `instead` has, for the beginning of a word that another system knows, what to write."""
 
     words: tuple[str, ...]
     instead: tuple[tuple[str, str], ...] = ()
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, str) and value in self.words:
             return None
         allowed = "must be " + " or ".join((", ".join(self.words[:-1]), self.words[-1])).removeprefix(" or ")
@@ -64,32 +96,48 @@ class Choice:
         near = nearest(value, self.words)
         return allowed + (f" (did you mean {near}?)" if near else "")
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"enum": list(self.words)}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return ", ".join(f"`{word}`" for word in self.words)
+
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(PropertyType):
     """True or false; with `only`, the one value that can be, and why."""
 
     only: bool | None = None
     reason: str = ""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if not isinstance(value, bool):
             return "must be true or false"
         if self.only is not None and value is not self.only:
             return f"can only be {str(self.only).lower()}: {self.reason}"
         return None
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"type": "boolean"} if self.only is None else {"const": self.only}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "`true`, `false`" if self.only is None else f"`{str(self.only).lower()}`: {self.reason}"
+
 
 @dataclass(frozen=True)
-class Text:
+class Text(PropertyType):
     """A line of text that isn't empty and can be printed, and that as a whole matches a pattern."""
 
     pattern: str = r".+"
     shape: str = "a line of text"
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, str) and value.isprintable() and value.strip():
             if re.fullmatch(self.pattern, value):
                 return None
@@ -97,61 +145,80 @@ class Text:
             return f"must be {self.shape}: put it in quotes"
         return f"must be {self.shape}"
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"type": "string", "pattern": portable(self.pattern), "errorMessage": f"must be {self.shape}"}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return self.shape
+
 
 @dataclass(frozen=True)
 class RetryTopic(Text):
     """A topic whose name ends with the delay of its records in ms, as its pattern says."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
-        if said := super().wrong(value):
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
+        if said := super().validate(value):
             return said
         delay = int(str(value).rpartition("_")[2])
         return None if delay <= INT_MAX else f"must end with a delay of at most {INT_MAX} ms"
 
 
 @dataclass(frozen=True)
-class RecordLimit:
+class RecordLimit(PropertyType):
     """How many records of a batch: a number, or a share of them all."""
 
     pattern: str = r"[0-9]{1,18}|(?:100(?:\.0{1,9})?|[0-9]{1,2}(?:\.[0-9]{1,9})?) ?%"
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONG_MAX:
             return None
         if isinstance(value, str) and re.fullmatch(self.pattern, value):
             return None
         return "must be a number of records from 0, or a share of them up to 100%, as 1% or 0.5%"
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
+        return {"anyOf": [number, {"type": "string", "pattern": portable(self.pattern)}]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "a number of records from 0, or a share of a batch's, `1%`"
+
 
 @dataclass(frozen=True)
-class Prose:
+class Prose(PropertyType):
     """Text of any length and number of lines, may be empty."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         fine = isinstance(value, str) and all(each.isprintable() or each in "\n\t" for each in value)
         return None if fine else "must be text"
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"type": "string"}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "text"
+
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(PropertyType):
     """A cron expression or preset, as Airflow takes them."""
 
     presets: tuple[str, ...] = (
-        "@once",
-        "@continuous",
-        "@hourly",
-        "@daily",
-        "@weekly",
-        "@monthly",
-        "@quarterly",
-        "@yearly",
+        *("@once", "@continuous", "@hourly", "@daily"),
+        *("@weekly", "@monthly", "@quarterly", "@yearly"),
     )
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         allowed = f"must be a cron expression in quotes, one of {', '.join(self.presets)}, or null"
         if not isinstance(value, str):
             return allowed
@@ -162,6 +229,14 @@ class Schedule:
             return allowed + (f" (did you mean {near}?)" if near else "")
         complaint = _cron_complaint(value)
         return None if complaint is None else f"{allowed} ({complaint})"
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"anyOf": [{"enum": list(self.presets)}, {"type": "string", "pattern": "^[^@]"}]}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return f"a cron expression in quotes, {', '.join(f'`{preset}`' for preset in self.presets)}"
 
 
 def _cron_complaint(expression: str) -> str | None:
@@ -182,51 +257,73 @@ def _cron_complaint(expression: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """A list of different items of one kind, at least one unless `empty`."""
+class Listing(PropertyType):
+    """A list of different items of one type, at least one unless `empty`."""
 
-    item: Kind
+    item: PropertyType
     example: str
     empty: bool = False
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if not isinstance(value, list) or not (value or self.empty):
             return f"must be a list, as in {self.example}"
         for item in value:
-            if wrong := self.item.wrong(item):
+            if wrong := self.item.validate(item):
                 return f"has an item that {wrong}: {shown('', item)}"
         if len({str(item).lower() for item in value}) < len(value):
             return "has an item twice"
         return None
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        items = {"type": "array", "items": self.item.json_schema(), "uniqueItems": True}
+        return items if self.empty else items | {"minItems": 1}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return f"a list, `{self.example}`, of {self.item.describe()}" + ("; may be empty" if self.empty else "")
+
 
 @dataclass(frozen=True)
-class PartitionLists:
+class PartitionLists(PropertyType):
     """Topics, each with a list of its partitions."""
 
-    topic: Kind
-    numbers: Kind
+    topic: PropertyType
+    numbers: PropertyType
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if not isinstance(value, dict) or not value:
             hint = " (a number of consumers is `members`)" if isinstance(value, int) else ""
             return f"must be a mapping of topics to lists of partitions, as in {{flights: [0, 2]}}{hint}"
         for topic, numbers in value.items():
-            if wrong := self.topic.wrong(topic):
+            if wrong := self.topic.validate(topic):
                 return f"has a topic that {wrong}: {shown('', topic)}"
-            if wrong := self.numbers.wrong(numbers):
+            if wrong := self.numbers.validate(numbers):
                 return f"has a topic, {topic}, whose list {wrong}"
         return None
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": self.topic.json_schema(),
+            "additionalProperties": self.numbers.json_schema(),
+        }
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "topics and lists of partitions, `{flights: [0, 2]}`"
+
 
 @dataclass(frozen=True)
-class Pattern:
+class Pattern(PropertyType):
     """A regular expression."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if not isinstance(value, str) or not value or not value.isprintable():
             hint = ", the one that names are to match, and `topics` left out" if isinstance(value, bool) else ""
             return f"must be a regular expression in quotes{hint}"
@@ -238,13 +335,21 @@ class Pattern:
             return f"must be a regular expression: {error}"
         return None
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"type": "string", "minLength": 1}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "a regular expression in quotes"
+
 
 @dataclass(frozen=True)
-class Moment:
+class Moment(PropertyType):
     """A time with its zone, in RFC 3339, since 1970."""
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         try:
             time = datetime.fromisoformat(value) if isinstance(value, str) else None
             if time is not None and time.tzinfo is not None and time.astimezone(UTC).timestamp() >= 0:
@@ -253,15 +358,23 @@ class Moment:
             pass
         return "must be a time with its zone, as in 2026-01-31T00:00:00Z"
 
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        return {"type": "string", "pattern": _MOMENT}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return "a time with its zone, `2026-01-31T00:00:00Z`"
+
 
 @dataclass(frozen=True)
-class Output:
+class Output(PropertyType):
     """A folder whose file system renames a whole folder at once, which is how a batch is published."""
 
     schemes: tuple[str, ...] = ("file", "hdfs")
 
-    def wrong(self, value: object) -> str | None:
-        """See Kind."""
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             return "must be a path or a URI"
         kind = scheme(value)
@@ -277,3 +390,12 @@ class Output:
         if kind == "file" and not re.match(r"(?i)file:(//)?/(?!/)", value):
             return "must have its path after three slashes: file:///folder"
         return None
+
+    def json_schema(self) -> Schema:
+        """See PropertyType."""
+        taken = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in scheme) for scheme in self.schemes)
+        return {"type": "string", "pattern": rf"^(?:(?:{taken}):|(?![A-Za-z][A-Za-z0-9+.-]*:))[^*?\[\]{{}}\\]+$"}
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return f"a path, or a URI of {' or '.join(self.schemes)}"

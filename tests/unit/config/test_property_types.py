@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.config.keys import TOP
-from tidegate.config.kinds import (
+from tidegate.config.property_types import (
     Choice,
     Listing,
     PartitionLists,
@@ -23,7 +23,7 @@ TOPICS = PartitionLists(Text("[a-z]+", "a topic's name"), Listing(Whole(0), "[0,
 
 @pytest.mark.parametrize("cron", ["*/5 * * * *", "0 0 29 2 *", "0 0 * MAR THU", "0 9 * * fri#1", "0 0 L * *"])
 def test_a_schedule_that_airflow_runs_is_taken(cron):
-    assert Schedule().wrong(cron) is None
+    assert Schedule().validate(cron) is None
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_schedule_that_airflow_runs_is_taken(cron):
     ],
 )
 def test_a_schedule_that_never_runs_or_is_another_each_time_is_refused(cron, said):
-    assert said in (Schedule().wrong(cron) or "")
+    assert said in (Schedule().validate(cron) or "")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_schedule_that_never_runs_or_is_another_each_time_is_refused(cron, sai
     ],
 )
 def test_a_choice_tells_what_to_write_instead(value, said):
-    assert Choice(("fail",), instead=(("requeue:", "use a topic"),)).wrong(value) == said
+    assert Choice(("fail",), instead=(("requeue:", "use a topic"),)).validate(value) == said
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_a_choice_tells_what_to_write_instead(value, said):
     ],
 )
 def test_what_another_system_has_by_the_same_name_is_explained(kind, value, said):
-    assert said in (kind.wrong(value) or "")
+    assert said in (kind.validate(value) or "")
 
 
 @pytest.mark.parametrize(
     "value", [0, 100, "0", "100", "0%", "1%", "1 %", "0.5%", "99.999%", "100%", "100.0%", 2**63 - 1]
 )
 def test_a_limit_is_a_number_or_a_share_as_the_strategy_reads_it(value):
-    assert RecordLimit().wrong(value) is None
+    assert RecordLimit().validate(value) is None
     assert str(DeadLetterLimit.parse(value)) == str(value).replace(" ", "").replace(".0%", "%")
 
 
@@ -79,7 +79,7 @@ def test_a_limit_is_a_number_or_a_share_as_the_strategy_reads_it(value):
     "value", [-1, 1.5, True, None, [], "", "-1", "1.5", "101%", "100.5%", "%", "1.%", ".5%", "1%%", "1 0%", "٣", "a%"]
 )
 def test_what_is_no_limit(value):
-    assert "as 1% or 0.5%" in (RecordLimit().wrong(value) or "")
+    assert "as 1% or 0.5%" in (RecordLimit().validate(value) or "")
 
 
 WRITTEN = st.integers() | st.text(max_size=6) | st.from_regex(r"\A[0-9]{1,4}([.][0-9]{1,12})? ?%?\Z")
@@ -87,7 +87,7 @@ WRITTEN = st.integers() | st.text(max_size=6) | st.from_regex(r"\A[0-9]{1,4}([.]
 
 @given(value=WRITTEN)
 def test_the_strategy_reads_every_limit_that_may_stand(value):
-    if RecordLimit().wrong(value) is None:
+    if RecordLimit().validate(value) is None:
         DeadLetterLimit.parse(value)
 
 
@@ -96,7 +96,7 @@ RETRY_TOPIC = TOP["delayed-retry-topic.topics"].kind.item
 
 @pytest.mark.parametrize("name", ["orders_retry_10000", "_0", "a_b_007", "x_2147483647", f"{'x' * 247}_1"])
 def test_a_retry_topic_ends_with_its_delay(name):
-    assert RETRY_TOPIC.wrong(name) is None
+    assert RETRY_TOPIC.validate(name) is None
     assert delay_ms(name) == int(name.rpartition("_")[2])
 
 
@@ -114,10 +114,10 @@ def test_a_retry_topic_ends_with_its_delay(name):
     ],
 )
 def test_what_is_no_retry_topic(name, said):
-    assert said in (RETRY_TOPIC.wrong(name) or "")
+    assert said in (RETRY_TOPIC.validate(name) or "")
 
 
 @given(name=st.from_regex(r"\A[a-z._]{0,3}_?[0-9]{0,20}\Z"))
 def test_the_strategy_takes_every_retry_topic_that_may_stand(name):
-    if RETRY_TOPIC.wrong(name) is None:
+    if RETRY_TOPIC.validate(name) is None:
         delay_ms(name)
