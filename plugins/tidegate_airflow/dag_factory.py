@@ -15,6 +15,7 @@ from tidegate.config.check import examine
 from tidegate.config.reading import SUFFIX, DefinitionError, load_named
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import group_holders
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.subscription import Problem, Subscription
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
@@ -103,14 +104,14 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     ).expand_kwargs(plan.output)
     process = ProcessOperator(task_id="process", **where)
     last = {"output": outlet(subscription, settings), "trigger_rule": "all_done", **where}
-    match subscription.commit_strategy:
-        case "on-receipt":
+    match subscription.commit_policy.commit_at:
+        case CommitPoint.LANDED:
             land >> ReceiveOperator(task_id="commit", **where) >> process
             settle = SettleOperator(task_id="publish", **last)
-        case "on-next-poll" | "manual":
+        case CommitPoint.NEXT_PLAN | CommitPoint.MANUAL:
             land >> process
             settle = SettleOperator(task_id="publish", **last)
-        case _:
+        case CommitPoint.PUBLISHED:
             land >> process
             settle = SettleOperator(task_id="commit", **last)
     _decided(process, subscription, where) >> settle

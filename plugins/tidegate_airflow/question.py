@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer
 from tidegate.steps.ask import Question
@@ -57,7 +58,7 @@ def _answers(asked: Question, subscription: Subscription) -> Mapping[Answer, str
     name = subscription.name
     tries = subscription.max_retries + 1
     often = "once" if tries == 1 else f"up to {tries} times"
-    by_hand = asked.batch.commit_strategy == "manual"
+    by_hand = asked.batch.commit_policy.commit_at is CommitPoint.MANUAL
     on = f"once {code(f'tidegate commit {name}')} has committed it" if by_hand else "behind it"
     return {
         "redeliver": f"the same batch is delivered again, {often}, by a run that starts when this one has "

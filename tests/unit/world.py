@@ -4,10 +4,10 @@ from typing import Any
 
 from definitions import subscription
 
+from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.effects import Effect
 from tidegate.testing.lake import MemoryLake

@@ -10,6 +10,7 @@ from tidegate.config.assign_seek import ASSIGN_SEEK, is_given
 from tidegate.config.findings import Findings
 from tidegate.config.keys import TOP
 from tidegate.config.sections import Values
+from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore, Progress
 from tidegate.model.subscription import (
     DeadLetterQueue,
     DelayedRetryTopic,
@@ -116,7 +117,10 @@ def _starts(good: Mapping[str, Values], topics: TopicSelection | None) -> Iterat
 
 def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:
     """Without a position that is kept, every run is a first contact."""
-    if definition.top[COMMIT] != "ignore" or {RESET, "cursor", "cursor.type", ASSIGN_SEEK} & definition.faulty:
+    if (
+        COMMIT_POLICIES[definition.top[COMMIT]].store is not PositionStore.NONE
+        or {RESET, "cursor", "cursor.type", ASSIGN_SEEK} & definition.faulty
+    ):
         return
     at_end = next((start for start in starts if start in ("latest", "LATEST", "-1")), None)
     if "none" in starts:
@@ -139,7 +143,11 @@ def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:
 def _check_age(definition: _Definition) -> None:
     """A record must not be overdue before the commit that counts it is due."""
     interval, age = definition.top[INTERVAL], definition.top[MAX_AGE]
-    if definition.top[COMMIT] != "throttled" or {INTERVAL, MAX_AGE} & definition.faulty or not 0 < age < interval:
+    if (
+        COMMIT_POLICIES[definition.top[COMMIT]].progress is not Progress.CONTIGUOUS_ACKS
+        or {INTERVAL, MAX_AGE} & definition.faulty
+        or not 0 < age < interval
+    ):
         return
     text = (
         f"{MAX_AGE} ({age}) should be at least as long as {INTERVAL} ({interval}): a record would be overdue before "

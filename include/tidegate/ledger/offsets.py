@@ -13,12 +13,15 @@ from sqlalchemy.exc import IntegrityError
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
+from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
 from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, message, place
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, OffsetStore, Outbox
 
 log = logging.getLogger(__name__)
+
+_KEPT_HERE = [name for name, policy in COMMIT_POLICIES.items() if policy.store is PositionStore.LEDGER]
 
 
 def _utc_now() -> datetime:
@@ -124,7 +127,7 @@ class SqlOffsets:
     @property
     def _committed_elsewhere(self) -> Select[Any]:
         """The subscription's version that opened the newest committed batch of another commit strategy."""
-        mine = (*self._mine(batches), batches.c.offsets_committed, batches.c.commit_strategy != "checkpoint")
+        mine = (*self._mine(batches), batches.c.offsets_committed, batches.c.commit_strategy.not_in(_KEPT_HERE))
         return select(func.max(batches.c.number)).where(*mine)
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, PartialRange, State, advance, may_follow
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TransitionError, message, place
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import Range, TopicPartition, ends, starts
@@ -254,7 +255,7 @@ def move(batch: Batch, state: State, reason: str | None) -> Batch:
     moved = replace(batch, state=advance(batch.id, batch.state, state), reason=reason)
     if state in SETTLED:
         kept = batch.reason if reason is None else reason
-        return replace(moved, reason=kept, offsets_committed=batch.commit_strategy != "ignore")
+        return replace(moved, reason=kept, offsets_committed=batch.commit_policy.store is not PositionStore.NONE)
     return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
 
 

@@ -29,9 +29,9 @@ from tidegate.ledger.tables import (
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import CommitStrategy
 from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
 
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy, PositionStore
 from tidegate.model.errors import StaleError, TransitionError, message, place
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.subscription import CommitStrategy
 
 
 class State(StrEnum):
@@ -207,9 +207,14 @@ class Batch:
         return self.receipt.next(self.id)
 
     @property
+    def commit_policy(self) -> CommitPolicy:
+        """What the commit strategy of its plan comes to."""
+        return COMMIT_POLICIES[self.commit_strategy]
+
+    @property
     def once_settled(self) -> State:
         """What the state becomes when output and offsets are settled: what the output came to, for good."""
-        published = State.UNCOMMITTED if self.commit_strategy == "ignore" else State.COMMITTED
+        published = State.UNCOMMITTED if self.commit_policy.store is PositionStore.NONE else State.COMMITTED
         return _GIVEN_UP.get(self.state, self.state if self.state in SETTLED else published)
 
     @property

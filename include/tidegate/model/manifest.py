@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.model.batch import Batch, Delivery, LandedFile
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.decoding import Decoding
 from tidegate.model.errors import BatchFailedError, message
 from tidegate.model.offsets import Range, TopicPartition
@@ -240,7 +241,7 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
                 manifest.batch,
             )
         )
-    if result.state is not None and manifest.batch.commit_strategy != "checkpoint":
+    if result.state is not None and manifest.batch.commit_policy.store is not PositionStore.LEDGER:
         raise BatchFailedError(
             message(
                 "the transform gave a state, which only commit-strategy: checkpoint keeps, and the batch's is "

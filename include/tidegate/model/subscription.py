@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
+
 Scalar = str | int | float | bool
 
 CLOSING_MS: Final = 30_000
@@ -17,9 +19,6 @@ CLOSING_MS: Final = 30_000
 Severity = Literal["error", "warning"]
 OffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
-CommitStrategy = Literal[
-    "after-processing", "on-receipt", "on-next-poll", "manual", "throttled", "latest", "ignore", "checkpoint"
-]
 FailureStrategy = Literal["fail", "ignore", "dead-letter-queue", "delayed-retry-topic", "ask"]
 CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
@@ -288,6 +287,11 @@ class Subscription:
     unprocessed_record_max_age_ms: int = 60_000
     unsynced_state_max_age_ms: int = 10_000
     unavailable_after_ms: int = 600_000
+
+    @property
+    def commit_policy(self) -> CommitPolicy:
+        """What the commit strategy comes to."""
+        return COMMIT_POLICIES[self.commit_strategy]
 
     @property
     def has_cursors(self) -> bool:

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import CommitStrategy
 
 
 @dataclass(frozen=True, slots=True)

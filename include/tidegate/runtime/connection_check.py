@@ -9,6 +9,7 @@ from tidegate.config.check import Draft, Report
 from tidegate.config.nearest import nearest
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import (
@@ -24,7 +25,6 @@ from tidegate.ports import Connections, SchemaType
 from tidegate.security.client import kafka_client
 from tidegate.spark.probe import spark_lacks
 from tidegate.steps.produced_topics import said_missing
-from tidegate.strategies.commit.stores import Store, store_of
 
 SECONDS = 10.0
 """How long each question may take, but for a session of Spark Connect."""
@@ -149,7 +149,7 @@ class _Examination:
                 path = "connection"
                 text = f"{path}: its user lacks {operation} on topic {topic}: allow it by an ACL"
                 yield self._problem(path, text, "not-allowed")
-            if store_of(self._subscription.commit_strategy) is Store.KAFKA:
+            if self._subscription.commit_policy.store is PositionStore.KAFKA:
                 yield from self._group_problems()
         except UnavailableError as away:
             yield self._problem("connection", f"connection: {away}; its rights aren't known", "no-broker")

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidegate.model.batch import Batch, State
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
 from tidegate.model.errors import first_few
-from tidegate.model.subscription import CommitStrategy, OnDataLoss
+from tidegate.model.subscription import OnDataLoss
 from tidegate.ports import Contact, LastRun, Outcome
 from tidegate.runtime.moves import Move
 
@@ -116,7 +117,7 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
         case State.ASKING:
             action = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or the task ask in Airflow"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
-        case State.PUBLISHED if facts.commit_strategy == "manual":
+        case State.PUBLISHED if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
             reason = f"batch {batch.id} is published and waits for its commit"
             yield Finding(Verdict.WARN, reason, since, f"`tidegate commit {name}` commits its offsets")
     if facts.overdue:

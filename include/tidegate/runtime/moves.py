@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.model.batch import Batch
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Loss, Outcome
-
-_IN_PARTS = ("throttled", "latest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _moves(history: Sequence[Outcome], positions: Mapping[TopicPartition, int]) 
     passed: list[Batch] = []
     for outcome in reversed(history):
         batch = outcome.batch
-        if batch.commit_strategy == "ignore":
+        if batch.commit_policy.store is PositionStore.NONE:
             continue
         starts = {r.at: r.start for r in batch.ranges}
         yield from _differing(left, starts, passed, outcome.opened_at)
@@ -80,4 +79,4 @@ def _differing(
 def _explains(batch: Batch, at: TopicPartition, left_at: int, begin: int) -> bool:
     """Whether a batch that isn't committed took a partition there: it was made, or committed in parts."""
     reaches = any(r.at == at and r.start <= left_at <= begin <= r.end for r in batch.ranges)
-    return reaches and (batch.rows is not None or batch.commit_strategy in _IN_PARTS)
+    return reaches and (batch.rows is not None or batch.commit_policy.commits_acknowledged)

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tidegate.config.definition_folder import DefinitionFolder, NoOtherDefinitions
 from tidegate.config.settings import Settings, absolute_uri
+from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
@@ -19,6 +20,7 @@ from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, TidegateError, TransitionError
 from tidegate.model.subscription import CommitFence, Processing, Scalar, Subscription
 from tidegate.ports import (
@@ -53,8 +55,6 @@ from tidegate.steps.ownership import accept_cluster
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
-from tidegate.strategies.commit.ignore import NullOffsetStore
-from tidegate.strategies.commit.stores import Store, store_of
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
@@ -277,12 +277,12 @@ def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str
     )
     outbox = KafkaOutbox(client, commit_timeout)
     with closing(kafka), closing(outbox):
-        match store_of(subscription.commit_strategy):
-            case Store.KAFKA:
+        match subscription.commit_policy.store:
+            case PositionStore.KAFKA:
                 yield kafka
-            case Store.LEDGER:
+            case PositionStore.LEDGER:
                 yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
-            case Store.NOTHING:
+            case PositionStore.NONE:
                 yield NullOffsetStore(outbox)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.model.batch import Batch
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import (
     BatchFailedError,
     InterruptedDeliveryError,
@@ -18,8 +19,6 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import CommitPoint
 
 
 @dataclass(slots=True)
@@ -110,11 +109,11 @@ class _Runner:
         with self._step("land"):
             for member in plan.members:
                 self.pipeline.land(plan.batch.id, member)
-        moment = COMMIT_STRATEGIES[plan.batch.commit_strategy].moment
-        if moment is CommitPoint.ON_RECEIPT:
+        commit_at = plan.batch.commit_policy.commit_at
+        if commit_at is CommitPoint.LANDED:
             with self._step("commit"):
                 self.pipeline.receive(plan.batch.id)
-        self._process(plan.batch.id, last="commit" if moment is CommitPoint.AFTER_PUBLISHING else "publish")
+        self._process(plan.batch.id, last="commit" if commit_at is CommitPoint.PUBLISHED else "publish")
 
     def _process(self, batch_id: str, last: str) -> None:
         """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""

@@ -17,7 +17,7 @@ from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
 from tidegate.steps.ownership import other_cluster
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import offsets_from_ledger
-from tidegate.strategies.commit.checkpoint import unsynced
+from tidegate.strategies.commit.unsynced_state import unsynced
 
 _SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown
 

@@ -20,8 +20,8 @@ from tidegate.model.manifest import Manifest, Result
 from tidegate.model.offsets import TopicPartition, starts
 from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.steps.loss import created_again
-from tidegate.strategies.commit.acknowledging import ByAcknowledgement, reached, rest_of
-from tidegate.strategies.commit.decision import Abandon, Decision, Resume, ResumeFrom
+from tidegate.strategies.commit.interpret import Abandon, Interpretation, Resume, ResumeFrom, interpret
+from tidegate.strategies.commit.partial_commits import PartialCommits, reached, rest_of
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Acknowledging:
     def __init__(
         self,
         batch: Batch,
-        strategy: ByAcknowledgement,
+        commits: PartialCommits,
         *,
         source: RecordSource,
         offsets: OffsetStore,
@@ -103,7 +103,7 @@ class Acknowledging:
         clock: Clock,
     ) -> None:
         self._batch = batch
-        self._strategy = strategy
+        self._commits = commits
         self._source = source
         self._offsets = offsets
         self._landing = landing
@@ -138,7 +138,7 @@ class Acknowledging:
         way of a commit that is due.
         """
         committed = self._offsets.committed([r.at for r in self._batch.ranges])
-        self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
+        self._stands = dict(self._positions(interpret(self._batch.commit_policy, self._batch, committed)))
         tally = AckReader(self._batch, self._landing, self._lake)
         tally.take_of_batch()
         self._commit(tally, self._refuse_change)
@@ -182,13 +182,13 @@ class Acknowledging:
             return ()
         self._tally.take(self._lake.settled_files(manifest.staging, result))
         acknowledged = self._tally.now()
-        ends = self._stands | self._strategy.offsets(self._batch, acknowledged, self._stands)
+        ends = self._stands | self._commits.offsets(self._batch, acknowledged, self._stands)
         return reached(self._batch, acknowledged, self._begun, ends)
 
     def _is_due(self, now: float) -> bool:
         """Whether a commit is, or the first look at records that have waited too long."""
-        expires = self._strategy.expires(self._received)
-        return now >= self._strategy.next_run(self._since) or (expires is not None and self._since <= expires < now)
+        expires = self._commits.expires(self._received)
+        return now >= self._commits.next_run(self._since) or (expires is not None and self._since <= expires < now)
 
     @contextmanager
     def _tried_again(self) -> Iterator[None]:
@@ -211,14 +211,14 @@ class Acknowledging:
         if tally.is_empty:
             return
         acknowledged = tally.now()
-        if not self._strategy.offsets(self._batch, acknowledged, self._stands):
+        if not self._commits.offsets(self._batch, acknowledged, self._stands):
             return
         refuse()
         with self._offsets.fence() as fence:
             refuse()
             committed = fence.committed([r.at for r in self._batch.ranges])
-            self._stands = dict(self._positions(self._strategy.reconcile(self._batch, committed)))
-            moved = self._strategy.offsets(self._batch, acknowledged, self._stands)
+            self._stands = dict(self._positions(interpret(self._batch.commit_policy, self._batch, committed)))
+            moved = self._commits.offsets(self._batch, acknowledged, self._stands)
             again = created_again(self._batch, committed, self._source, self._ledger)
             moved = {at: offset for at, offset in moved.items() if at.topic not in again}
             fence.commit(moved, str(self._batch.receipt))
@@ -241,8 +241,8 @@ class Acknowledging:
                 message(f"the batch is {batch.state}, and no more delivery {manifest.delivery.number}'s", batch)
             )
 
-    def _positions(self, decision: Decision) -> Mapping[TopicPartition, int]:
-        match decision:
+    def _positions(self, stands: Interpretation) -> Mapping[TopicPartition, int]:
+        match stands:
             case Resume():
                 return starts(self._batch.ranges)
             case ResumeFrom(positions):
@@ -254,10 +254,10 @@ class Acknowledging:
                 raise StaleError(message("the batch is committed already", self._batch, "the next run finds out"))
 
     def _check(self) -> None:
-        now, expires = self._clock.monotonic(), self._strategy.expires(self._received)
+        now, expires = self._clock.monotonic(), self._commits.expires(self._received)
         if expires is not None and now > expires:
             acknowledged = self._tally.now()
-            self._strategy.check(self._batch, acknowledged, self._stands, received=self._received, now=now)
+            self._commits.check(self._batch, acknowledged, self._stands, received=self._received, now=now)
 
 
 def _listed(positions: Mapping[TopicPartition, int]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import BatchFailedError, StaleError, message, place
 from tidegate.model.offsets import TopicPartition, end_epochs, ends
 from tidegate.model.records import Outgoing
@@ -12,21 +13,19 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.loss import created_again
-from tidegate.steps.ownership import own_batch, refuse_other_cluster
+from tidegate.steps.ownership import own_batch, refuse_other_cluster, refuse_other_store
 from tidegate.steps.publish import Publisher
 from tidegate.steps.sweep import sweep
-from tidegate.strategies.commit.checkpoint import MAX_AGE, unsynced
-from tidegate.strategies.commit.decision import (
+from tidegate.strategies.commit.interpret import (
     Abandon,
     AlreadyCommitted,
-    Decision,
+    Interpretation,
     OffsetsCommitted,
     Resume,
     ResumeFrom,
+    interpret,
 )
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.stores import refuse_other_store
-from tidegate.strategies.commit.strategy import CommitPoint
+from tidegate.strategies.commit.unsynced_state import MAX_AGE, unsynced
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,9 @@ class Committer:
         still. Nothing is committed then.
         """
         batch = self._batch(batch_id)
-        return self._receive(batch) if _moment(batch) is CommitPoint.ON_RECEIPT else self._commit_whole(batch)
+        return (
+            self._receive(batch) if batch.commit_policy.commit_at is CommitPoint.LANDED else self._commit_whole(batch)
+        )
 
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, or find that this was done; None if it was empty. Errors are those of `commit`.
@@ -65,12 +66,12 @@ class Committer:
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch that has landed, if its strategy is on-receipt: another commits later, and nothing happens."""
         batch = self._batch(batch_id)
-        return self._receive(batch) if _moment(batch) is CommitPoint.ON_RECEIPT else batch
+        return self._receive(batch) if batch.commit_policy.commit_at is CommitPoint.LANDED else batch
 
     def settle(self, batch_id: str) -> Batch | None:
         """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it."""
         batch = self._batch(batch_id)
-        is_committed_now = _moment(batch) is CommitPoint.AFTER_PUBLISHING
+        is_committed_now = batch.commit_policy.commit_at is CommitPoint.PUBLISHED
         return self._commit_whole(batch) if is_committed_now else self._publish_only(batch)
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
@@ -173,7 +174,7 @@ class Committer:
     def _created_again(self, batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Collection[str]:
         return created_again(batch, positions, self.source, self.ledger)
 
-    def _is_done(self, batch: Batch, stands: Decision) -> bool:
+    def _is_done(self, batch: Batch, stands: Interpretation) -> bool:
         """Whether it was committed before; StaleError if somebody else moved the group."""
         match stands:
             case Resume() | ResumeFrom():
@@ -185,7 +186,7 @@ class Committer:
 
     def _new_state(self, batch: Batch) -> str | None:
         """What the lake says that the batch left for the next one; a batch of which nothing is published left none."""
-        if batch.commit_strategy != "checkpoint" or batch.state is not State.PUBLISHED:
+        if batch.commit_policy.store is not PositionStore.LEDGER or batch.state is not State.PUBLISHED:
             return None
         published = self.lake.published(batch.output, batch.id)
         if published is None:
@@ -196,7 +197,7 @@ class Committer:
 
     def _say_unsynced(self, batch: Batch) -> None:
         """Whoever waits for a state in vain learns why; to store it is what mends it."""
-        if batch.commit_strategy != "checkpoint":
+        if batch.commit_policy.store is not PositionStore.LEDGER:
             return
         limit = self.subscription.unsynced_state_max_age_ms
         newest = next((o for o in self.ledger.history(batch.subscription, 1) if o.batch.id == batch.id), None)
@@ -244,9 +245,5 @@ class Committer:
         return Publisher(self.subscription, self.lake, self.ledger)
 
 
-def _stands(batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Decision:
-    return COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, positions)
-
-
-def _moment(batch: Batch) -> CommitPoint:
-    return COMMIT_STRATEGIES[batch.commit_strategy].moment
+def _stands(batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Interpretation:
+    return interpret(batch.commit_policy, batch, positions)

@@ -21,7 +21,6 @@ from tidegate.model.manifest import Manifest, audit
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, JobLog, JobLogs, Lake, Landing, Ledger, Processor
 from tidegate.steps.acknowledge import Acknowledging
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
@@ -164,8 +163,11 @@ class Deliverer:
     def _run(self, manifest: Manifest, watch: Callable[[], None]) -> None:
         self.lake.prepare(manifest.staging)
         uri = self.landing.put_manifest(manifest)
-        keeps_deadline = COMMIT_STRATEGIES[manifest.batch.commit_strategy].keeps_deadline
-        timeout = self.subscription.consumer.max_poll_interval_ms / 1000 if keeps_deadline else None
+        timeout = (
+            self.subscription.consumer.max_poll_interval_ms / 1000
+            if manifest.batch.commit_policy.enforces_deadline
+            else None
+        )
         began = self.clock.monotonic()
         with self.job_logs.open(manifest) as job_log:
 

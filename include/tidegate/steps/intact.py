@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CorruptFileError, StaleError, message
 from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.strategies.commit.decision import Resume, ResumeFrom
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
+from tidegate.strategies.commit.interpret import Resume, ResumeFrom, interpret
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class IntactLanding:
                     message("somebody else went on with the batch meanwhile", batch, "the next run finds out")
                 )
             positions = fence.committed([r.at for r in batch.ranges])
-            stands = COMMIT_STRATEGIES[batch.commit_strategy].reconcile(now, positions)
+            stands = interpret(batch.commit_policy, now, positions)
             if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
                 return self._failed(batch, found, "its offsets are committed already")
             gone = self._gone(batch)

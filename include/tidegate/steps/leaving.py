@@ -13,8 +13,7 @@ from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headlin
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Lake, Landing, Ledger
 from tidegate.steps.acknowledge import AckReader
-from tidegate.strategies.commit.acknowledging import by_acknowledgement
-from tidegate.strategies.commit.decision import Decision, ResumeFrom
+from tidegate.strategies.commit.interpret import Interpretation, ResumeFrom
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.delayed_retry import DelayedRetry
 from tidegate.strategies.failure.registry import failure_strategy
@@ -45,7 +44,7 @@ class Leaving:
     lake: Lake
     ledger: Ledger
 
-    def outgoing(self, batch: Batch, stands: Decision) -> Iterator[Outgoing]:
+    def outgoing(self, batch: Batch, stands: Interpretation) -> Iterator[Outgoing]:
         """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
 
         How many are dropped instead, and why, is logged and noted in the ledger once the last one is asked for.
@@ -55,7 +54,7 @@ class Leaving:
         """
         return produced(self._decided(batch, stands), lambda said: self._note_dropped(batch, said))
 
-    def _decided(self, batch: Batch, stands: Decision) -> Iterable[Outgoing | Dropped]:
+    def _decided(self, batch: Batch, stands: Interpretation) -> Iterable[Outgoing | Dropped]:
         match batch.state:
             case State.DEAD_LETTERING:
                 return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
@@ -73,7 +72,7 @@ class Leaving:
         log.error("%s", message(said, batch))
         self.ledger.remark(batch.id, said)
 
-    def _left(self, batch: Batch, stands: Decision) -> Iterable[Rejected]:
+    def _left(self, batch: Batch, stands: Interpretation) -> Iterable[Rejected]:
         failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
         begun = stands.positions if isinstance(stands, ResumeFrom) else starts(batch.ranges)
         rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
@@ -85,7 +84,7 @@ class Leaving:
 
     def _acknowledged(self, batch: Batch) -> Mapping[TopicPartition, Acknowledged]:
         """What any delivery of the batch acknowledged; nothing where none did."""
-        if by_acknowledgement(batch, self.subscription) is None:
+        if not batch.commit_policy.commits_acknowledged:
             return {}
         tally = AckReader(batch, self.landing, self.lake)
         tally.take_of_batch()

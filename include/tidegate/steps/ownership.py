@@ -1,4 +1,4 @@
-"""Whose a group is: one subscription's, in one cluster, and so are its batches."""
+"""Whose a group is: one subscription's, in one cluster, with its positions in one store, and so are its batches."""
 
 import logging
 
@@ -40,6 +40,25 @@ def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
                 batch,
                 f"set consumer.group.id back to {batch.group} until that batch is committed, or give the new group a "
                 "definition of its own",
+            )
+        )
+
+
+def refuse_other_store(batch: Batch, subscription: Subscription) -> None:
+    """Raises WrongDefinitionError for an open batch whose positions the definition would now keep elsewhere.
+
+    It was planned from the one store and can't be committed to the other.
+    """
+    planned, now = batch.commit_policy.store, subscription.commit_policy.store
+    if batch.state.is_open and planned is not now:
+        raise WrongDefinitionError(
+            message(
+                f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} "
+                f"keeps, and the definition says {subscription.commit_strategy} now ({now})",
+                batch,
+                f"set {batch.commit_strategy} again until that batch is done: run it to its commit, or, where it "
+                f"stopped, give it up in Airflow or by `tidegate clear {batch.subscription} --answer skip` and run "
+                "once more; then change the strategy",
             )
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tidegate.model.batch import SETTLED, Batch
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import (
     BrokerUnavailableError,
     OvertakenError,
@@ -29,8 +30,6 @@ from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import Changed, GroupPosition, Stander, UncommittedPublish
 from tidegate.steps.sweep import sweep
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import CommitPoint
 
 log = logging.getLogger(__name__)
 
@@ -162,11 +161,11 @@ class Planner:
         if again is None:
             return Changed(f"batch {batch.id} was reconciled")
         if again.awaits_commit:
-            match COMMIT_STRATEGIES[again.commit_strategy].moment:
-                case CommitPoint.ON_NEXT_PLAN:
+            match again.commit_policy.commit_at:
+                case CommitPoint.NEXT_PLAN:
                     self.committer.commit(again.id)
                     return Changed(f"batch {batch.id} was committed")
-                case CommitPoint.BY_HAND:
+                case CommitPoint.MANUAL:
                     name = self.subscription.name
                     return self._nothing(f"batch {again.id} is {again.state} and waits for `tidegate commit {name}`")
                 case _:

@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 
 from tidegate.model.batch import SETTLED, Batch, Delivery, State
+from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.model.subscription import Subscription
 from tidegate.ports import (
@@ -22,11 +23,8 @@ from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.deliver import SILENT, Deliverer, manifest_of, recorded
 from tidegate.steps.intact import IntactLanding
 from tidegate.steps.limit import MOST_INTERRUPTED
-from tidegate.steps.ownership import own_batch
-from tidegate.strategies.commit.acknowledging import by_acknowledgement
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.stores import refuse_other_store
-from tidegate.strategies.commit.strategy import CommitPoint
+from tidegate.steps.ownership import own_batch, refuse_other_store
+from tidegate.strategies.commit.partial_commits import PartialCommits
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +63,13 @@ def process(
     if batch.state in _PAST_PROCESSING or batch.state.is_given_up:
         log.info("the batch is %s already: nothing to process (%s)", batch.state, batch)
         return batch
-    if COMMIT_STRATEGIES[batch.commit_strategy].moment is CommitPoint.ON_RECEIPT and not batch.offsets_committed:
+    if batch.commit_policy.commit_at is CommitPoint.LANDED and not batch.offsets_committed:
         raise BatchFailedError(
             message("the batch's offsets aren't committed yet, which on-receipt does first", batch, "run commit")
         )
     refuse_other_store(batch, subscription)
     acknowledging = None
-    if strategy := by_acknowledgement(batch, subscription):
+    if strategy := PartialCommits.of(batch, subscription):
         acknowledging = Acknowledging(
             batch, strategy, source=source, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
         )
@@ -80,7 +78,7 @@ def process(
     # asked before the delivery begins, so that a registry or a Spark that is away costs none
     decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
     processor.check()
-    state = offsets.state() if batch.commit_strategy == "checkpoint" else None
+    state = offsets.state() if batch.commit_policy.store is PositionStore.LEDGER else None
     handed = acknowledging.begin() if acknowledging else batch
     began = clock.monotonic()
     delivery = ledger.start_delivery(batch_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tidegate.model.batch import Batch, Cause, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import (
     BatchFailedError,
     CorruptFileError,
@@ -19,7 +20,6 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Lake, Ledger
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import verdict
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
 
 log = logging.getLogger(__name__)
 
@@ -106,11 +106,11 @@ class Publisher:
         if batch.delivery is None or batch.attempt is None:
             raise AssertionError(f"{batch} is {batch.state} without a delivery")
         manifest = manifest_of(batch, batch.delivery, self.subscription)
-        if COMMIT_STRATEGIES[batch.commit_strategy].keeps_deadline:
+        if batch.commit_policy.enforces_deadline:
             self._keep_deadline(batch, batch.delivery.token)
         if not self.lake.has_attempt(manifest.staging, batch.attempt):
             raise self._gone(batch, manifest.staging)
-        if batch.commit_strategy == "checkpoint":
+        if batch.commit_policy.store is PositionStore.LEDGER:
             manifest = replace(manifest, new_state=self._new_state(manifest.staging, batch.attempt))
         try:
             self.lake.publish(manifest, batch.attempt)

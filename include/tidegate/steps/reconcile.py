@@ -9,12 +9,18 @@ from tidegate.model.offsets import Range
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
 from tidegate.steps.loss import Lost, lost_positions, recreated
+from tidegate.steps.ownership import refuse_other_store
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.standing import of_partitions, refuse_loss
-from tidegate.strategies.commit.decision import Abandon, AlreadyCommitted, OffsetsCommitted, Resume, ResumeFrom
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.stores import refuse_other_store
+from tidegate.strategies.commit.interpret import (
+    Abandon,
+    AlreadyCommitted,
+    OffsetsCommitted,
+    Resume,
+    ResumeFrom,
+    interpret,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +43,7 @@ class Reconciler:
         """
         refuse_other_store(batch, self.subscription)
         committed = self.offsets.committed([r.at for r in batch.ranges])
-        match COMMIT_STRATEGIES[batch.commit_strategy].reconcile(batch, committed):
+        match interpret(batch.commit_policy, batch, committed):
             case Resume() | ResumeFrom():
                 if not committed and self.offsets.durable:
                     log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy, PositionStore
 from tidegate.model.errors import LostDataError, first_few, message, place
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition, ends
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Outgoing
-from tidegate.model.subscription import CommitStrategy, Subscription
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Lake, Ledger, LedgerSnapshot, OffsetStore, RecordSource
 from tidegate.steps.anchor import (
     At,
@@ -24,7 +25,6 @@ from tidegate.steps.anchor import (
 from tidegate.steps.leaving import produced
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
 from tidegate.steps.selection import readable_ends
-from tidegate.strategies.commit.stores import Store, store_of
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
@@ -114,8 +114,8 @@ class Stander:
 
         Until a batch is committed to Kafka again, the ledger knows better than whoever moves the group there.
         """
-        is_behind = last is not None and store_of(last) is Store.LEDGER
-        if not is_behind or store_of(self.subscription.commit_strategy) is not Store.KAFKA:
+        is_behind = last is not None and COMMIT_POLICIES[last].store is PositionStore.LEDGER
+        if not is_behind or self.subscription.commit_policy.store is not PositionStore.KAFKA:
             return None
         stands, ends_of = seen.known.committed, seen.known.last_ends
         if all(stands[tp].offset == ends_of[tp] for tp in seen.partitions if tp in stands and tp in ends_of):
@@ -132,7 +132,7 @@ class Stander:
         """
         if not published.ranges:
             return "the topics of a published batch are gone"
-        comes_in_parts = self.subscription.commit_strategy in ("throttled", "latest")
+        comes_in_parts = self.subscription.commit_policy.commits_acknowledged
         for r in published.ranges:
             offset = committed[r.at].offset
             if offset != r.start and not (comes_in_parts and offset > r.start):
@@ -161,7 +161,7 @@ class Stander:
             if not all(_is_behind(committed.get(r.at), r, receipt) for r in ranges):
                 log.info("somebody moved the group meanwhile (%s)", self._place)
                 return
-            state = state if self.subscription.commit_strategy == "checkpoint" else None
+            state = state if self.subscription.commit_policy.store is PositionStore.LEDGER else None
             fence.commit(ends(ranges), str(receipt.next(batch_id)), state=state)
         log.warning("moved back to before batch %s, which is committed: forward again (%s)", batch_id, self._place)
 

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.records import last
 from tidegate.ports import Outcome
@@ -31,7 +32,7 @@ def is_settled(place: Place, began: datetime) -> bool:
     """Whether the group has no lag and no batch is open; where nothing is committed, whether there was one since."""
     if open_batches(place):
         return False
-    if place.kind.commit == "ignore":
+    if place.kind.policy.store is PositionStore.NONE:
         return any(each.opened_at > began for each in SqlLedger(place.ledger).history(place.kind.name, 1))
     committed, ends = positions(place)
     return committed == ends

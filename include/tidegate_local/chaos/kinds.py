@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from tidegate.model.subscription import CommitStrategy, FailureStrategy
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
+from tidegate.model.subscription import FailureStrategy
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000
@@ -71,6 +72,11 @@ class Kind:
     def named(self, times: int) -> str:
         """The subscription's name when it was renamed so many times."""
         return f"{self.name}-{times}" if self.is_renamed else self.name
+
+    @property
+    def policy(self) -> CommitPolicy:
+        """What the commit strategy comes to."""
+        return COMMIT_POLICIES[self.commit]
 
     @property
     def changes(self) -> bool:

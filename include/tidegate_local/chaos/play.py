@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from tidegate.model.commit_policy import PositionStore
 from tidegate_local.chaos.audit import Verdict, audit, number_and_partition, total
 from tidegate_local.chaos.evidence import gather, history_lines
 from tidegate_local.chaos.fates import fates, strikes
@@ -95,7 +96,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
 
 def judge(place: Place, numbers: Numbers) -> Verdict:
     """The audit of one subscription, by what its commit strategy promises."""
-    if place.kind.commit == "ignore":
+    if place.kind.policy.store is PositionStore.NONE:
         return audit_rereads(gather_rereads(place, numbers))
     return audit(gather(place, numbers))
 

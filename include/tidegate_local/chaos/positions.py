@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate_local.chaos.tasks import Place, opened
 from tidegate_local.lag import PartitionLag, group_lag
@@ -21,7 +22,7 @@ def positions(place: Place) -> tuple[Offsets, Offsets]:
     """
     lags = kafka_lags(place)
     ends = {TopicPartition(each.topic, each.partition): each.end for each in lags}
-    if place.kind.commit == "checkpoint":
+    if place.kind.policy.store is PositionStore.LEDGER:
         with opened(place) as pipeline:
             return {at: kept.offset for at, kept in pipeline.offsets.committed(ends).items()}, ends
     return {TopicPartition(each.topic, each.partition): each.committed or 0 for each in lags}, ends

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from tidegate.model.commit_policy import CommitPoint
 from tidegate_local.chaos.evidence import is_settled, open_batches
 from tidegate_local.chaos.fates import CALM
 from tidegate_local.chaos.kinds import Kind
@@ -44,7 +45,7 @@ class Rest:
 
 def most_runs(kind: Kind) -> int:
     """How many runs a subscription may take: one for what is open, one for the rest, and those of its strategies."""
-    return _RUNS + len(kind.retry_topics) + (kind.commit == "on-next-poll")
+    return _RUNS + len(kind.retry_topics) + (kind.policy.commit_at is CommitPoint.NEXT_PLAN)
 
 
 def come_to_rest(places: Sequence[Place], number: int, tally: Tally) -> dict[str, Rest]:

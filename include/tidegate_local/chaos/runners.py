@@ -18,8 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import CommitPoint
+from tidegate.model.commit_policy import CommitPoint
 from tidegate_local.chaos.fates import CALM, Blow, Fate
 from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
 from tidegate_local.chaos.tally import ABORTED, Tally
@@ -138,22 +137,22 @@ class Runner:
         if planned is None or planned.batch_id is None:
             return
         batch_id = planned.batch_id
-        moment = COMMIT_STRATEGIES[self.place.kind.commit].moment
+        commit_at = self.place.kind.policy.commit_at
         goes_on = self._land(batch_id, planned.members, fate)
-        if moment is CommitPoint.ON_RECEIPT and goes_on:
+        if commit_at is CommitPoint.LANDED and goes_on:
             received = self._step("commit", fate, batch_id)
             goes_on = received is not None and received.error is None
         if goes_on:
             self._flip("flip landed", batch_id, fate)
             self._step("process", fate, batch_id)
             self._flip("flip staged", batch_id, fate)
-        last: Part = "commit" if moment is CommitPoint.AFTER_PUBLISHING else "publish"
+        last: Part = "commit" if commit_at is CommitPoint.PUBLISHED else "publish"
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
     def _flip(self, where: Blow, batch_id: str, fate: Fate) -> None:
         """Change a byte of the batch, where nobody works on it and it can be had again."""
         kind = self.place.kind
-        if fate.blow != where or kind.runners > 1 or kind.commit == "on-receipt":
+        if fate.blow != where or kind.runners > 1 or kind.policy.commit_at is CommitPoint.LANDED:
             return
         if flip_one(
             landed_files(self.place, batch_id) if where == "flip landed" else staged_files(self.place, batch_id)

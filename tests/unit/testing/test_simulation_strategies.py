@@ -8,16 +8,12 @@ import pytest
 
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, State
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
 from tidegate.steps import process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.commit import Committer
 from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
-from tidegate.strategies.commit.after_processing import AfterProcessing
-from tidegate.strategies.commit.latest import Latest
-from tidegate.strategies.commit.on_next_poll import OnNextPoll
-from tidegate.strategies.commit.strategy import CommitPoint
-from tidegate.strategies.commit.throttled import Throttled
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.verdict import Verdict
@@ -52,6 +48,12 @@ def test_long_histories_keep_the_promise_of_the_strategy(name: str) -> None:
 def at(owner: Any, name: str, value: object) -> Patch:
     """Another value in the place of a rule."""
     return lambda monkeypatch: monkeypatch.setattr(owner, name, value)
+
+
+def policy(strategy: CommitStrategy, **settings: Any) -> Patch:
+    """Another policy under the name of a strategy."""
+    other = replace(COMMIT_POLICIES[strategy], **settings)
+    return lambda monkeypatch: monkeypatch.setitem(COMMIT_POLICIES, strategy, other)  # type: ignore[arg-type]
 
 
 def outside(*, after: bool) -> Patch:
@@ -127,14 +129,14 @@ LEAVING = (
 MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     (
         "after-processing commits before it publishes",
-        at(AfterProcessing, "moment", CommitPoint.ON_RECEIPT),
+        policy("after-processing", commit_at=CommitPoint.LANDED),
         explorations.PLAIN,
         PLAIN,
         "published nowhere",
     ),
     (
         "on-next-poll commits what has landed",
-        at(OnNextPoll, "moment", CommitPoint.ON_RECEIPT),
+        policy("on-next-poll", commit_at=CommitPoint.LANDED),
         explorations.ON_NEXT_POLL,
         PLAIN,
         "published nowhere",
@@ -176,7 +178,7 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     ),
     (
         "throttled commits what latest would",
-        at(Throttled, "offsets", Latest.offsets),
+        policy("throttled", progress=Progress.HIGHEST_ACK),
         explorations.THROTTLED,
         FAILS,
         "published nowhere",

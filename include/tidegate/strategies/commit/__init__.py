@@ -1,1 +1,1 @@
-"""Commit strategies: when may a batch's offsets be committed? One file, one class, one strategy."""
+"""What a group's positions mean for a batch under its commit policy, and what of it is committed while its job runs."""

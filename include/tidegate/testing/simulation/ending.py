@@ -1,6 +1,7 @@
 """The end of a history: everything arrives, a clean runner and a person finish alone, and the promise is checked."""
 
 from tidegate.model.batch import State
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.receipt import Receipt
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.simulation.clock import RunnerClock
@@ -78,7 +79,7 @@ def _decide(world: World, pipeline: Pipeline, told: Told) -> None:
     if still_open.state in (State.STOPPED, State.ASKING):
         world.audit.look(world)  # it was seen to have stopped
         clears(world.answer)(pipeline, told, 0)
-    elif still_open.awaits_commit and world.subscription.commit_strategy == "manual":
+    elif still_open.awaits_commit and world.subscription.commit_policy.commit_at is CommitPoint.MANUAL:
         commits(pipeline, told)
 
 

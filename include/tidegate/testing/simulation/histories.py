@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
 from tidegate.testing.simulation.ending import finish
 from tidegate.testing.simulation.orders import Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence
@@ -148,7 +149,10 @@ class _Scheduler:
         described = chosen.subscription(members=rng.randint(1, 3), max_poll_records=rng.choice([1, 2, 3, 500]))
         self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
-        has_letters = chosen.failure == "dead-letter-queue" and chosen.commit != "ignore"  # which makes them for ever
+        store = COMMIT_POLICIES[chosen.commit].store
+        has_letters = (
+            chosen.failure == "dead-letter-queue" and store is not PositionStore.NONE
+        )  # which makes them for ever
         redrives = rng.randint(0, dangers.redrives) if has_letters and dangers.redrives else 0
         tokens.at("world")
         self._world = World(
@@ -161,7 +165,7 @@ class _Scheduler:
             redrives=redrives > 0,
         )
         self._world.script.go_on()
-        is_kept = chosen.commit not in ("ignore", "checkpoint")
+        is_kept = store is PositionStore.KAFKA
         self._fencing, self._commits_late = fencing, fencing and is_kept
         self._skew = dangers.skew
         self._moods = _Moods(

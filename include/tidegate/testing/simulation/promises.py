@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.model.batch import State
-from tidegate.model.subscription import CommitStrategy, FailureStrategy, Subscription
+from tidegate.model.commit_policy import CommitStrategy
+from tidegate.model.subscription import FailureStrategy, Subscription
 from tidegate.testing.simulation.facts import NONE, At, Facts, Records, listed
 
 Of = Callable[[Facts, str | None], Records]

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
 from tidegate.ports import Answer
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.strategies.commit.registry import COMMIT_STRATEGIES
-from tidegate.strategies.commit.strategy import CommitPoint
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
@@ -25,12 +24,12 @@ def dag_run(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     batch_id = plan.batch.id
     members = [_attempt(f"land {m}", partial(pipeline.land, batch_id, m), told, retries)[0] for m in plan.members]
     goes_on = all(members)
-    moment = COMMIT_STRATEGIES[pipeline.subscription.commit_strategy].moment
-    if moment is CommitPoint.ON_RECEIPT and goes_on:
+    commit_at = pipeline.subscription.commit_policy.commit_at
+    if commit_at is CommitPoint.LANDED and goes_on:
         goes_on, _ = _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
     if goes_on:
         _attempt("process", lambda: pipeline.process(batch_id), told, retries)
-    if moment is CommitPoint.AFTER_PUBLISHING:
+    if commit_at is CommitPoint.PUBLISHED:
         _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
     else:
         _attempt("publish", lambda: pipeline.publish(batch_id), told, retries)

@@ -4,7 +4,8 @@ import random
 from dataclasses import dataclass
 from itertools import product
 
-from tidegate.model.subscription import CommitFence, CommitStrategy, FailureStrategy, Subscription
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
+from tidegate.model.subscription import CommitFence, FailureStrategy, Subscription
 from tidegate.ports import Answer
 from tidegate.testing.simulation.promises import ENDS, ORDERS
 from tidegate.testing.simulation.runs import Work, clears, commits
@@ -48,7 +49,7 @@ class Chosen:
 
     def person(self) -> Work | None:
         """What a person does beside the runs, if anybody is needed."""
-        if self.commit == "manual":
+        if COMMIT_POLICIES[self.commit].commit_at is CommitPoint.MANUAL:
             return commits
         return clears(self.answer) if self.max_retries < MANY and self.failure in ("fail", "ask") else None
 
@@ -67,5 +68,5 @@ def draw(rng: random.Random, name: str | None = None, *, fenceless: bool = True)
     commit, failure = rng.choice(pairs)
     max_retries, fails = rng.choice([(MANY, 0.0), (MANY, 0.3), (0, 0.3), (1, 0.5)])
     answer = rng.choice(_ANSWERS)
-    acknowledges = commit in ("throttled", "latest") and rng.random() < _MOSTLY
+    acknowledges = COMMIT_POLICIES[commit].commits_acknowledged and rng.random() < _MOSTLY
     return Chosen(commit, failure, fence, max_retries, answer, fails, acknowledges)

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.config.reading import load
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.subscription import (
     CommitFence,
-    CommitStrategy,
     DeadLetterQueue,
     DelayedRetryTopic,
     FailureStrategy,

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
+from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence
-from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics
 

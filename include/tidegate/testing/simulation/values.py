@@ -9,8 +9,8 @@ from enum import Enum
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.model.offsets import TopicPartition
-from tidegate.strategies.commit.ignore import NullOffsetStore
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTransaction
 

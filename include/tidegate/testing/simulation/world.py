@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
@@ -97,7 +98,7 @@ class World:
             subscription.consumer.group_id,
             fencing=fencing,
             topics=produced_to,
-            keeps_state=subscription.commit_strategy == "checkpoint",
+            keeps_state=subscription.commit_policy.store is PositionStore.LEDGER,
         )
         self.unkept = UnkeptStores(produced_to)
         self.landing = MemoryLanding()
@@ -139,7 +140,7 @@ class World:
     def pipeline(self, clock: Clock, run: str) -> Pipeline:
         """The steps in this world, by a clock of their own; `run` is the name of the run."""
         isolation = self.subscription.consumer.isolation_level
-        commits_nothing = self.subscription.commit_strategy == "ignore"
+        commits_nothing = self.subscription.commit_policy.store is PositionStore.NONE
         return Pipeline(
             subscription=self.subscription,
             output=OUTPUT,

@@ -1,30 +1,12 @@
-"""The strategy `ignore`: nothing is ever committed; each run starts from the cursor, under a new incarnation.
-
-SmallRye's `ignore`. What the group has committed elsewhere is neither read nor changed, so several runs read the same
-records, and each publishes its own batch.
-"""
+"""The positions of a run that commits nothing."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, Outbox
-from tidegate.strategies.commit.decision import Decision, Resume
-from tidegate.strategies.commit.strategy import CommitPoint
-
-
-class Ignore:
-    """Publishes, and leaves the offsets alone."""
-
-    moment = CommitPoint.AFTER_PUBLISHING
-    keeps_deadline = True
-
-    def reconcile(self, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Decision:  # noqa: ARG002 (the strategy's)
-        """Nobody's move of the group means anything for the batch."""
-        return Resume()
 
 
 class NullOffsetStore:

@@ -1,0 +1,81 @@
+"""What a commit strategy is: one value of four settings, and the eight that a definition can name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final, Literal
+
+CommitStrategy = Literal[
+    "after-processing", "on-receipt", "on-next-poll", "manual", "throttled", "latest", "ignore", "checkpoint"
+]
+
+
+class CommitPoint(Enum):
+    """When a batch's offsets are committed."""
+
+    LANDED = auto()
+    """Before anybody processes it."""
+    PUBLISHED = auto()
+    """By the same run, as its last word."""
+    NEXT_PLAN = auto()
+    """By the next run, before it plans."""
+    MANUAL = auto()
+    """By a person."""
+
+
+class Progress(Enum):
+    """What of a batch may be committed while its job still runs."""
+
+    WHOLE_BATCH = auto()
+    """Nothing: the batch is committed whole."""
+    CONTIGUOUS_ACKS = auto()
+    """Each partition up to its first record that the job hasn't acknowledged."""
+    HIGHEST_ACK = auto()
+    """Each partition past the highest record that the job has acknowledged."""
+
+
+class PositionStore(StrEnum):
+    """What holds a group's positions, as messages name it."""
+
+    KAFKA = "Kafka"
+    LEDGER = "the ledger's database"
+    """Together with the state that the job keeps from batch to batch."""
+    NONE = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPolicy:
+    """When a batch's offsets are committed, how far, and where.
+
+    `enforces_deadline` is whether a delivery that takes longer than `consumer.max.poll.interval.ms` counts for nothing.
+    """
+
+    commit_at: CommitPoint = CommitPoint.PUBLISHED
+    progress: Progress = Progress.WHOLE_BATCH
+    store: PositionStore = PositionStore.KAFKA
+    enforces_deadline: bool = True
+
+    @property
+    def commits_acknowledged(self) -> bool:
+        """Whether what the job acknowledges is committed while it runs."""
+        return self.progress is not Progress.WHOLE_BATCH
+
+
+COMMIT_POLICIES: Final[Mapping[CommitStrategy, CommitPolicy]] = {
+    # Hitachi's `commit after processing`; Queue-Over-Http's commit once the whole pack is resolved.
+    "after-processing": CommitPolicy(),
+    # Hitachi's `commit after receipt`. Nobody else reads the records again, so a delivery may take its time.
+    "on-receipt": CommitPolicy(commit_at=CommitPoint.LANDED, enforces_deadline=False),
+    # OCI Streaming's `commitOnGet`: whoever asks for more has had what came before.
+    "on-next-poll": CommitPolicy(commit_at=CommitPoint.NEXT_PLAN),
+    # OCI Streaming's `commitOnGet: false` with `ConsumerCommit`.
+    "manual": CommitPolicy(commit_at=CommitPoint.MANUAL),
+    # SmallRye's `throttled`, KafkaThrottledLatestProcessedCommit; Queue-Over-Http's autoCommitPeriodMs.
+    "throttled": CommitPolicy(progress=Progress.CONTIGUOUS_ACKS),
+    # SmallRye's `latest`, KafkaLatestCommit: it may skip records, and suits jobs that acknowledge in order.
+    "latest": CommitPolicy(progress=Progress.HIGHEST_ACK),
+    # SmallRye's `ignore`: each run starts from the cursor, and publishes its own batch of the same records.
+    "ignore": CommitPolicy(store=PositionStore.NONE),
+    # SmallRye's `checkpoint`: positions and the job's state are stored in one transaction.
+    "checkpoint": CommitPolicy(store=PositionStore.LEDGER),
+}

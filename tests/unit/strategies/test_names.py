@@ -1,0 +1,50 @@
+"""Names of strategies are for definitions, tables and people: what the code asks is what a strategy does."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted(
+    path
+    for folder in ("include/tidegate", "include/tidegate_local", "plugins")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and the source of each comparison of a commit strategy with a name of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides, names = [node.left, *node.comparators], ast.walk(node)
+        elif isinstance(node, ast.Match):
+            sides, names = [node.subject], (each for case in node.cases for each in ast.walk(case.pattern))
+        else:
+            continue
+        asked = " ".join(ast.unparse(side) for side in sides).lower()
+        has_name = any(isinstance(each, ast.Constant) and each.value in COMMIT_POLICIES for each in names)
+        if has_name and "commit" in asked:
+            yield node.lineno, ast.unparse(node)
+
+
+def test_comparisons_are_found() -> None:
+    seen = [
+        'batch.commit_strategy == "checkpoint"',
+        'kind.commit in ("throttled", "latest")',
+        'definition.top[COMMIT] != "ignore"',
+    ]
+    for text in seen:
+        assert [found for _, found in compared(ast.parse(text))] == [ast.unparse(ast.parse(text))]
+    assert list(compared(ast.parse("match batch.commit_strategy:\n    case 'manual' | 'latest':\n        pass")))
+    assert not list(compared(ast.parse('auto_offset_reset == "latest"')))
+
+
+def test_nothing_asks_for_a_commit_strategy_by_its_name() -> None:
+    assert [(path.name, *found) for path in FILES for found in compared(ast.parse(path.read_text()))] == []
+
+
+def test_there_is_a_policy_for_each_name_that_a_definition_can_have() -> None:
+    assert set(COMMIT_POLICIES) == set(get_args(CommitStrategy))
