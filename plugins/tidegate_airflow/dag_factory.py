@@ -120,7 +120,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
 
 def _decided(process: BaseOperator, subscription: Subscription, where: dict[str, Any]) -> BaseOperator:
     """What the last task stands behind: process, or the task that asks a person when anything before has failed."""
-    if subscription.failure_strategy != "ask":
+    if not subscription.failure_policy.asks:
         return process
     from tidegate_airflow.asking import AskOperator  # noqa: PLC0415 (parsing other definitions doesn't pay for it)
 
@@ -130,7 +130,7 @@ def _decided(process: BaseOperator, subscription: Subscription, where: dict[str,
 
 
 def _operator_tags(subscription: Subscription, settings: Settings) -> list[str]:
-    return operator_tags(settings.operators) if subscription.failure_strategy == "ask" else []
+    return operator_tags(settings.operators) if subscription.failure_policy.asks else []
 
 
 def _duration(milliseconds: int | None) -> timedelta | None:

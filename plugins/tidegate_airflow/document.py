@@ -38,6 +38,8 @@ _FAILURES: Mapping[str, str] = {
     "waits until somebody answers there, by `tidegate clear {name} --answer ...` or by the DAG `tidegate_clear`.",
 }
 
+_OWN = "your own strategy `{strategy}` says what becomes of it."
+
 
 def tags(subscription: Subscription) -> list[str]:
     """`tidegate`, and the topics by name or pattern."""
@@ -82,9 +84,11 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
 def _story(subscription: Subscription) -> str:
     """The tasks of a run as the commit strategy orders them, and what the failure strategy does at the limit."""
     steps = _STEPS.get(subscription.commit_strategy, _COMMITS)
-    failed = _FAILURES[subscription.failure_strategy]
+    failed = _FAILURES.get(subscription.failure_strategy, _OWN)
     limit = f"A batch that failed in {subscription.max_retries + 1} deliveries: {failed}"
-    return f"{steps}\n\n{limit}".replace("{name}", subscription.name)
+    return f"{steps}\n\n{limit}".replace("{name}", subscription.name).replace(
+        "{strategy}", subscription.failure_strategy
+    )
 
 
 def _topics(topics: TopicSelection) -> str:

@@ -13,8 +13,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from tidegate.config.reading import DefinitionError, load
 from tidegate.config.settings import Settings
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.model.subscription import CommitStrategy
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator, SettleOperator
 from tidegate_airflow.run_conf import changed_properties

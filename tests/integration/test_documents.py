@@ -37,7 +37,7 @@ DEPARTURE = {
 }
 VALUES = {"flights": json.dumps(DEPARTURE).encode(), "prices": b'{"symbol": "NOK", "price": 1.5}'}
 
-KINDS = {"yaml", "python", "sh", "json", TEXT}
+KINDS = {"yaml", "python", "toml", "sh", "json", TEXT}
 
 
 @pytest.fixture
@@ -61,7 +61,9 @@ def unique(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_block_is_of_a_kind_that_is_tried_here() -> None:
     unknown = [str(block) for block in all_blocks() if not block.is_elsewhere and block.language not in KINDS]
-    assert unknown == [], "say what they are: yaml, python, sh, json, text, or another system's, as `json elsewhere`"
+    assert unknown == [], (
+        "say what they are: yaml, python, toml, sh, json, text, or another system's, as `json elsewhere`"
+    )
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)

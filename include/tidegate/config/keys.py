@@ -9,6 +9,7 @@ from tidegate.config.deserializers import Charset
 from tidegate.config.property_types import (
     LONG_MAX,
     Choice,
+    FailureStrategyName,
     Flag,
     Listing,
     Moment,
@@ -24,6 +25,8 @@ from tidegate.config.property_types import (
     Whole,
 )
 from tidegate.config.schemas import JsonSchema
+from tidegate.model.commit_policy import COMMIT_POLICIES
+from tidegate.model.failure_policy import FAILURE_POLICIES
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,11 @@ TOP: Mapping[str, Key] = {
     "commit-timeout.ms": Key(Whole(1), 15_000),
     "unavailable-after.ms": Key(Whole(0), 600_000),
     "execution-timeout.ms": Key(Whole(1)),
-    "commit-strategy": Key(
-        Choice(
-            (
-                *("after-processing", "on-receipt", "on-next-poll", "manual"),
-                *("throttled", "latest", "ignore", "checkpoint"),
-            )
-        ),
-        "after-processing",
-    ),
+    "commit-strategy": Key(Choice(tuple(COMMIT_POLICIES)), "after-processing"),
     "auto.commit.interval.ms": Key(Whole(0), 5_000),
     "throttled.unprocessed-record-max-age.ms": Key(Whole(0, others=(-1,)), 60_000),
     "checkpoint.unsynced-state-max-age.ms": Key(Whole(0, others=(-1,)), 10_000),
-    "failure-strategy": Key(Choice(("fail", "ignore", "dead-letter-queue", "delayed-retry-topic", "ask")), "fail"),
+    "failure-strategy": Key(FailureStrategyName(tuple(FAILURE_POLICIES)), "fail"),
     "dead-letter-queue.topic": Key(_TOPIC),
     "dead-letter-queue.limit": Key(RecordLimit()),
     "delayed-retry-topic.topics": Key(Listing(_RETRY_TOPIC, "[orders_retry_10000]")),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.config.findings import shown
+from tidegate.config.installed import installed_failure_strategies
 from tidegate.config.nearest import nearest
 from tidegate.config.settings import has_password, scheme
 
@@ -103,6 +104,27 @@ class Choice(PropertyType):
     def describe(self) -> str:
         """See PropertyType."""
         return ", ".join(f"`{word}`" for word in self.words)
+
+
+@dataclass(frozen=True)
+class FailureStrategyName(Choice):
+    """One of some words, or the name of a failure strategy that another package has installed, which has a dot."""
+
+    def validate(self, value: object) -> str | None:
+        """See PropertyType."""
+        if isinstance(value, str) and value not in self.words:
+            return Choice((*self.words, *sorted(installed_failure_strategies()))).validate(value)
+        return super().validate(value)
+
+    def json_schema(self) -> Schema:
+        """See PropertyType; an editor can't know what is installed."""
+        return {
+            "anyOf": [super().json_schema(), {"type": "string", "pattern": r"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)+$"}]
+        }
+
+    def describe(self) -> str:
+        """See PropertyType."""
+        return f"{super().describe()}, or [one of your own](strategies.md#a-failure-strategy-of-your-own)"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tidegate.config.findings import Findings
 from tidegate.config.keys import TOP
 from tidegate.config.sections import Values
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore, Progress
+from tidegate.model.failure_policy import FAILURE_POLICIES, failure_policy
 from tidegate.model.subscription import (
     DeadLetterQueue,
     DelayedRetryTopic,
@@ -42,6 +43,7 @@ _BELONGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     MOST_RETRIES: (FAILURE, ("delayed-retry-topic",)),
     TIMEOUT: (FAILURE, ("delayed-retry-topic",)),
 }
+_OF_OWN_TOO = (DEAD_LETTERS, "dead-letter-queue.limit")  # of a failure strategy that somebody else has installed
 _UNFENCED = {"ignore": "nothing is committed", "checkpoint": "positions are kept in the ledger, not in Kafka"}
 
 
@@ -89,7 +91,8 @@ def _check_effects(definition: _Definition) -> None:
     """A property of a strategy that isn't chosen."""
     for path, (property_, words) in _BELONGS.items():
         chosen = definition.top[property_]
-        if path in definition.given and chosen not in words and property_ not in definition.faulty:
+        is_used = chosen in words or (path in _OF_OWN_TOO and chosen not in FAILURE_POLICIES)
+        if path in definition.given and not is_used and property_ not in definition.faulty:
             text = (
                 f"{path} has no effect: it belongs to {property_} {_either(words)}, and {property_} is {chosen}: "
                 "choose that, or remove it"
@@ -132,7 +135,7 @@ def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:
             "what arrives while it waits; start at earliest, or give a cursor of another type"
         )
         definition.warn(COMMIT, text, "reads-only-new")
-    elif definition.top[FAILURE] in ("dead-letter-queue", "delayed-retry-topic") and FAILURE not in definition.faulty:
+    elif failure_policy(definition.top[FAILURE]).produces and FAILURE not in definition.faulty:
         text = (
             f"{FAILURE} {definition.top[FAILURE]} writes the same records again with each run, because {COMMIT} ignore "
             "starts each from its cursor: choose fail or ignore, or another commit strategy"
@@ -187,7 +190,7 @@ def _check_topics(definition: _Definition, topics: TopicSelection | None) -> Non
 
 def _check_retries(definition: _Definition) -> None:
     """Retry topics that no record comes to."""
-    if definition.top[FAILURE] != "delayed-retry-topic" or {MOST_RETRIES, TIMEOUT} & definition.faulty:
+    if not failure_policy(definition.top[FAILURE]).uses_retry_topics or {MOST_RETRIES, TIMEOUT} & definition.faulty:
         return
     retry = delayed_retry_topic(definition.top)
     topics = retry.used_by(definition.name, definition.top[FAILURE])
@@ -200,7 +203,7 @@ def _check_retries(definition: _Definition) -> None:
 def _check_fence(definition: _Definition) -> None:
     """Records that go to a topic come there once because of the transaction that commits with them."""
     failure = definition.top[FAILURE]
-    may_come_twice = definition.top[FENCE] == "none" and failure in ("dead-letter-queue", "delayed-retry-topic")
+    may_come_twice = definition.top[FENCE] == "none" and failure_policy(failure).produces
     if may_come_twice and not {FENCE, COMMIT} & definition.faulty and definition.top[COMMIT] not in _UNFENCED:
         text = (
             f"with {FENCE} none, {failure} writes a record again where the commit behind it fails: the topic, and what "

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
+from tidegate.model.failure_policy import DeadLetterUse, FailurePolicy, failure_policy
 
 Scalar = str | int | float | bool
 
@@ -19,7 +20,6 @@ CLOSING_MS: Final = 30_000
 Severity = Literal["error", "warning"]
 OffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
-FailureStrategy = Literal["fail", "ignore", "dead-letter-queue", "delayed-retry-topic", "ask"]
 CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
 RowAccounting = Literal["strict", "free"]
@@ -219,17 +219,18 @@ class DeadLetterQueue:
         """The topic's name for a subscription of this name."""
         return self.topic or f"dead-letter-topic-{subscription}"
 
-    def written_by(self, subscription: str, strategy: FailureStrategy) -> str | None:
+    def written_by(self, subscription: str, strategy: str) -> str | None:
         """Where a subscription with this failure strategy writes dead letters, None for nowhere.
 
         With `fail` only a person has them written, by the answer `dead-letter`: no default then.
         """
-        match strategy:
-            case "dead-letter-queue" | "ask":
+        match failure_policy(strategy).dead_letters:
+            case DeadLetterUse.ALWAYS | DeadLetterUse.WHEN_ASKED:
                 return self.of(subscription)
-            case "delayed-retry-topic" | "fail":
+            case DeadLetterUse.WHEN_NAMED:
                 return self.topic or None
-        return None
+            case DeadLetterUse.NEVER:
+                return None
 
 
 @dataclass(frozen=True)
@@ -248,9 +249,9 @@ class DelayedRetryTopic:
         """The topics' names for a subscription of this name."""
         return self.topics or tuple(f"{subscription}_retry_{delay}" for delay in _RETRY_DELAYS_MS)
 
-    def used_by(self, subscription: str, strategy: FailureStrategy) -> tuple[str, ...]:
+    def used_by(self, subscription: str, strategy: str) -> tuple[str, ...]:
         """The retry topics that a subscription with this failure strategy writes and reads."""
-        return self.of(subscription) if strategy == "delayed-retry-topic" else ()
+        return self.of(subscription) if failure_policy(strategy).uses_retry_topics else ()
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class Subscription:
     poll_timeout_ms: int
     commit_timeout_ms: int
     commit_strategy: CommitStrategy
-    failure_strategy: FailureStrategy
+    failure_strategy: str
     commit_fence: CommitFence
     on_data_loss: OnDataLoss
     cursor: Cursor | None
@@ -294,6 +295,11 @@ class Subscription:
         return COMMIT_POLICIES[self.commit_strategy]
 
     @property
+    def failure_policy(self) -> FailurePolicy:
+        """What is known of the failure strategy."""
+        return failure_policy(self.failure_strategy)
+
+    @property
     def has_cursors(self) -> bool:
         """Whether the definition says where the very first batch starts, for all partitions or for some."""
         return self.cursor is not None or (isinstance(self.topics, TopicPartitions) and bool(self.topics.cursors))
@@ -314,6 +320,6 @@ class Subscription:
 
         The default dead-letter topic of `ask` is only for the answer dead-letter, so it may be missing.
         """
-        is_sure = self.dead_letter_queue.topic or self.failure_strategy == "dead-letter-queue"
+        is_sure = self.dead_letter_queue.topic or self.failure_policy.dead_letters is DeadLetterUse.ALWAYS
         dead = self.dead_letter_topic if is_sure else None
         return tuple(dict.fromkeys((*self.retry_topics, *((dead,) if dead else ()))))

@@ -6,7 +6,7 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Ledger
 from tidegate.strategies.failure.fail import where
 from tidegate.strategies.failure.registry import failure_strategy
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 MOST_INTERRUPTED = 5
 """How many deliveries may be interrupted in a row; none of them counts as a try."""

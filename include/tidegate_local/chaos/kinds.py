@@ -5,7 +5,7 @@ from random import Random
 from typing import Literal
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
-from tidegate.model.subscription import FailureStrategy
+from tidegate.model.failure_policy import FailureStrategy
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000

@@ -24,7 +24,8 @@ from tidegate.config.keys import ALIASES, KEYS
 from tidegate.config.property_types import PropertyType
 from tidegate.config.reading import Reading, read
 from tidegate.config.yaml_graph import Graph
-from tidegate.model.subscription import CommitStrategy, FailureStrategy
+from tidegate.model.commit_policy import CommitStrategy
+from tidegate.model.failure_policy import FailureStrategy
 
 SHIPPED = Path(tidegate.__file__).with_name("subscription.schema.json")
 VALIDATOR = Draft202012Validator(definition_schema())

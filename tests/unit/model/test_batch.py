@@ -4,10 +4,10 @@ from itertools import product
 import pytest
 
 from tidegate.model.batch import Batch, LandedFile, State, advance
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.errors import TransitionError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.subscription import CommitStrategy
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
 

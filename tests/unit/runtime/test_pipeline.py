@@ -9,7 +9,7 @@ from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.kafka.offsets import KafkaOffsets
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.model.subscription import CommitStrategy
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.ports import Connection
 from tidegate.runtime.pipeline import open_pipeline
 from tidegate.testing.connections import MemoryConnections

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.model.commit_policy import CommitStrategy
+from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import CommitStrategy, FailureStrategy
 from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records
 from tidegate.testing.simulation.promises import Promise
 from tidegate.testing.simulation.subscriptions import subscription

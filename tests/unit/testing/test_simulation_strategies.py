@@ -16,7 +16,7 @@ from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.simulation import explorations, spark

@@ -2,7 +2,7 @@
 
 from tidegate.model.batch import Batch, State
 from tidegate.strategies.failure.fail import Fail, where
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 
 class Ask(Fail):

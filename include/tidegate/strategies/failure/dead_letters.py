@@ -17,7 +17,7 @@ from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected, utf8
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 _LIMIT = "dead-letter-queue.limit"
 _LEAST = 10

@@ -18,7 +18,7 @@ from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.records import Dropped, Failure, Headers, Outgoing, Rejected, last, utf8
 from tidegate.model.subscription import Subscription
 from tidegate.strategies.failure.dead_letters import dead_letter
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 _LONGEST_MS = 2**31 - 1
 _DIGITS = 18  # of a number that fits Kafka's 64 bits

@@ -7,7 +7,7 @@ from tidegate.model.batch import Batch, State
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 _NAMED = 5  # ranges
 

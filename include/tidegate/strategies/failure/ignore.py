@@ -6,7 +6,7 @@ from datetime import datetime
 from tidegate.model.batch import Batch, State
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
-from tidegate.strategies.failure.verdict import Verdict
+from tidegate.strategies.failure.strategy import Verdict
 
 
 class Ignore:

@@ -1,6 +1,7 @@
 """The failure strategy that a definition names."""
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from tidegate.model.subscription import Subscription
 from tidegate.strategies.failure.ask import Ask
@@ -8,21 +9,18 @@ from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.delayed_retry import DelayedRetry
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
-from tidegate.strategies.failure.verdict import FailureStrategy
+from tidegate.strategies.failure.own import OwnFailureStrategy
+from tidegate.strategies.failure.strategy import FailureStrategy
+
+FAILURE_STRATEGIES: Final[Mapping[str, Callable[[Subscription], FailureStrategy]]] = {
+    "fail": lambda _: Fail(),
+    "ignore": lambda _: Ignore(),
+    "dead-letter-queue": DeadLetters.of,
+    "delayed-retry-topic": DelayedRetry.of,
+    "ask": lambda _: Ask(),
+}
 
 
 def failure_strategy(subscription: Subscription) -> FailureStrategy:
-    """The strategy, with its own properties."""
-    match subscription.failure_strategy:
-        case "fail":
-            return Fail()
-        case "ignore":
-            return Ignore()
-        case "dead-letter-queue":
-            return DeadLetters.of(subscription)
-        case "delayed-retry-topic":
-            return DelayedRetry.of(subscription)
-        case "ask":
-            return Ask()
-        case _:
-            assert_never(subscription.failure_strategy)
+    """The strategy, with its own properties. Raises WrongDefinitionError for one that isn't installed."""
+    return FAILURE_STRATEGIES.get(subscription.failure_strategy, OwnFailureStrategy)(subscription)

@@ -5,10 +5,12 @@ The commit strategy says what a commit may leave behind, the failure strategy wh
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from tidegate.model.batch import State
 from tidegate.model.commit_policy import CommitStrategy
-from tidegate.model.subscription import FailureStrategy, Subscription
+from tidegate.model.failure_policy import FailureStrategy
+from tidegate.model.subscription import Subscription
 from tidegate.testing.simulation.facts import NONE, At, Facts, Records, listed
 
 Of = Callable[[Facts, str | None], Records]
@@ -157,7 +159,9 @@ class Promise:
     def of(cls, subscription: Subscription, *, fencing: bool) -> "Promise":
         """The promise of a definition, with a fence that is one or not."""
         order = ORDERS[subscription.commit_strategy]
-        return cls(order, ENDS[subscription.failure_strategy], once=fencing and order.in_the_commit)
+        return cls(
+            order, ENDS[cast("FailureStrategy", subscription.failure_strategy)], once=fencing and order.in_the_commit
+        )
 
     def settled(self, facts: Facts, incarnation: str | None = None) -> Records:
         """The records that have come to an end.

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
-from tidegate.model.subscription import CommitFence, FailureStrategy, Subscription
+from tidegate.model.failure_policy import FailureStrategy
+from tidegate.model.subscription import CommitFence, Subscription
 from tidegate.ports import Answer
 from tidegate.testing.simulation.promises import ENDS, ORDERS
 from tidegate.testing.simulation.runs import Work, clears, commits

@@ -7,13 +7,8 @@ from pathlib import Path
 
 from tidegate.config.reading import load
 from tidegate.model.commit_policy import CommitStrategy
-from tidegate.model.subscription import (
-    CommitFence,
-    DeadLetterQueue,
-    DelayedRetryTopic,
-    FailureStrategy,
-    Subscription,
-)
+from tidegate.model.failure_policy import FailureStrategy
+from tidegate.model.subscription import CommitFence, DeadLetterQueue, DelayedRetryTopic, Subscription
 
 MANY = 1000
 """Retries of a subscription that never comes to its limit."""

@@ -1,0 +1,82 @@
+"""A failure strategy that somebody else's package has installed."""
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TypeVar
+
+from tidegate.config.installed import GROUP, installed_failure_strategies
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import TidegateError, WrongDefinitionError, message, place
+from tidegate.model.manifest import Rejections
+from tidegate.model.records import Dropped, Outgoing, Rejected
+from tidegate.model.subscription import Subscription
+from tidegate.strategies.failure.strategy import FailureStrategy, Verdict
+
+T = TypeVar("T")
+
+_AT_LIMIT = (State.STOPPED, State.ASKING, State.IGNORING, State.DEAD_LETTERING)
+
+
+class OwnFailureStrategy:
+    """Asks it, and takes a mistake of its code for no record's fault.
+
+    Whatever it raises that isn't one of Tidegate's errors becomes a WrongDefinitionError, which names the line, and so
+    does a batch's state that it can't choose: nothing is committed then, and no record is given up.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._name = subscription.failure_strategy
+        self._where = place(subscription=subscription.name)
+        point = installed_failure_strategies().get(self._name)
+        if point is None:
+            raise WrongDefinitionError(
+                message(
+                    f"failure-strategy {self._name} isn't installed: no package here has an entry point of this "
+                    f"name in the group {GROUP}",
+                    self._where,
+                    "install its package where Airflow runs, or choose another strategy",
+                )
+            )
+        self._strategy: FailureStrategy = self._asked(lambda: point.load()(subscription))
+
+    def judge(self, batch: Batch, rejections: Rejections) -> None:
+        """See FailureStrategy."""
+        self._asked(lambda: self._strategy.judge(batch, rejections))
+
+    def at_limit(self, batch: Batch) -> Verdict:
+        """See FailureStrategy."""
+        verdict = self._asked(lambda: self._strategy.at_limit(batch))
+        if verdict.state not in _AT_LIMIT:
+            raise WrongDefinitionError(
+                message(
+                    f"failure-strategy {self._name} wants a batch that failed for the last time to be {verdict.state}: "
+                    "nothing was changed",
+                    batch,
+                    f"have its at_limit choose one of {', '.join(_AT_LIMIT)}",
+                )
+            )
+        return verdict
+
+    def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
+        """See FailureStrategy."""
+        outgoing = iter(self._asked(lambda: self._strategy.outgoing(rejected, now)))
+        while (one := self._asked(lambda: next(outgoing, None))) is not None:
+            yield one
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except TidegateError:
+            raise
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+            raise WrongDefinitionError(
+                message(
+                    f"failure-strategy {self._name} failed: {why} ({frame.filename}:{frame.lineno}): "
+                    "nothing was changed",
+                    self._where,
+                    "correct it; the next run asks it again",
+                )
+            ) from error
