@@ -15,6 +15,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, State
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.dead_letter_headers import PARTITION
+from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 from tidegate.model.records import last
 from tidegate.ports import Outcome
 from tidegate_local.chaos.audit import Evidence, Records, records
@@ -63,7 +64,9 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         uncertain=uncertain,
         lake=in_lake(lake),
         dead=in_dead_letters(place),
-        rejected=in_rejected(lake) if place.kind.failure == "ignore" else _none(),
+        rejected=in_rejected(lake)
+        if FAILURE_POLICIES[place.kind.failure].dead_letters is DeadLetterUse.NEVER
+        else _none(),
         given_up=in_landing(
             file for line in history if _may_be_ignored(line.batch, place) for file in line.batch.files
         ),

@@ -5,7 +5,7 @@ from random import Random
 from typing import Literal
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
-from tidegate.model.failure_policy import FailureStrategy
+from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse, FailureStrategy
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000
@@ -91,13 +91,14 @@ class Kind:
     @property
     def dead_letters(self) -> str | None:
         """The dead-letter topic, if there is one."""
-        has_one = self.failure in ("dead-letter-queue", "delayed-retry-topic", "ask")
+        policy = FAILURE_POLICIES[self.failure]
+        has_one = policy.uses_retry_topics or policy.dead_letters in (DeadLetterUse.ALWAYS, DeadLetterUse.WHEN_ASKED)
         return f"dead-letter-topic-{self.name}" if has_one else None
 
     @property
     def retry_topics(self) -> tuple[str, ...]:
         """The retry topics, if there are any; they have as many partitions as the topic."""
-        delays = (500, 1000) if self.failure == "delayed-retry-topic" else ()
+        delays = (500, 1000) if FAILURE_POLICIES[self.failure].uses_retry_topics else ()
         return tuple(f"{self.name}_retry_{delay}" for delay in delays)
 
     @property

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy
+from tidegate.model.failure_policy import FAILURE_POLICIES, FailureStrategy
+from tidegate.strategies.failure.registry import FAILURE_STRATEGIES
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted(
@@ -14,9 +16,11 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 
+NAMES = {*COMMIT_POLICIES, *FAILURE_POLICIES}
+
 
 def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and the source of each comparison of a commit strategy with a name of one."""
+    """The line and the source of each comparison of a strategy with a name of one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides, names = [node.left, *node.comparators], ast.walk(node)
@@ -25,8 +29,8 @@ def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
         else:
             continue
         asked = " ".join(ast.unparse(side) for side in sides).lower()
-        has_name = any(isinstance(each, ast.Constant) and each.value in COMMIT_POLICIES for each in names)
-        if has_name and "commit" in asked:
+        has_name = any(isinstance(each, ast.Constant) and each.value in NAMES for each in names)
+        if has_name and ("commit" in asked or "failure" in asked):
             yield node.lineno, ast.unparse(node)
 
 
@@ -35,6 +39,7 @@ def test_comparisons_are_found() -> None:
         'batch.commit_strategy == "checkpoint"',
         'kind.commit in ("throttled", "latest")',
         'definition.top[COMMIT] != "ignore"',
+        'subscription.failure_strategy == "ask"',
     ]
     for text in seen:
         assert [found for _, found in compared(ast.parse(text))] == [ast.unparse(ast.parse(text))]
@@ -42,9 +47,10 @@ def test_comparisons_are_found() -> None:
     assert not list(compared(ast.parse('auto_offset_reset == "latest"')))
 
 
-def test_nothing_asks_for_a_commit_strategy_by_its_name() -> None:
+def test_nothing_asks_for_a_strategy_by_its_name() -> None:
     assert [(path.name, *found) for path in FILES for found in compared(ast.parse(path.read_text()))] == []
 
 
 def test_there_is_a_policy_for_each_name_that_a_definition_can_have() -> None:
     assert set(COMMIT_POLICIES) == set(get_args(CommitStrategy))
+    assert set(FAILURE_POLICIES) == set(FAILURE_STRATEGIES) == set(get_args(FailureStrategy))

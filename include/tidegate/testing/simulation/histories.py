@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
+from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 from tidegate.testing.simulation.ending import finish
 from tidegate.testing.simulation.orders import Order, failures, mishaps
 from tidegate.testing.simulation.quiet import silence
@@ -150,9 +151,8 @@ class _Scheduler:
         self._tell("world", f"{chosen.commit} {chosen.failure}", chosen)
         own = topic_events(rng)
         store = COMMIT_POLICIES[chosen.commit].store
-        has_letters = (
-            chosen.failure == "dead-letter-queue" and store is not PositionStore.NONE
-        )  # which makes them for ever
+        writes_letters = FAILURE_POLICIES[chosen.failure].dead_letters is DeadLetterUse.ALWAYS
+        has_letters = writes_letters and store is not PositionStore.NONE  # which makes them for ever
         redrives = rng.randint(0, dangers.redrives) if has_letters and dangers.redrives else 0
         tokens.at("world")
         self._world = World(

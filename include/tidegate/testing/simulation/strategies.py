@@ -20,6 +20,8 @@ _FENCED = 0.85
 _MOSTLY = 0.8
 _ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip")
 
+_WAIT_FOR_A_PERSON = ("fail", "ask")
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -52,7 +54,8 @@ class Chosen:
         """What a person does beside the runs, if anybody is needed."""
         if COMMIT_POLICIES[self.commit].commit_at is CommitPoint.MANUAL:
             return commits
-        return clears(self.answer) if self.max_retries < MANY and self.failure in ("fail", "ask") else None
+        waits = self.max_retries < MANY and self.failure in _WAIT_FOR_A_PERSON
+        return clears(self.answer) if waits else None
 
 
 def concerns(name: str, described: Subscription) -> bool:

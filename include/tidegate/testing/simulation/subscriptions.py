@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.config.reading import load
 from tidegate.model.commit_policy import CommitStrategy
-from tidegate.model.failure_policy import FailureStrategy
+from tidegate.model.failure_policy import FailureStrategy, failure_policy
 from tidegate.model.subscription import CommitFence, DeadLetterQueue, DelayedRetryTopic, Subscription
 
 MANY = 1000
@@ -46,7 +46,7 @@ def subscription(
 ) -> Subscription:
     """The subscription `orders` of the topic of that name."""
     given = _default()
-    if failure_strategy == "delayed-retry-topic":
+    if failure_policy(failure_strategy).uses_retry_topics:
         given = replace(given, delayed_retry_topic=retries, dead_letter_queue=DeadLetterQueue(DEAD))
     return replace(
         given,
