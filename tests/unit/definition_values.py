@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidegate.config.assign_seek import AssignSeek
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.config.keys import KEYS
+from tidegate.config.property_table import PROPERTIES
 from tidegate.config.property_types import (
     Choice,
     Flag,
@@ -74,13 +74,13 @@ def right(kind: PropertyType) -> st.SearchStrategy[Any]:
         case Listing(item):
             return st.lists(right(item), min_size=1, max_size=3)
         case Text() | Prose() if not isinstance(kind, RetryTopic):
-            return st.just("a.b:c") if kind == KEYS["processing"]["transform"].kind else _WORDS
+            return st.just("a.b:c") if kind == PROPERTIES["processing"]["transform"].type else _WORDS
     return st.sampled_from(_KNOWN[type(kind)])
 
 
 def sections() -> st.SearchStrategy[dict[str, dict[str, object]]]:
     """Some properties of each section, most of the values right; "" is the top level."""
-    return st.fixed_dictionaries({section: _section(section) for section in KEYS})
+    return st.fixed_dictionaries({section: _section(section) for section in PROPERTIES})
 
 
 def document(drawn: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
@@ -94,7 +94,7 @@ def _section(section: str) -> st.SearchStrategy[dict[str, object]]:
         "consumer": {"group.id": st.just("g")},
         "processing": {"output": st.just("out")},
     }
-    names = sorted(KEYS[section])
+    names = sorted(PROPERTIES[section])
     drawn = st.lists(st.sampled_from(names), max_size=2, unique=True).flatmap(
         lambda chosen: st.fixed_dictionaries({name: _value(section, name) for name in chosen})
     )
@@ -103,6 +103,6 @@ def _section(section: str) -> st.SearchStrategy[dict[str, object]]:
 
 
 def _value(section: str, name: str) -> st.SearchStrategy[object]:
-    kind = KEYS[section][name].kind
+    kind = PROPERTIES[section][name].type
     fine = right(kind)
     return st.integers(0, 7).flatmap(lambda dice: ODD if dice == 0 else fine)

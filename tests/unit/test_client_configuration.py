@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config.properties import PROPERTIES
+from tidegate.config.property_table import CONSUMER
 from tidegate.config.reading import read
 from tidegate.kafka.source import KafkaSource
 from tidegate.model.offsets import Range
@@ -192,7 +192,7 @@ def test_each_property_reaches_the_client_and_changes_nothing_else(effective, li
 
 def test_no_property_is_left_out():
     given = {name for line, _ in ROWS for name in re.findall(r"([a-z.]+): ", line)}
-    assert given | {"group.id"} == set(PROPERTIES)
+    assert given | {"group.id"} == set(CONSUMER)
 
 
 def test_a_reading_client_fetches_ahead_what_its_ranges_hold(source, printed):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.config.findings import Findings, shown
-from tidegate.config.property_types import INT_MAX, LONG_MAX, PropertyType, Schema, portable
+from tidegate.config.property_types import INT_MAX, LONG_MAX, Allowed, PropertyType, portable
 from tidegate.model.subscription import Cursor, TopicPartitions
 
 ASSIGN_SEEK = "assign-seek"
@@ -55,7 +55,6 @@ class AssignSeek(PropertyType):
     pattern: str = f"{_BLANK}|{_BLANK}{_PORTION}{_BLANK}(?:,{_BLANK}{_PORTION}{_BLANK})*"
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             return f"must be text, {_SHAPE}, separated by commas"
         for text in _split(value):
@@ -67,14 +66,11 @@ class AssignSeek(PropertyType):
                 return f"has the portion {shown('', text)!r}, whose number is too large"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
+    def allowed(self) -> Allowed:
         number = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
-        return {"anyOf": [number, {"type": "string", "pattern": portable(self.pattern)}]}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
+        text = {"type": "string", "pattern": portable(self.pattern)}
+        words = "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
+        return Allowed({"anyOf": [number, text]}, words)
 
 
 def is_given(value: object) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from tidegate.config.nearest import nearest
-from tidegate.config.property_types import PropertyType, Schema
+from tidegate.config.nearest import did_you_mean, nearest
+from tidegate.config.property_types import Allowed, PropertyType
 from tidegate.model.subscription import DeserializerName
 
 _KAFKA = "org.apache.kafka.common.serialization"
@@ -71,20 +71,14 @@ class DeserializerClass(PropertyType):
     """A deserializer by its short name or its Java class."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, str) and short_name(value):
             return None
         near = _nearest_class(value) if isinstance(value, str) else None
         hint = f" (did you mean {near}?)" if near else ""
         return f"must be one of {', '.join(NAMES)}, or a Java class that stands for one{hint}: {', '.join(CLASSES)}"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"enum": [*NAMES, *CLASSES]}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "a [deserializer](#deserializers)"
+    def allowed(self) -> Allowed:
+        return Allowed({"enum": [*NAMES, *CLASSES]}, "a [deserializer](#deserializers)")
 
 
 @dataclass(frozen=True)
@@ -92,20 +86,14 @@ class Charset(PropertyType):
     """A charset that Java, Spark and Python know."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, str) and charset(value):
             return None
-        near = nearest(value, CHARSETS.values()) if isinstance(value, str) else None
-        hint = f" (did you mean {near}?)" if near else ""
+        hint = did_you_mean(value, CHARSETS.values()) if isinstance(value, str) else ""
         return f"must be a charset that Spark decodes: {', '.join(CHARSETS.values())}{hint}"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"anyOf": [{"enum": list(CHARSETS.values())}, {"type": "string"}]}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return ", ".join(f"`{name}`" for name in CHARSETS.values())
+    def allowed(self) -> Allowed:
+        names = list(CHARSETS.values())
+        return Allowed({"anyOf": [{"enum": names}, {"type": "string"}]}, ", ".join(f"`{name}`" for name in names))
 
 
 def _nearest_class(value: str) -> str | None:

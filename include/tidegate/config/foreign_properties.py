@@ -1,7 +1,7 @@
 """The properties of other systems that this one has under another name or not at all, and what stands for each.
 
 The sentences are read after "NAME isn't a property here: ". A name that means the same here is no entry: it is the
-property's own name, or one of `keys.ALIASES`.
+property's own name, or one of `property_table.ALIASES`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The JSON Schema of a definition, made of the tables that the loader checks it by; editors complete and check with it.
+"""The JSON Schema of a definition, made of the table that the loader checks it by; editors complete and check with it.
 
 What the loader takes the schema takes. It refuses less than the loader: not what takes more than one property or a
 parser to judge (the timeouts' rules, a regular expression, a schedule).
@@ -10,28 +10,26 @@ from typing import get_args
 
 from tidegate.config import properties
 from tidegate.config.assign_seek import ASSIGN_SEEK
-from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, Description, unit
 from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.keys import ALIASES, KEYS, Key
+from tidegate.config.property_table import ALIASES, PROPERTIES, REQUIRED, SECTIONS, TOP, Property
 from tidegate.config.property_types import Schema
+from tidegate.config.rules import NEEDED_BY_CURSOR
 from tidegate.model.subscription import CursorType
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NEEDED = {"consumer": ["group.id"], "processing": ["output"]}
 _SELECTIONS = ("topics", "pattern", "partitions")
 _SOUGHT: Schema = {  # a blank text says nothing
     "type": "object",
     "required": [ASSIGN_SEEK],
     "properties": {ASSIGN_SEEK: {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "[^ \\t\\r\\n]"}]}},
 }
-_CURSORS = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
 
 def definition_schema() -> Schema:
     """The schema, in draft 2020-12."""
-    known = {name: _property(key, DESCRIPTIONS[""][name], name) for name, key in KEYS[""].items()}
+    known = {name: _property(each) for name, each in TOP.items()}
     known |= {alias: {"$ref": f"#/properties/{name}"} for alias, name in ALIASES.items()}
-    known |= {name: _section(name) for name in KEYS if name}
+    known |= {name: _section(name) for name in SECTIONS}
     refused = {name: _refused(f"{name} isn't a property here: {said}") for name, said in ELSEWHERE.items()}
     return {
         "$schema": DIALECT,
@@ -40,7 +38,7 @@ def definition_schema() -> Schema:
         "type": "object",
         "properties": known | {name: schema for name, schema in refused.items() if name not in known},
         "additionalProperties": False,
-        "required": ["consumer", "processing"],
+        "required": [section for section, _ in REQUIRED],
         "oneOf": [*(_given(name) for name in _SELECTIONS), {"allOf": [_SOUGHT, {"not": _given("topics")}]}],
         "allOf": [{"not": {"required": [alias, name]}} for alias, name in ALIASES.items()],
     }
@@ -51,25 +49,21 @@ def schema_text() -> str:
     return json.dumps(definition_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _property(key: Key, description: Description, name: str) -> Schema:
-    measure = unit(name)
-    said: Schema = {
-        "description": description.says + (f" In {measure}." if measure in ("milliseconds", "bytes") else "")
-    }
-    said["anyOf"] = [key.kind.json_schema(), {"type": "null"}]
-    if key.default is not None:
-        said["default"] = list(key.default) if isinstance(key.default, tuple) else key.default
+def _property(known: Property) -> Schema:
+    unit = known.type.unit
+    said: Schema = {"description": known.text + (f" In {unit}." if unit in ("milliseconds", "bytes") else "")}
+    said["anyOf"] = [known.type.allowed().schema, *([] if known.required else [{"type": "null"}])]
+    if known.default is not None:
+        said["default"] = list(known.default) if isinstance(known.default, tuple) else known.default
     return said
 
 
 def _section(section: str) -> Schema:
-    known = {name: _property(key, DESCRIPTIONS[section][name], name) for name, key in KEYS[section].items()}
-    needed = _NEEDED.get(section, [])
-    for name in needed:
-        (known[name]["anyOf"],) = ([each for each in known[name]["anyOf"] if each != {"type": "null"}],)
+    known = {name: _property(each) for name, each in PROPERTIES[section].items()}
+    needed = [name for home, name in REQUIRED if home == section]
     schema: Schema = {
         "description": SECTIONS[section],
-        "type": ["object", "null"] if section in ("cursor", "deserialization") else "object",
+        "type": "object" if needed else ["object", "null"],
         "properties": known,
         "additionalProperties": False,
     }
@@ -91,7 +85,7 @@ def _section(section: str) -> Schema:
 
 def _cursor_rule(type_: str) -> Schema:
     """What belongs to a cursor of this type, and what doesn't."""
-    needed = _CURSORS.get(type_)
+    needed = NEEDED_BY_CURSOR.get(type_)
     rest = [_given(name) for name in ("time", "offset") if name != needed]
     then: Schema = {"not": {"anyOf": rest}}
     if needed:

@@ -6,13 +6,14 @@ Each says what is wrong with a value, and what it takes, to editors in JSON Sche
 import re
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.config.findings import shown
 from tidegate.config.installed import installed_failure_strategies
-from tidegate.config.nearest import nearest
+from tidegate.config.nearest import did_you_mean
 from tidegate.config.settings import has_password, scheme
 
 INT_MAX = 2**31 - 1
@@ -35,20 +36,29 @@ def portable(pattern: str) -> str:
     return f"^(?:{beside})$"
 
 
+class Allowed(NamedTuple):
+    """The values that a property takes: in JSON Schema (draft 2020-12), which may take some more, and in Markdown."""
+
+    schema: Schema
+    words: str
+
+
 class PropertyType(ABC):
-    """What a property may hold."""
+    """What a property may hold; `unit` is that of its numbers, empty if they have none."""
+
+    unit: str = ""
 
     @abstractmethod
     def validate(self, value: object) -> str | None:
         """What is wrong with the value, to be read after the property's name; None if nothing is."""
 
     @abstractmethod
-    def json_schema(self) -> Schema:
-        """The values that it takes, and perhaps some more, in JSON Schema, draft 2020-12."""
+    def allowed(self) -> Allowed:
+        """What values it takes."""
 
-    @abstractmethod
-    def describe(self) -> str:
-        """The values that it takes, in Markdown."""
+    def parse(self, value: Any) -> Any:
+        """What a value that may stand means."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -58,24 +68,20 @@ class Whole(PropertyType):
     lowest: int
     highest: int = INT_MAX
     others: tuple[int, ...] = ()
+    unit: str = ""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, int) and not isinstance(value, bool):
             if self.lowest <= value <= self.highest or value in self.others:
                 return None
         elif isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
             return "must be a number: write it without quotes"
-        return f"must be a whole number from {self.describe()}"
+        return f"must be a whole number from {self.allowed().words}"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
+    def allowed(self) -> Allowed:
         between = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
-        return {"anyOf": [between, {"enum": list(self.others)}]} if self.others else between
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return f"{self.lowest} to {self.highest}" + "".join(f", or {other}" for other in self.others)
+        schema = {"anyOf": [between, {"enum": list(self.others)}]} if self.others else between
+        return Allowed(schema, f"{self.lowest} to {self.highest}" + "".join(f", or {other}" for other in self.others))
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,6 @@ class Choice(PropertyType):
     instead: tuple[tuple[str, str], ...] = ()
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, str) and value in self.words:
             return None
         allowed = "must be " + " or ".join((", ".join(self.words[:-1]), self.words[-1])).removeprefix(" or ")
@@ -94,16 +99,10 @@ class Choice(PropertyType):
             return allowed
         if said := next((said for start, said in self.instead if value.startswith(start)), None):
             return f"{allowed}: {said}"
-        near = nearest(value, self.words)
-        return allowed + (f" (did you mean {near}?)" if near else "")
+        return allowed + did_you_mean(value, self.words)
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"enum": list(self.words)}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return ", ".join(f"`{word}`" for word in self.words)
+    def allowed(self) -> Allowed:
+        return Allowed({"enum": list(self.words)}, ", ".join(f"`{word}`" for word in self.words))
 
 
 @dataclass(frozen=True)
@@ -111,20 +110,15 @@ class FailureStrategyName(Choice):
     """One of some words, or the name of a failure strategy that another package has installed, which has a dot."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, str) and value not in self.words:
             return Choice((*self.words, *sorted(installed_failure_strategies()))).validate(value)
         return super().validate(value)
 
-    def json_schema(self) -> Schema:
-        """See PropertyType; an editor can't know what is installed."""
-        return {
-            "anyOf": [super().json_schema(), {"type": "string", "pattern": r"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)+$"}]
-        }
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return f"{super().describe()}, or [one of your own](strategies.md#a-failure-strategy-of-your-own)"
+    def allowed(self) -> Allowed:
+        words = super().allowed()
+        dotted = {"type": "string", "pattern": r"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)+$"}  # an editor can't know which
+        own = "[one of your own](strategies.md#a-failure-strategy-of-your-own)"
+        return Allowed({"anyOf": [words.schema, dotted]}, f"{words.words}, or {own}")
 
 
 @dataclass(frozen=True)
@@ -135,20 +129,16 @@ class Flag(PropertyType):
     reason: str = ""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if not isinstance(value, bool):
             return "must be true or false"
         if self.only is not None and value is not self.only:
             return f"can only be {str(self.only).lower()}: {self.reason}"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"type": "boolean"} if self.only is None else {"const": self.only}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "`true`, `false`" if self.only is None else f"`{str(self.only).lower()}`: {self.reason}"
+    def allowed(self) -> Allowed:
+        if self.only is None:
+            return Allowed({"type": "boolean"}, "`true`, `false`")
+        return Allowed({"const": self.only}, f"`{str(self.only).lower()}`: {self.reason}")
 
 
 @dataclass(frozen=True)
@@ -159,7 +149,6 @@ class Text(PropertyType):
     shape: str = "a line of text"
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, str) and value.isprintable() and value.strip():
             if re.fullmatch(self.pattern, value):
                 return None
@@ -167,13 +156,9 @@ class Text(PropertyType):
             return f"must be {self.shape}: put it in quotes"
         return f"must be {self.shape}"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"type": "string", "pattern": portable(self.pattern), "errorMessage": f"must be {self.shape}"}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return self.shape
+    def allowed(self) -> Allowed:
+        text = {"type": "string", "pattern": portable(self.pattern), "errorMessage": f"must be {self.shape}"}
+        return Allowed(text, self.shape)
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,6 @@ class RetryTopic(Text):
     """A topic whose name ends with the delay of its records in ms, as its pattern says."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if said := super().validate(value):
             return said
         delay = int(str(value).rpartition("_")[2])
@@ -195,21 +179,19 @@ class RecordLimit(PropertyType):
     pattern: str = r"[0-9]{1,18}|(?:100(?:\.0{1,9})?|[0-9]{1,2}(?:\.[0-9]{1,9})?) ?%"
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONG_MAX:
             return None
         if isinstance(value, str) and re.fullmatch(self.pattern, value):
             return None
         return "must be a number of records from 0, or a share of them up to 100%, as 1% or 0.5%"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
+    def allowed(self) -> Allowed:
         number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
-        return {"anyOf": [number, {"type": "string", "pattern": portable(self.pattern)}]}
+        share = {"type": "string", "pattern": portable(self.pattern)}
+        return Allowed({"anyOf": [number, share]}, "a number of records from 0, or a share of a batch's, `1%`")
 
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "a number of records from 0, or a share of a batch's, `1%`"
+    def parse(self, value: int | str) -> str:
+        return str(value)
 
 
 @dataclass(frozen=True)
@@ -217,17 +199,14 @@ class Prose(PropertyType):
     """Text of any length and number of lines, may be empty."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         fine = isinstance(value, str) and all(each.isprintable() or each in "\n\t" for each in value)
         return None if fine else "must be text"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"type": "string"}
+    def allowed(self) -> Allowed:
+        return Allowed({"type": "string"}, "text")
 
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "text"
+    def parse(self, value: str) -> str:
+        return value.strip()
 
 
 @dataclass(frozen=True)
@@ -240,25 +219,19 @@ class Schedule(PropertyType):
     )
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         allowed = f"must be a cron expression in quotes, one of {', '.join(self.presets)}, or null"
         if not isinstance(value, str):
             return allowed
         if value in self.presets:
             return None
         if value.startswith("@"):
-            near = nearest(value, self.presets)
-            return allowed + (f" (did you mean {near}?)" if near else "")
+            return allowed + did_you_mean(value, self.presets)
         complaint = _cron_complaint(value)
         return None if complaint is None else f"{allowed} ({complaint})"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"anyOf": [{"enum": list(self.presets)}, {"type": "string", "pattern": "^[^@]"}]}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return f"a cron expression in quotes, {', '.join(f'`{preset}`' for preset in self.presets)}"
+    def allowed(self) -> Allowed:
+        schema = {"anyOf": [{"enum": list(self.presets)}, {"type": "string", "pattern": "^[^@]"}]}
+        return Allowed(schema, f"a cron expression in quotes, {', '.join(f'`{preset}`' for preset in self.presets)}")
 
 
 def _cron_complaint(expression: str) -> str | None:
@@ -287,7 +260,6 @@ class Listing(PropertyType):
     empty: bool = False
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if not isinstance(value, list) or not (value or self.empty):
             return f"must be a list, as in {self.example}"
         for item in value:
@@ -297,14 +269,14 @@ class Listing(PropertyType):
             return "has an item twice"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        items = {"type": "array", "items": self.item.json_schema(), "uniqueItems": True}
-        return items if self.empty else items | {"minItems": 1}
+    def allowed(self) -> Allowed:
+        item = self.item.allowed()
+        items = {"type": "array", "items": item.schema, "uniqueItems": True}
+        words = f"a list, `{self.example}`, of {item.words}"
+        return Allowed(items, f"{words}; may be empty") if self.empty else Allowed(items | {"minItems": 1}, words)
 
-    def describe(self) -> str:
-        """See PropertyType."""
-        return f"a list, `{self.example}`, of {self.item.describe()}" + ("; may be empty" if self.empty else "")
+    def parse(self, value: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(value)
 
 
 @dataclass(frozen=True)
@@ -315,7 +287,6 @@ class PartitionLists(PropertyType):
     numbers: PropertyType
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if not isinstance(value, dict) or not value:
             hint = " (a number of consumers is `members`)" if isinstance(value, int) else ""
             return f"must be a mapping of topics to lists of partitions, as in {{flights: [0, 2]}}{hint}"
@@ -326,18 +297,10 @@ class PartitionLists(PropertyType):
                 return f"has a topic, {topic}, whose list {wrong}"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {
-            "type": "object",
-            "minProperties": 1,
-            "propertyNames": self.topic.json_schema(),
-            "additionalProperties": self.numbers.json_schema(),
-        }
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "topics and lists of partitions, `{flights: [0, 2]}`"
+    def allowed(self) -> Allowed:
+        topics, numbers = self.topic.allowed().schema, self.numbers.allowed().schema
+        schema = {"type": "object", "minProperties": 1, "propertyNames": topics, "additionalProperties": numbers}
+        return Allowed(schema, "topics and lists of partitions, `{flights: [0, 2]}`")
 
 
 @dataclass(frozen=True)
@@ -345,7 +308,6 @@ class Pattern(PropertyType):
     """A regular expression."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if not isinstance(value, str) or not value or not value.isprintable():
             hint = ", the one that names are to match, and `topics` left out" if isinstance(value, bool) else ""
             return f"must be a regular expression in quotes{hint}"
@@ -357,13 +319,8 @@ class Pattern(PropertyType):
             return f"must be a regular expression: {error}"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"type": "string", "minLength": 1}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "a regular expression in quotes"
+    def allowed(self) -> Allowed:
+        return Allowed({"type": "string", "minLength": 1}, "a regular expression in quotes")
 
 
 @dataclass(frozen=True)
@@ -371,7 +328,6 @@ class Moment(PropertyType):
     """A time with its zone, in RFC 3339, since 1970."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         try:
             time = datetime.fromisoformat(value) if isinstance(value, str) else None
             if time is not None and time.tzinfo is not None and time.astimezone(UTC).timestamp() >= 0:
@@ -380,13 +336,8 @@ class Moment(PropertyType):
             pass
         return "must be a time with its zone, as in 2026-01-31T00:00:00Z"
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
-        return {"type": "string", "pattern": _MOMENT}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "a time with its zone, `2026-01-31T00:00:00Z`"
+    def allowed(self) -> Allowed:
+        return Allowed({"type": "string", "pattern": _MOMENT}, "a time with its zone, `2026-01-31T00:00:00Z`")
 
 
 @dataclass(frozen=True)
@@ -396,7 +347,6 @@ class Output(PropertyType):
     schemes: tuple[str, ...] = ("file", "hdfs")
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             return "must be a path or a URI"
         kind = scheme(value)
@@ -413,11 +363,9 @@ class Output(PropertyType):
             return "must have its path after three slashes: file:///folder"
         return None
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
+    def allowed(self) -> Allowed:
         taken = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in scheme) for scheme in self.schemes)
-        return {"type": "string", "pattern": rf"^(?:(?:{taken}):|(?![A-Za-z][A-Za-z0-9+.-]*:))[^*?\[\]{{}}\\]+$"}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return f"a path, or a URI of {' or '.join(self.schemes)}"
+        return Allowed(
+            {"type": "string", "pattern": rf"^(?:(?:{taken}):|(?![A-Za-z][A-Za-z0-9+.-]*:))[^*?\[\]{{}}\\]+$"},
+            f"a path, or a URI of {' or '.join(self.schemes)}",
+        )

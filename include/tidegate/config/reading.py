@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from tidegate.config import properties, rules, strategies
 from tidegate.config.findings import Findings
-from tidegate.config.keys import PROCESSING, TOP, Key
 from tidegate.config.nearest import nearest
+from tidegate.config.property_table import REQUIRED, fields, with_defaults
 from tidegate.config.sections import read_sections
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
 from tidegate.config.yaml_nodes import MappingNode
@@ -113,63 +112,21 @@ def _subscription(
     rules.check_job(good["processing"], findings)
     rules.check_engine(good[""], findings)
     strategies.check(name, good, topics, findings)
-    if topics is None or "group.id" not in good["consumer"] or "output" not in good["processing"]:
+    if topics is None or any(name not in good[section] for section, name in REQUIRED):
         return None
-    top = _with_defaults(good[""], TOP)
+    values = {section: with_defaults(section, given) for section, given in good.items()}
     return Subscription(
         name=name,
-        description=top["description"].strip(),
-        schedule=top["schedule"],
-        connection=top["connection"],
         topics=topics,
-        members=top["members"],
-        consumer=_consumer(good["consumer"]),
-        poll_timeout_ms=top["poll-timeout.ms"],
-        commit_timeout_ms=top["commit-timeout.ms"],
-        unavailable_after_ms=top["unavailable-after.ms"],
-        execution_timeout_ms=top["execution-timeout.ms"],
-        commit_strategy=top["commit-strategy"],
-        failure_strategy=top["failure-strategy"],
-        commit_fence=top["commit-fence"],
-        on_data_loss=top["on-data-loss"],
+        consumer=ConsumerProperties(
+            **fields("consumer", "consumer", values["consumer"]),
+            librdkafka=properties.translate(good["consumer"]),
+            java=properties.for_java(good["consumer"]),
+        ),
         cursor=cursor,
-        max_retries=top["max-retries"],
-        retry_delay_ms=top["retry-delay.ms"],
-        row_accounting=top["row-accounting"],
-        landing_engine=top["landing-engine"],
         deserialization=deserialization,
-        dead_letter_queue=strategies.dead_letter_queue(top),
-        delayed_retry_topic=strategies.delayed_retry_topic(top),
-        auto_commit_interval_ms=top[strategies.INTERVAL],
-        unprocessed_record_max_age_ms=top[strategies.MAX_AGE],
-        unsynced_state_max_age_ms=top[strategies.UNSYNCED],
-        processing=_processing(good["processing"]),
+        dead_letter_queue=strategies.dead_letter_queue(values[""]),
+        delayed_retry_topic=strategies.delayed_retry_topic(values[""]),
+        processing=Processing(**fields("processing", "processing", values["processing"])),
+        **fields("", "", values[""]),
     )
-
-
-def _consumer(given: Mapping[str, Any]) -> ConsumerProperties:
-    values: dict[str, Any] = properties.effective(given)
-    return ConsumerProperties(
-        group_id=values["group.id"],
-        max_poll_records=values["max.poll.records"],
-        max_poll_interval_ms=values["max.poll.interval.ms"],
-        auto_offset_reset=values["auto.offset.reset"],
-        isolation_level=values["isolation.level"],
-        librdkafka=properties.translate(given),
-        java=properties.for_java(given),
-    )
-
-
-def _processing(given: Mapping[str, Any]) -> Processing:
-    values = _with_defaults(given, PROCESSING)
-    return Processing(
-        output=values["output"],
-        connection=values["connection"],
-        transform=values["transform"],
-        partition_by=tuple(values["partition-by"]),
-        job=values["job"],
-    )
-
-
-def _with_defaults(given: Mapping[str, Any], known: Mapping[str, Key]) -> dict[str, Any]:
-    return {name: given.get(name, key.default) for name, key in known.items()}

@@ -1,4 +1,4 @@
-"""The reference page of a definition, made of the tables that the loader checks it by.
+"""The reference page of a definition, made of the table that the loader checks it by.
 
 `python -m tidegate.config.reference` prints it.
 """
@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from tidegate.config import properties, timeouts
-from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, unit
 from tidegate.config.deserializers import CLASSES, NAMES
 from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.keys import ALIASES, KEYS, Key
+from tidegate.config.property_table import ALIASES, PROPERTIES, SECTIONS, Property
 from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
@@ -45,13 +44,20 @@ _NUMBERED = timeouts.TIMEOUTS[:11]
 
 def reference() -> str:
     """The page, in Markdown."""
-    parts = [_HEAD, *(_section(section) for section in KEYS), _timeouts(), _deserializers(), _refused(), _elsewhere()]
+    parts = [
+        _HEAD,
+        *(_section(section) for section in PROPERTIES),
+        _timeouts(),
+        _deserializers(),
+        _refused(),
+        _elsewhere(),
+    ]
     return "\n".join(parts)
 
 
 def _section(section: str) -> str:
     title = f"## Under `{section}`\n{SECTIONS[section]}" if section else "## At the top level"
-    rows = [_row(section, name, key) for name, key in KEYS[section].items()]
+    rows = [_row(name, known) for name, known in PROPERTIES[section].items()]
     if not section:
         rows += [
             [f"`{name}`", f"a section, [see below](#under-{name})", "", "", "", said] for name, said in SECTIONS.items()
@@ -59,10 +65,9 @@ def _section(section: str) -> str:
     return f"{title}\n\n" + _table(("property", "values", "default", "unit", "from", "what it does"), rows)
 
 
-def _row(section: str, name: str, key: Key) -> list[str]:
-    described = DESCRIPTIONS[section][name]
-    default = "" if key.default in (None, "") else f"`{_written(key.default)}`"
-    return [f"`{name}`", key.kind.describe(), default, unit(name), described.origin, described.says]
+def _row(name: str, known: Property) -> list[str]:
+    default = "" if known.default in (None, "") else f"`{_written(known.default)}`"
+    return [f"`{name}`", known.type.allowed().words, default, known.type.unit, known.origin, known.text]
 
 
 def _written(value: object) -> str:

@@ -10,9 +10,9 @@ from tidegate.config import properties, timeouts
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.findings import Findings
-from tidegate.config.keys import DESERIALIZATION, TOP
+from tidegate.config.property_table import DESERIALIZATION, REQUIRED, path_of, with_defaults
 from tidegate.config.schemas import schema_text
-from tidegate.config.sections import Values, path_of
+from tidegate.config.sections import Values
 from tidegate.model.subscription import (
     Cursor,
     Deserialization,
@@ -23,10 +23,12 @@ from tidegate.model.subscription import (
     TopicSelection,
 )
 
+NEEDED_BY_CURSOR: Mapping[str, str] = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
+
 
 def check_required(found: Mapping[str, Values], findings: Findings) -> None:
-    """A definition has a group and an output."""
-    for section, name in (("consumer", "group.id"), ("processing", "output")):
+    """A definition gives what has no default: a group and an output."""
+    for section, name in REQUIRED:
         if found[section].get(name) is None:
             path = path_of(section, name)
             findings.add(path, f"{path} is missing: it has no default", "required")
@@ -75,7 +77,7 @@ def cursor(found: Values, good: Values, findings: Findings) -> Cursor | None:
         findings.add("cursor.type", "cursor.type is missing: it has no default", "required")
     if "type" not in good:
         return None
-    needed = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}.get(good["type"])
+    needed = NEEDED_BY_CURSOR.get(good["type"])
     for name in ("time", "offset"):
         path = path_of("cursor", name)
         if name == needed and found.get(name) is None:
@@ -100,7 +102,7 @@ def check_cursor(cursor: Cursor | None, topics: TopicSelection | None, findings:
 def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:
     """The rules R1 to R5, and R7 where there is an execution timeout; none over a value that is wrong by itself."""
     values = {path_of("consumer", name): value for name, value in properties.effective(good["consumer"]).items()}
-    values |= {name: good[""].get(name, TOP[name].default) for name in (timeouts.T4, timeouts.T5)}
+    values |= with_defaults("", good[""])
     lengths = {name: int(values[name]) for name in timeouts.TIMEOUTS}
     found = [*timeouts.breaches(lengths)]
     if timeouts.EXECUTION in good[""]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from tidegate.config.property_types import PropertyType, Schema
+from tidegate.config.property_types import Allowed, PropertyType
 
 _MOST_NODES = 10_000  # of a JSON Schema, its aliases written out
 _LONGEST_TEXT = 100_000
@@ -30,7 +30,6 @@ class JsonSchema(PropertyType):
     """Columns in Spark's DDL, or a JSON Schema of an object, as a mapping or as its JSON text."""
 
     def validate(self, value: object) -> str | None:
-        """See PropertyType."""
         match value:
             case dict():
                 return _schema_complaint(value)
@@ -42,14 +41,11 @@ class JsonSchema(PropertyType):
                 return _ddl_complaint(value)
         return _COLUMNS
 
-    def json_schema(self) -> Schema:
-        """See PropertyType."""
+    def allowed(self) -> Allowed:
         schema = {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
-        return {"anyOf": [{"type": "string", "minLength": 1}, schema]}
-
-    def describe(self) -> str:
-        """See PropertyType."""
-        return "columns in Spark's DDL, or a JSON Schema"
+        return Allowed(
+            {"anyOf": [{"type": "string", "minLength": 1}, schema]}, "columns in Spark's DDL, or a JSON Schema"
+        )
 
 
 def schema_text(value: str | Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""The sections of a definition: their names and values against the tables of what may stand there."""
+"""The sections of a definition: their names and values against the table of what may stand there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from tidegate.config import properties
 from tidegate.config.findings import Findings, shown
 from tidegate.config.foreign_properties import elsewhere
-from tidegate.config.keys import ALIASES, KEYS
 from tidegate.config.nearest import nearest
+from tidegate.config.property_table import ALIASES, PROPERTIES, SECTIONS, path_of
 from tidegate.config.yaml_graph import Graph
 from tidegate.config.yaml_nodes import MappingNode
 
@@ -26,20 +26,15 @@ def read_sections(
     findings.lines[""] = 1
     top = graph.section(root, "")
     _resolve_aliases(top, findings)
-    found = {"": {name: value for name, value in top.items() if not name or name not in KEYS}}
+    found = {"": {name: value for name, value in top.items() if name not in SECTIONS}}
     instead = {path: value for path, value in changed.items() if value is not None}
-    found[""] |= {name: value for name, value in instead.items() if name in KEYS[""]}
+    found[""] |= {name: value for name, value in instead.items() if name in PROPERTIES[""]}
     good = {"": _checked(found[""], "", findings)}
-    for name in filter(None, KEYS):
+    for name in SECTIONS:
         found[name] = {} if top.get(name) is None else _section(name, graph, root, findings)
-        found[name] |= {key: instead[path] for key in KEYS[name] if (path := path_of(name, key)) in instead}
+        found[name] |= {key: instead[path] for key in PROPERTIES[name] if (path := path_of(name, key)) in instead}
         good[name] = _checked(found[name], name, findings)
     return found, good
-
-
-def path_of(section: str, name: str) -> str:
-    """A property's whole name: its section's and its own."""
-    return f"{section}.{name}" if section else name
 
 
 def _section(name: str, graph: Graph, root: MappingNode, findings: Findings) -> dict[str, object]:
@@ -51,7 +46,7 @@ def _section(name: str, graph: Graph, root: MappingNode, findings: Findings) -> 
 
 
 def _checked(found: Mapping[str, object], section: str, findings: Findings) -> dict[str, Any]:
-    known = KEYS[section]
+    known = PROPERTIES[section]
     good: dict[str, Any] = {}
     for name, value in found.items():
         path = path_of(section, name)
@@ -59,7 +54,7 @@ def _checked(found: Mapping[str, object], section: str, findings: Findings) -> d
             _add_unknown(section, name, value, findings)
         elif value is None:
             continue  # written out, and unset
-        elif wrong := known[name].kind.validate(value):
+        elif wrong := known[name].type.validate(value):
             brief = shown(path, value)
             quoted = repr(brief) if isinstance(value, str) else brief
             findings.add(path, f"{path} {wrong}; it is {quoted}", "allowed", value)
@@ -97,7 +92,7 @@ def _add_unknown(section: str, name: str, value: object, findings: Findings) -> 
 
 def _place(name: str, section: str) -> str | None:
     """Where a name is known that isn't in its section, None if nowhere."""
-    home = next((home for home, keys in KEYS.items() if name in keys and home != section), None)
+    home = next((home for home, keys in PROPERTIES.items() if name in keys and home != section), None)
     if home is None:
         return None
     return f"under {home}" if home else "at the top level"
@@ -105,8 +100,8 @@ def _place(name: str, section: str) -> str | None:
 
 def _nearest(section: str, name: str) -> str:
     """What a mistaken name was probably to be, as the rest of a sentence."""
-    known = KEYS[section]
+    known = PROPERTIES[section]
     if whole := next((each for each in known if each.startswith(f"{name}.")), None):
         return f": write the whole name on one line, as in {whole}"
-    near = nearest(name, known if section else (*known, *filter(None, KEYS), *ALIASES))
+    near = nearest(name, known if section else (*known, *SECTIONS, *ALIASES))
     return f"; did you mean {near}?" if near else ""

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.config import properties
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given
 from tidegate.config.findings import Findings
-from tidegate.config.keys import TOP
+from tidegate.config.property_table import TOP, fields, with_defaults
 from tidegate.config.sections import Values
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore, Progress
 from tidegate.model.failure_policy import FAILURE_POLICIES, failure_policy
@@ -25,7 +25,6 @@ COMMIT = "commit-strategy"
 FAILURE = "failure-strategy"
 INTERVAL = "auto.commit.interval.ms"
 MAX_AGE = "throttled.unprocessed-record-max-age.ms"
-UNSYNCED = "checkpoint.unsynced-state-max-age.ms"
 DEAD_LETTERS = "dead-letter-queue.topic"
 RETRIES = "delayed-retry-topic.topics"
 MOST_RETRIES = "delayed-retry-topic.max-retries"
@@ -33,17 +32,6 @@ TIMEOUT = "delayed-retry-topic.timeout"
 FENCE = "commit-fence"
 RESET = "consumer.auto.offset.reset"
 
-_BELONGS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    INTERVAL: (COMMIT, ("throttled", "latest")),
-    MAX_AGE: (COMMIT, ("throttled",)),
-    UNSYNCED: (COMMIT, ("checkpoint",)),
-    DEAD_LETTERS: (FAILURE, ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
-    "dead-letter-queue.limit": (FAILURE, ("dead-letter-queue",)),
-    RETRIES: (FAILURE, ("delayed-retry-topic",)),
-    MOST_RETRIES: (FAILURE, ("delayed-retry-topic",)),
-    TIMEOUT: (FAILURE, ("delayed-retry-topic",)),
-}
-_OF_OWN_TOO = (DEAD_LETTERS, "dead-letter-queue.limit")  # of a failure strategy that somebody else has installed
 _UNFENCED = {"ignore": "nothing is committed", "checkpoint": "positions are kept in the ledger, not in Kafka"}
 
 
@@ -64,18 +52,17 @@ class _Definition:
 
 def dead_letter_queue(top: Mapping[str, Any]) -> DeadLetterQueue:
     """The dead-letter queue of a definition; `top` has a value or None for each property."""
-    limit = top["dead-letter-queue.limit"]
-    return DeadLetterQueue(top[DEAD_LETTERS] or "", None if limit is None else str(limit))
+    return DeadLetterQueue(**_set("dead_letter_queue", top))
 
 
 def delayed_retry_topic(top: Mapping[str, Any]) -> DelayedRetryTopic:
     """The retry topics of a definition; `top` has a value or None for each property."""
-    return DelayedRetryTopic(tuple(top[RETRIES] or ()), top[MOST_RETRIES] or 0, top[TIMEOUT])
+    return DelayedRetryTopic(**_set("delayed_retry_topic", top))
 
 
 def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, findings: Findings) -> None:
     """All rules; none over a value that is wrong by itself. `name` is the subscription's."""
-    top = {key: good[""].get(key, known.default) for key, known in TOP.items()}
+    top = with_defaults("", good[""])
     definition = _Definition(name, top, good[""], findings.faulty, findings)
     if COMMIT not in definition.faulty:
         _check_ignore(definition, dict(_starts(good, topics)))
@@ -89,10 +76,13 @@ def check(name: str, good: Mapping[str, Values], topics: TopicSelection | None, 
 
 def _check_effects(definition: _Definition) -> None:
     """A property of a strategy that isn't chosen."""
-    for path, (property_, words) in _BELONGS.items():
+    for path, known in TOP.items():
+        if path not in definition.given or known.only_with is None:
+            continue
+        property_, words = known.only_with
         chosen = definition.top[property_]
-        is_used = chosen in words or (path in _OF_OWN_TOO and chosen not in FAILURE_POLICIES)
-        if path in definition.given and not is_used and property_ not in definition.faulty:
+        is_used = chosen in words or (known.with_installed and chosen not in FAILURE_POLICIES)
+        if not is_used and property_ not in definition.faulty:
             text = (
                 f"{path} has no effect: it belongs to {property_} {_either(words)}, and {property_} is {chosen}: "
                 "choose that, or remove it"
@@ -221,6 +211,10 @@ def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple
             yield topic, TIMEOUT, f"{why}{TIMEOUT} is {retry.timeout_ms}"
         elif 0 < retry.max_retries < number:
             yield topic, MOST_RETRIES, f"{MOST_RETRIES} is {retry.max_retries}"
+
+
+def _set(part: str, top: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in fields(part, "", top).items() if value is not None}
 
 
 def _either(words: tuple[str, ...]) -> str:

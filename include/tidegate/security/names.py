@@ -6,7 +6,8 @@ configuration classes of Apache Kafka 4.1's clients, CONFIGURATION.md of librdka
 
 from collections.abc import Mapping
 
-from tidegate.config.properties import PROPERTIES, REFUSED
+from tidegate.config.properties import REFUSED
+from tidegate.config.property_table import CONSUMER
 
 _NO_JAVA = "names a Java class, and no Java runs in the client: remove it"
 _JAVA_TLS = "configures Java's own TLS, and OpenSSL speaks TLS here: remove it"
@@ -151,7 +152,7 @@ _OF_PRODUCERS = frozenset(
 )
 
 _CREDENTIALS = TAKEN | TLS | SASL
-LEFT = ((PROPERTIES.keys() | REFUSED.keys()) | _TUNING | _OF_PRODUCERS) - _CREDENTIALS - NOT_TAKEN.keys()
+LEFT = ((CONSUMER.keys() | REFUSED.keys()) | _TUNING | _OF_PRODUCERS) - _CREDENTIALS - NOT_TAKEN.keys()
 """What other users of the connection may want there: here it is a definition's to say, or Tidegate's own."""
 
 KNOWN = _CREDENTIALS | LEFT | NOT_TAKEN.keys()

@@ -4,7 +4,7 @@ import pytest
 from definition_files import LEAST
 
 from tidegate.config.foreign_properties import ELSEWHERE, elsewhere
-from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.property_table import ALIASES, PROPERTIES
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 
 SMALLRYE = (
@@ -107,7 +107,7 @@ def test_topics_are_a_list_and_not_smallrye_s_text_nor_queue_over_http_s_mapping
 def test_every_sentence_is_of_a_name_that_is_not_known_here():
     for name, said in ELSEWHERE.items():
         assert elsewhere(name) == said
-        assert not any(name in keys for keys in KEYS.values())
+        assert not any(name in keys for keys in PROPERTIES.values())
         assert name not in ALIASES
         assert said.strip() == said
         assert not said.endswith(".")

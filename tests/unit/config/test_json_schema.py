@@ -20,7 +20,7 @@ from tidegate.cli.app import app
 from tidegate.config.findings import Findings
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.json_schema import DIALECT, definition_schema, schema_text
-from tidegate.config.keys import ALIASES, KEYS
+from tidegate.config.property_table import ALIASES, PROPERTIES
 from tidegate.config.property_types import PropertyType
 from tidegate.config.reading import Reading, read
 from tidegate.config.yaml_graph import Graph
@@ -60,7 +60,7 @@ def test_the_shipped_definition_names_it_and_is_taken():
 
 
 def test_it_has_every_property_with_its_default_and_a_description():
-    for section, known in KEYS.items():
+    for section, known in PROPERTIES.items():
         document = definition_schema()
         named = document["properties"][section]["properties"] if section else document["properties"]
         for name, key in known.items():
@@ -74,10 +74,7 @@ def test_a_type_without_a_schema_is_noticed():
         def validate(self, _value: object) -> str | None:
             return None
 
-        def describe(self) -> str:
-            return "a colour"
-
-    with pytest.raises(TypeError, match=r"abstract method.*json_schema"):
+    with pytest.raises(TypeError, match=r"abstract method.*allowed"):
         Colour()
 
 
@@ -217,7 +214,7 @@ def test_what_the_loader_takes_the_schema_takes(reading: Callable[[str], Reading
 
 OPTIONAL = [
     (section, name)
-    for section, keys in KEYS.items()
+    for section, keys in PROPERTIES.items()
     for name in keys
     if (section, name) not in {("", "topics"), ("consumer", "group.id"), ("processing", "output")}
 ]
@@ -259,9 +256,9 @@ def test_no_pattern_has_a_class_that_dialects_disagree_on():
 @FUZZ
 @given(name=st.text(st.characters(categories=["L", "N", "M", "P", "S"]), min_size=1, max_size=4))
 def test_whatever_letters_the_id_of_a_connection_has_the_schema_takes_them(name):
-    kind = KEYS[""]["connection"].kind
+    kind = PROPERTIES[""]["connection"].type
     if kind.validate(name) is None:
-        Draft202012Validator(kind.json_schema()).validate(name)
+        Draft202012Validator(kind.allowed().schema).validate(name)
 
 
 @pytest.mark.parametrize("place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b"])
@@ -273,7 +270,7 @@ def test_every_output_that_is_taken(reading, place):
 
 def values(section: str) -> st.SearchStrategy[dict[str, Any]]:
     """Properties of a section, their values sometimes right."""
-    names = list(KEYS[section]) + ([*ALIASES, *KEYS] if not section else [])
+    names = list(PROPERTIES[section]) + ([*ALIASES, *PROPERTIES] if not section else [])
     examples = st.sampled_from(
         [
             *(True, False, None, 0, 1, 2, 500, 60_000, 10**12, -1, 1.5, "", "a", "a:b", "3", "é", "fail", "none"),
@@ -317,10 +314,10 @@ def test_nothing_that_the_loader_takes_is_refused(tmp_path, top, consumer, curso
 
 
 @FUZZ
-@given(data=st.data(), section=st.sampled_from(list(KEYS)))
+@given(data=st.data(), section=st.sampled_from(list(PROPERTIES)))
 def test_no_value_of_any_kind_that_may_stand_is_refused(data, section):
-    name = data.draw(st.sampled_from(list(KEYS[section])))
-    kind = KEYS[section][name].kind
+    name = data.draw(st.sampled_from(list(PROPERTIES[section])))
+    kind = PROPERTIES[section][name].type
     value = data.draw(values(section).map(lambda found: next(iter(found.values()), None)) | st.text(max_size=8))
     if kind.validate(value) is None:
-        Draft202012Validator(kind.json_schema()).validate(value)
+        Draft202012Validator(kind.allowed().schema).validate(value)

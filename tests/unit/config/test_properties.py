@@ -10,7 +10,8 @@ from java_source import FOLDER, run_source
 
 from tidegate.config import properties
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.config.properties import PROPERTIES, effective, refusal, translate
+from tidegate.config.properties import effective, refusal, translate
+from tidegate.config.property_table import CONSUMER
 from tidegate.config.property_types import LONG_MAX, Choice, Flag, PropertyType, Text, Whole
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
@@ -107,15 +108,15 @@ def test_each_difference_reaches_the_client_and_nothing_else_changes(given_, exp
     accepted(configuration)
 
 
-@pytest.mark.parametrize("name", sorted(PROPERTIES))
+@pytest.mark.parametrize("name", sorted(CONSUMER))
 @settings(deadline=None)
 @given(data=st.data())
 def test_librdkafka_takes_whatever_a_property_may_hold(name, data):
-    value = data.draw(values_of(PROPERTIES[name].kind))
-    assert PROPERTIES[name].kind.validate(value) is None
+    value = data.draw(values_of(CONSUMER[name].type))
+    assert CONSUMER[name].type.validate(value) is None
     given_: dict[str, object] = {name: value}
     if name == "session.timeout.ms":
-        given_["max.poll.interval.ms"] = properties.HOUR_MS
+        given_["max.poll.interval.ms"] = 3_600_000
     if name == "max.poll.interval.ms":
         given_["session.timeout.ms"] = 1
     configuration = translate(GROUP | given_)
@@ -153,7 +154,7 @@ def test_java_raises_the_longest_backoff_with_the_first():
     ],
 )
 def test_a_wrong_value_is_told_what_is_allowed(name, value, said):
-    assert said in (PROPERTIES[name].kind.validate(value) or "")
+    assert said in (CONSUMER[name].type.validate(value) or "")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_addresses_and_credentials_belong_in_the_connection(name):
 
 
 def test_no_property_is_both_known_and_refused():
-    assert [name for name in PROPERTIES if refusal(name)] == []
+    assert [name for name in CONSUMER if refusal(name)] == []
     assert "stands at the top level" in (refusal("auto.commit.interval.ms") or "")
 
 
@@ -187,12 +188,12 @@ def javas() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", sorted(javas()))
 def test_each_of_java_s_properties_is_known_or_refused_with_a_reason(name):
-    assert (name in PROPERTIES) != bool(refusal(name))
+    assert (name in CONSUMER) != bool(refusal(name))
 
 
 def test_nothing_is_known_that_kafka_does_not_know():
     of_the_string_deserializer = {"key.deserializer.encoding", "value.deserializer.encoding", "deserializer.encoding"}
-    assert set(PROPERTIES) - set(javas()) == of_the_string_deserializer
+    assert set(CONSUMER) - set(javas()) == of_the_string_deserializer
 
 
 def test_where_a_default_is_not_java_s():
@@ -222,7 +223,7 @@ REFUSED_BY_SPARK = {
 def test_spark_is_handed_what_is_given_and_nothing_that_it_sets_or_refuses():
     given = {"fetch.min.bytes": 5, "client.rack": "a", "max.poll.records": 9, "auto.offset.reset": "latest"}
     assert properties.for_java(given) == {"fetch.min.bytes": 5, "client.rack": "a"}
-    every = dict.fromkeys(properties.PROPERTIES, 1)
+    every = dict.fromkeys(CONSUMER, 1)
     assert not properties.for_java(every).keys() & REFUSED_BY_SPARK
     members = {"session.timeout.ms", "heartbeat.interval.ms", "group.protocol", "partition.assignment.strategy"}
     assert not properties.for_java(every).keys() & members

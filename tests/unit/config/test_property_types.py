@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.config.keys import TOP
+from tidegate.config.property_table import TOP
 from tidegate.config.property_types import (
     Choice,
     Listing,
@@ -91,7 +91,7 @@ def test_the_strategy_reads_every_limit_that_may_stand(value):
         DeadLetterLimit.parse(value)
 
 
-RETRY_TOPIC = TOP["delayed-retry-topic.topics"].kind.item
+RETRY_TOPIC = TOP["delayed-retry-topic.topics"].type.item
 
 
 @pytest.mark.parametrize("name", ["orders_retry_10000", "_0", "a_b_007", "x_2147483647", f"{'x' * 247}_1"])

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from tidegate.config.keys import CONSUMER, KEYS, SECTIONS, TOP
+from tidegate.config.property_table import CONSUMER, PROPERTIES, SECTIONS, TOP
 from tidegate.config.reading import Reading, read
 
 
 def names() -> list[str]:
-    return [*TOP, "consumer", *SECTIONS, "urecp-kafka.poll-timeout.ms", "dead-letter-queue.topic", "<<"]
+    return [*TOP, *SECTIONS, "urecp-kafka.poll-timeout.ms", "dead-letter-queue.topic", "<<"]
 
 
 SCALARS = (
@@ -133,12 +133,14 @@ def test_known_properties_with_right_and_odd_values_are_judged(tmp_path):
     assert set(outcomes) >= FOUND_BY_DRAWING
 
 
-@pytest.mark.parametrize(("section", "name"), [(section, name) for section in KEYS for name in KEYS[section]])
+@pytest.mark.parametrize(
+    ("section", "name"), [(section, name) for section in PROPERTIES for name in PROPERTIES[section]]
+)
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_what_is_drawn_as_right_is_right(section, name, data):
     """Or is a word that the property knows and that comes with a rule of its own."""
-    kind = KEYS[section][name].kind
+    kind = PROPERTIES[section][name].type
     assert kind.validate(data.draw(right(kind))) in (None, "has an item twice")
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from tidegate.config import properties
 from tidegate.config.check import examine
-from tidegate.config.descriptions import DESCRIPTIONS, SECTIONS, unit
 from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.keys import ALIASES, KEYS
-from tidegate.config.property_types import LONG_MAX, Choice, PropertyType
+from tidegate.config.property_table import ALIASES, PROPERTIES
+from tidegate.config.property_types import LONG_MAX, Choice
 from tidegate.config.reading import read
 from tidegate.config.reference import reference
 
@@ -23,33 +22,19 @@ def test_the_page_is_current():
     assert (DOCS / "subscription-reference.md").read_text("utf-8") == reference(), "run make docs"
 
 
-def test_every_property_is_described_and_no_other():
-    assert {section: set(known) for section, known in DESCRIPTIONS.items()} == {
-        section: set(known) for section, known in KEYS.items()
-    }
-    assert set(SECTIONS) == set(filter(None, KEYS))
-
-
-@pytest.mark.parametrize("section", list(KEYS))
+@pytest.mark.parametrize("section", list(PROPERTIES))
 def test_every_property_is_on_the_page_with_its_values_default_and_unit(section):
     heading = f"## Under `{section}`" if section else "## At the top level"
     part = reference().partition(f"{heading}\n")[2].partition("\n## ")[0]
-    for name, key in KEYS[section].items():
+    for name, known in PROPERTIES[section].items():
         (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}` |")]
         cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
-        assert cells[1] == key.kind.describe()
-        assert cells[3] == unit(name)
-        assert cells[4] == DESCRIPTIONS[section][name].origin
+        assert cells[1] == known.type.allowed().words
+        assert cells[3] == known.type.unit
+        assert cells[4] == known.origin
         assert cells[5].endswith(".")
-        if isinstance(key.default, (int, str)) and key.default != "":
-            assert cells[2] == f"`{str(key.default).lower() if isinstance(key.default, bool) else key.default}`"
-
-
-def test_every_duration_and_size_has_a_unit():
-    for known in KEYS.values():
-        for name in known:
-            ends = (".ms", ".timeout", ".bytes", ".records", "members", "offset")
-            assert bool(unit(name)) == name.endswith(ends), name
+        if isinstance(known.default, (int, str)) and known.default != "":
+            assert cells[2] == f"`{str(known.default).lower() if isinstance(known.default, bool) else known.default}`"
 
 
 def test_every_name_that_is_refused_or_another_s_is_on_the_page():
@@ -60,18 +45,6 @@ def test_every_name_that_is_refused_or_another_s_is_on_the_page():
         assert f"`{family}*`" in page
     for rule in ("R1", "R2", "R3", "R4", "R5", "R7"):
         assert f"| {rule} |" in page
-
-
-def test_what_has_no_words_yet_is_noticed():
-    class Colour(PropertyType):
-        def validate(self, _value: object) -> str | None:
-            return None
-
-        def json_schema(self) -> dict[str, object]:
-            return {}
-
-    with pytest.raises(TypeError, match=r"abstract method.*describe"):
-        Colour()
 
 
 def test_the_largest_number_is_written_out():
@@ -118,7 +91,7 @@ def test_each_strategy_has_its_section_and_an_example_of_its_own(name, tmp_path)
     heading = f"## {name.capitalize().replace('-strategy', ' strategies')}\n"
     part = STRATEGIES.read_text("utf-8").partition(heading)[2].partition("\n## ")[0]
     sections = re.split(r"^### `([a-z-]+)`\n", part, flags=re.MULTILINE)[1:]
-    assert tuple(sections[::2]) == KEYS[""][name].kind.words
+    assert tuple(sections[::2]) == PROPERTIES[""][name].type.words
     for word, section in zip(sections[::2], sections[1::2], strict=True):
         assert "- **Promises**" in section
         assert "- **Doesn't**" in section
@@ -130,7 +103,7 @@ def test_each_strategy_has_its_section_and_an_example_of_its_own(name, tmp_path)
 
 def test_the_table_of_choices_names_only_strategies():
     rows = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| `([a-z-]+)` \|$", STRATEGIES.read_text("utf-8"), re.MULTILINE)
-    words = [KEYS[""][name].kind.words for name in ("commit-strategy", "failure-strategy")]
+    words = [PROPERTIES[""][name].type.words for name in ("commit-strategy", "failure-strategy")]
     assert len(rows) > 8
     assert all(commit in words[0] and failure in words[1] for commit, failure in rows if commit != "commit-strategy")
     assert {failure for _, failure in rows[1:]} == set(words[1])
@@ -138,10 +111,10 @@ def test_the_table_of_choices_names_only_strategies():
 
 def is_ours(word: str) -> bool:
     """A property's whole name, a choice, or a command."""
-    names = {f"{section}.{name}".lstrip(".") for section, known in KEYS.items() for name in known}
-    choices = [key.kind for known in KEYS.values() for key in known.values() if isinstance(key.kind, Choice)]
+    names = {f"{section}.{name}".lstrip(".") for section, known in PROPERTIES.items() for name in known}
+    choices = [each.type for known in PROPERTIES.values() for each in known.values() if isinstance(each.type, Choice)]
     words = {word for kind in choices for word in kind.words}
-    return word in {*names, *words, *KEYS, *ALIASES, "tidegate", "check", "status", "commit"}
+    return word in {*names, *words, *PROPERTIES, *ALIASES, "tidegate", "check", "status", "commit"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

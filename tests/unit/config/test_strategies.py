@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from definition_files import LEAST, told
 
-from tidegate.config.keys import TOP
+from tidegate.config.property_table import TOP
 from tidegate.config.property_types import Choice
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
@@ -22,8 +22,8 @@ THROTTLED = "commit-strategy: throttled\n"
 def test_every_strategy_can_be_named(with_lines):
     assert {"commit-strategy", "failure-strategy"} == {name for name in TOP if name.endswith("-strategy")}
     for name, words in (("commit-strategy", get_args(CommitStrategy)), ("failure-strategy", get_args(FailureStrategy))):
-        assert isinstance(TOP[name].kind, Choice)
-        assert set(TOP[name].kind.words) == set(words)
+        assert isinstance(TOP[name].type, Choice)
+        assert set(TOP[name].type.words) == set(words)
         for word in words:
             found = with_lines(f"{name}: {word}\n")
             assert found.subscription is not None, found.problems
