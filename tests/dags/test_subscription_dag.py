@@ -52,7 +52,7 @@ def test_a_run_may_take_less_or_wait_longer(define: Define, dag_of: Callable[[Pa
     dag = dag_of(define("flights", poll_timeout=3000))
     assert dict(dag.params) == {"max.poll.records": 1000, "poll-timeout.ms": 3000}
     for name in dag.params:
-        for wrong in (0, -1, "1000", 1.5, None):
+        for wrong in (0, -1, "1000", 1.5, None, 2**63):
             with pytest.raises(ParamValidationError):
                 dag.params.get_param(name).resolve(wrong)
     again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
