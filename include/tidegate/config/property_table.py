@@ -584,6 +584,8 @@ SECTIONS: Mapping[str, str] = {
 REQUIRED = [(section, name) for section, rows in PROPERTIES.items() for name, known in rows.items() if known.required]
 ALIASES: Mapping[str, str] = {known.alias: name for name, known in TOP.items() if known.alias}
 
+_DEFAULTS = {section: {name: known.default for name, known in rows.items()} for section, rows in PROPERTIES.items()}
+
 
 def path_of(section: str, name: str) -> str:
     """A property's whole name: its section's and its own."""
@@ -600,7 +602,7 @@ def field_of(section: str, name: str) -> str:
 
 def with_defaults(section: str, given: Mapping[str, object]) -> dict[str, Any]:
     """The values of all properties of a section, those that aren't given by their defaults."""
-    return {name: given.get(name, known.default) for name, known in PROPERTIES[section].items()}
+    return {**_DEFAULTS[section], **given}
 
 
 def fields(part: str, section: str, values: Mapping[str, Any]) -> dict[str, Any]:
