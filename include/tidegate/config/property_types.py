@@ -36,6 +36,11 @@ def portable(pattern: str) -> str:
     return f"^(?:{beside})$"
 
 
+def either(words: tuple[str, ...]) -> str:
+    """The words as an enumeration: `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 class Allowed(NamedTuple):
     """The values that a property takes: in JSON Schema (draft 2020-12), which may take some more, and in Markdown."""
 
@@ -94,7 +99,7 @@ class Choice(PropertyType):
     def validate(self, value: object) -> str | None:
         if isinstance(value, str) and value in self.words:
             return None
-        allowed = "must be " + " or ".join((", ".join(self.words[:-1]), self.words[-1])).removeprefix(" or ")
+        allowed = f"must be {either(self.words)}"
         if not isinstance(value, str):
             return allowed
         if said := next((said for start, said in self.instead if value.startswith(start)), None):

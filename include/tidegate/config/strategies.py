@@ -9,6 +9,7 @@ from tidegate.config import properties
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import TOP, fields, with_defaults
+from tidegate.config.property_types import either
 from tidegate.config.sections import Values
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore, Progress
 from tidegate.model.failure_policy import FAILURE_POLICIES, failure_policy
@@ -84,7 +85,7 @@ def _check_effects(definition: _Definition) -> None:
         is_used = chosen in words or (known.with_installed and chosen not in FAILURE_POLICIES)
         if not is_used and property_ not in definition.faulty:
             text = (
-                f"{path} has no effect: it belongs to {property_} {_either(words)}, and {property_} is {chosen}: "
+                f"{path} has no effect: it belongs to {property_} {either(words)}, and {property_} is {chosen}: "
                 "choose that, or remove it"
             )
             definition.warn(path, text, "no-effect")
@@ -215,7 +216,3 @@ def _unused(topics: tuple[str, ...], retry: DelayedRetryTopic) -> Iterator[tuple
 
 def _set(part: str, top: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in fields(part, "", top).items() if value is not None}
-
-
-def _either(words: tuple[str, ...]) -> str:
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
