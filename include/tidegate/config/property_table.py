@@ -83,6 +83,14 @@ class ConsumerProperty(Property):
     in_spark: bool = True
 
 
+# whose name a property bears; without one of these it is Tidegate's own, or, of a consumer's, Kafka's
+_airflow = partial(Property, origin="Airflow")
+_hitachi = partial(Property, origin="Hitachi")
+_kafka = partial(Property, origin="Kafka")
+_oci = partial(Property, origin="OCI Streaming")
+_queue_over_http = partial(Property, origin="Queue-Over-Http")
+_smallrye = partial(Property, origin="SmallRye")
+_spark = partial(Property, origin="Spark")
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _ms = partial(Whole, unit="milliseconds")
@@ -99,68 +107,56 @@ _COLUMN = Text(
 )
 
 TOP: Mapping[str, Property] = {
-    "description": Property(
-        Prose(), "What the subscription is for. Airflow shows it beside the DAG.", default="", origin="Airflow"
+    "description": _airflow(Prose(), "What the subscription is for. Airflow shows it beside the DAG.", default=""),
+    "schedule": _airflow(
+        Schedule(), "When a run starts: a cron expression or one of Airflow's presets. Without it, only when triggered."
     ),
-    "schedule": Property(
-        Schedule(),
-        "When a run starts: a cron expression or one of Airflow's presets. Without it, only when triggered.",
-        origin="Airflow",
-    ),
-    "connection": Property(
+    "connection": _airflow(
         _CONNECTION,
         "The id of the Airflow connection to Kafka, which has the addresses and the credentials: bootstrap.servers, "
         "security.protocol and all that begins with sasl or ssl.",
         default="kafka_default",
-        origin="Airflow",
     ),
-    "topics": Property(
+    "topics": _queue_over_http(
         Listing(_TOPIC, "[flights]"),
         "The topics to read, by name. One that doesn't exist yet is read as soon as it does, and never created. "
         "Exactly one of topics, pattern and partitions is given, or assign-seek.",
-        origin="Queue-Over-Http",
         field="topics.names",
     ),
-    "pattern": Property(
+    "pattern": _queue_over_http(
         Pattern(),
         "A regular expression; all topics whose whole name matches are read, new ones from their earliest record.",
-        origin="Queue-Over-Http",
         field="topics.pattern",
     ),
-    "partitions": Property(
+    "partitions": _queue_over_http(
         PartitionLists(_TOPIC, Listing(Whole(0), "[0, 2]")),
         "Chosen partitions of topics; partitions that appear later aren't read.",
-        origin="Queue-Over-Http",
         field="topics.partitions",
     ),
-    ASSIGN_SEEK: Property(
+    ASSIGN_SEEK: _smallrye(
         AssignSeek(),
         "Chosen partitions, and where each starts as long as the group has committed nothing there. The offset 0 is "
         "the beginning and -1 the end; without one, cursor or auto.offset.reset says where. Without a topic, it is "
         "the one that topics names. In place of pattern and partitions; topics may stand beside it.",
-        origin="SmallRye",
         field="topics.cursors",
     ),
-    "members": Property(
+    "members": _oci(
         Whole(1, 1_024, unit="tasks"),
         "How many landing tasks share a batch's partitions, by Kafka's range assignment, topic by topic.",
         default=1,
-        origin="OCI Streaming",
     ),
-    "poll-timeout.ms": Property(
+    "poll-timeout.ms": _hitachi(
         _ms(1),
         "How long a run waits for records, and how long each member then reads. When nothing came, the run ends as "
         "skipped. Also taken under Hitachi's own name, urecp-kafka.poll-timeout.ms.",
         default=60_000,
-        origin="Hitachi",
         alias="urecp-kafka.poll-timeout.ms",
     ),
-    "commit-timeout.ms": Property(
+    "commit-timeout.ms": _hitachi(
         _ms(1),
         "How long the broker may take to commit the offsets. Then the run fails, and the next one finds out what "
         "really happened. Also taken under Hitachi's own name, urecp-kafka.commit-timeout.ms.",
         default=15_000,
-        origin="Hitachi",
         alias="urecp-kafka.commit-timeout.ms",
     ),
     "unavailable-after.ms": Property(
@@ -170,12 +166,10 @@ TOP: Mapping[str, Property] = {
         "such run fails.",
         default=600_000,
     ),
-    "execution-timeout.ms": Property(
-        _ms(1),
-        "After how long Airflow stops a task, whatever it does. Rule R7 says how short it may be.",
-        origin="Airflow",
+    "execution-timeout.ms": _airflow(
+        _ms(1), "After how long Airflow stops a task, whatever it does. Rule R7 says how short it may be."
     ),
-    "commit-strategy": Property(
+    "commit-strategy": _smallrye(
         Choice(tuple(COMMIT_POLICIES)),
         "When a batch's offsets are committed. after-processing: once its output is published. on-receipt: once it "
         "has landed, before it is processed. on-next-poll: when the next batch is planned. manual: when somebody says "
@@ -184,34 +178,30 @@ TOP: Mapping[str, Property] = {
         "ignore: never; each run starts from the cursor. checkpoint: in the ledger in place of Kafka, together with "
         "the transform's state.",
         default="after-processing",
-        origin="SmallRye",
     ),
-    "auto.commit.interval.ms": Property(
+    "auto.commit.interval.ms": _kafka(
         _ms(0),
         "For throttled and latest: how often acknowledged records are committed while the job runs.",
         default=5_000,
-        origin="Kafka",
         field="auto_commit_interval_ms",
         only_with=("commit-strategy", ("throttled", "latest")),
     ),
-    "throttled.unprocessed-record-max-age.ms": Property(
+    "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
         "For throttled: how long a record may stay unacknowledged before its run fails and names it; 0 or -1 is for "
         "ever.",
         default=60_000,
-        origin="SmallRye",
         field="unprocessed_record_max_age_ms",
         only_with=("commit-strategy", ("throttled",)),
     ),
-    "checkpoint.unsynced-state-max-age.ms": Property(
+    "checkpoint.unsynced-state-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
         "For checkpoint: how long a new state may wait to be stored until status warns of it; 0 or -1 is for ever.",
         default=10_000,
-        origin="SmallRye",
         field="unsynced_state_max_age_ms",
         only_with=("commit-strategy", ("checkpoint",)),
     ),
-    "failure-strategy": Property(
+    "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
         "What becomes of a record that the job rejects, and of a batch whose deliveries have all failed. fail: a "
         "rejected record fails its delivery, and at the limit the subscription stands still until `tidegate clear` "
@@ -220,14 +210,12 @@ TOP: Mapping[str, Property] = {
         "delayed-retry-topic: they are tried again later, by way of topics with a delay. ask: as fail, and at the "
         "limit a person decides whether to redeliver, dead-letter, skip or stop.",
         default="fail",
-        origin="SmallRye",
     ),
-    "dead-letter-queue.topic": Property(
+    "dead-letter-queue.topic": _smallrye(
         _TOPIC,
         "The topic that dead letters go to, those of `tidegate clear --answer dead-letter` too; it isn't created. "
         "Without it, `dead-letter-topic-<subscription>`; but delayed-retry-topic then drops what has no retry left, "
         "and counts it.",
-        origin="SmallRye",
         only_with=("failure-strategy", ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
         with_installed=True,
     ),
@@ -238,26 +226,23 @@ TOP: Mapping[str, Property] = {
         only_with=("failure-strategy", ("dead-letter-queue",)),
         with_installed=True,
     ),
-    "delayed-retry-topic.topics": Property(
+    "delayed-retry-topic.topics": _smallrye(
         Listing(_RETRY_TOPIC, "[orders_retry_10000]"),
         "The retry topics in their order, the delay in ms at the end of each name; without it "
         "`<subscription>_retry_10000`, `_20000` and `_50000`. The subscription reads them by itself, each record when "
         "it is due.",
-        origin="SmallRye",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
-    "delayed-retry-topic.max-retries": Property(
+    "delayed-retry-topic.max-retries": _smallrye(
         Whole(1),
         "How often a record is tried again: beyond the last topic, by way of that one. Without it, once for each "
         "topic.",
-        origin="SmallRye",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
-    "delayed-retry-topic.timeout": Property(
+    "delayed-retry-topic.timeout": _smallrye(
         _ms(1),
         "How long after its first processing a record may be due for another retry; later, it has none left.",
         default=120_000,
-        origin="SmallRye",
         field="delayed_retry_topic.timeout_ms",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
@@ -273,21 +258,15 @@ TOP: Mapping[str, Property] = {
         "those partitions, and only they, go on at their earliest record.",
         default="fail",
     ),
-    "max-retries": Property(
-        Whole(0),
-        "How often a failed delivery is tried again: n means n + 1 deliveries at most.",
-        default=2,
-        origin="SmallRye",
+    "max-retries": _smallrye(
+        Whole(0), "How often a failed delivery is tried again: n means n + 1 deliveries at most.", default=2
     ),
-    "retry-delay.ms": Property(
-        _ms(0), "How long a failed task waits before it is tried again.", default=1_000, origin="Queue-Over-Http"
-    ),
-    "fail-on-deserialization-failure": Property(
+    "retry-delay.ms": _queue_over_http(_ms(0), "How long a failed task waits before it is tried again.", default=1_000),
+    "fail-on-deserialization-failure": _smallrye(
         Flag(),
         "Whether a record that can't be decoded fails its batch. With false it is rejected, with its original bytes "
         "and the reason, and the other records go on.",
         default=True,
-        origin="SmallRye",
         field="deserialization.fails",
     ),
     "row-accounting": Property(
@@ -500,22 +479,16 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
 }
 CURSOR: Mapping[str, Property] = {
-    "type": Property(
+    "type": _oci(
         Choice(get_args(model.CursorType)),
         "Where a group that has never committed starts; a group that has ignores it, with a line in the log.",
-        origin="OCI Streaming",
     ),
-    "time": Property(
-        Moment(),
-        "For AT_TIME: the first record of each partition with this timestamp or a later one.",
-        origin="OCI Streaming",
-    ),
-    "offset": Property(
+    "time": _oci(Moment(), "For AT_TIME: the first record of each partition with this timestamp or a later one."),
+    "offset": _oci(
         Whole(0, LONG_MAX - 1, unit="offset"),
         "For AT_OFFSET and AFTER_OFFSET: the offset, in each partition, to start at or after: at the earliest record "
         "where it has expired, at the end where the partition hasn't come so far. One that no partition has reached "
         "is refused.",
-        origin="OCI Streaming",
     ),
 }
 DESERIALIZATION: Mapping[str, Property] = {
@@ -527,30 +500,27 @@ DESERIALIZATION: Mapping[str, Property] = {
     "value.schema": Property(
         JsonSchema(), "For values in JSON: their columns in Spark's DDL, or a JSON Schema of an object."
     ),
-    "schema-registry": Property(
+    "schema-registry": _airflow(
         _CONNECTION,
         "The id of the Airflow connection to the Schema Registry, for avro, protobuf and json-schema.",
         default="schema_registry_default",
-        origin="Airflow",
         field="deserialization.registry",
     ),
 }
 PROCESSING: Mapping[str, Property] = {
-    "connection": Property(
+    "connection": _airflow(
         _CONNECTION,
         "The id of the Airflow connection to Spark: of type spark (spark-submit) or spark_connect.",
         default="spark_default",
-        origin="Airflow",
     ),
     "transform": Property(
         _FUNCTION,
         "The function, module:function in spark_jobs/, that makes a batch's records into rows. Without it they are "
         "written as they are.",
     ),
-    "job": Property(
+    "job": _spark(
         Text(shape="the path or URI of a Spark job"),
         "A Spark job of your own in place of Tidegate's, relative to the project. It applies no transform.",
-        origin="Spark",
     ),
     "output": Property(
         Output(),
@@ -558,11 +528,10 @@ PROCESSING: Mapping[str, Property] = {
         "belongs to this subscription alone.",
         required=True,
     ),
-    "partition-by": Property(
+    "partition-by": _spark(
         Listing(_COLUMN, "[carrier]", empty=True),
         "The columns by whose values a batch's files are laid into folders.",
         default=(),
-        origin="Spark",
     ),
 }
 
