@@ -91,6 +91,7 @@ _oci = partial(Property, origin="OCI Streaming")
 _queue_over_http = partial(Property, origin="Queue-Over-Http")
 _smallrye = partial(Property, origin="SmallRye")
 _spark = partial(Property, origin="Spark")
+_not_for_clients = partial(ConsumerProperty, librdkafka=None, in_spark=False)  # what is given for these stays here
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _ms = partial(Whole, unit="milliseconds")
@@ -295,21 +296,17 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
         "Which of a broker name's addresses are tried.",
     ),
-    "max.poll.records": ConsumerProperty(
+    "max.poll.records": _not_for_clients(
         Whole(1, LONG_MAX, unit="records"),
         "How many records a batch has at most, over all partitions.",
         default=500,
-        librdkafka=None,
-        in_spark=False,
         field="consumer.max_poll_records",
     ),
-    "auto.offset.reset": ConsumerProperty(
+    "auto.offset.reset": _not_for_clients(
         Choice(get_args(model.OffsetReset), instead=(("by_duration:", "a cursor of type AT_TIME starts at a time"),)),
         "Where the very first batch starts. The start is committed at once, so that latest loses nothing between two "
         "empty runs; none fails.",
         default="latest",
-        librdkafka=None,
-        in_spark=False,
         field="consumer.auto_offset_reset",
     ),
     "isolation.level": ConsumerProperty(
@@ -412,70 +409,55 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     "enable.metrics.push": ConsumerProperty(
         Flag(), "Whether the client sends its metrics to a broker that asks for them."
     ),
-    "enable.auto.commit": ConsumerProperty(
+    "enable.auto.commit": _not_for_clients(
         Flag(
             only=False,
             reason="Tidegate commits offsets itself, when commit-strategy says so; on-receipt comes nearest to true",
         ),
         "Taken so that a configuration can be copied; only false is possible: commit-strategy says when offsets are "
         "committed.",
-        librdkafka=None,
-        in_spark=False,
     ),
     "allow.auto.create.topics": ConsumerProperty(
         Flag(only=False, reason="a topic that is missing is an empty poll, never created"),
         "Taken so that a configuration can be copied; only false is possible.",
         librdkafka=None,
     ),
-    "exclude.internal.topics": ConsumerProperty(
+    "exclude.internal.topics": _not_for_clients(
         Flag(),
         "Whether a pattern leaves out the topics that Kafka keeps for itself, as __consumer_offsets.",
         default=True,
-        librdkafka=None,
-        in_spark=False,
         field="topics.internal",
     ),
-    "key.deserializer": ConsumerProperty(
+    "key.deserializer": _not_for_clients(
         DeserializerClass(),
         "How keys are decoded in Spark, by short name or Java class; bytes leaves them as they are.",
         default="bytes",
-        librdkafka=None,
-        in_spark=False,
         field="deserialization.key.name",
     ),
-    "value.deserializer": ConsumerProperty(
+    "value.deserializer": _not_for_clients(
         DeserializerClass(),
         "How values are decoded in Spark, by short name or Java class; bytes leaves them as they are.",
         default="bytes",
-        librdkafka=None,
-        in_spark=False,
         field="deserialization.value.name",
     ),
-    "key.deserializer.encoding": ConsumerProperty(
-        Charset(), "The charset of keys that are strings; UTF-8 without it.", librdkafka=None, in_spark=False
+    "key.deserializer.encoding": _not_for_clients(Charset(), "The charset of keys that are strings; UTF-8 without it."),
+    "value.deserializer.encoding": _not_for_clients(
+        Charset(), "The charset of values that are strings; UTF-8 without it."
     ),
-    "value.deserializer.encoding": ConsumerProperty(
-        Charset(), "The charset of values that are strings; UTF-8 without it.", librdkafka=None, in_spark=False
-    ),
-    "deserializer.encoding": ConsumerProperty(
-        Charset(), "The charset of keys and values that are strings; UTF-8 without it.", librdkafka=None, in_spark=False
+    "deserializer.encoding": _not_for_clients(
+        Charset(), "The charset of keys and values that are strings; UTF-8 without it."
     ),
     "check.crcs": ConsumerProperty(
         Flag(only=True, reason="a damaged record must not reach the lake"),
         "Taken so that a configuration can be copied; only true is possible.",
         librdkafka=None,
     ),
-    "group.protocol": ConsumerProperty(
-        Choice(("classic",)),
-        "Taken so that a configuration can be copied; nobody joins the group.",
-        librdkafka=None,
-        in_spark=False,
+    "group.protocol": _not_for_clients(
+        Choice(("classic",)), "Taken so that a configuration can be copied; nobody joins the group."
     ),
-    "partition.assignment.strategy": ConsumerProperty(
+    "partition.assignment.strategy": _not_for_clients(
         Choice(("range", "org.apache.kafka.clients.consumer.RangeAssignor")),
         "Taken so that a configuration can be copied; members share partitions by range.",
-        librdkafka=None,
-        in_spark=False,
     ),
 }
 CURSOR: Mapping[str, Property] = {
