@@ -13,7 +13,7 @@ MINUTES ?= 2
 SEED ?=
 SEEDS ?= 1000
 
-.PHONY: help run install check static test chaos simulate contenders bench docs lock clean
+.PHONY: help run install check static test chaos simulate nightly contenders bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
+
+nightly: install ## what takes an hour: 30 minutes of chaos, 10,000 long histories; writes tests/nightly.json
+	@$(BIN)/python tests/support/nightly.py
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
 	@$(BIN)/python benchmarks/compare.py --write

@@ -1,0 +1,26 @@
+import re
+from importlib.util import find_spec
+
+from nightly import checks, result
+
+
+def test_each_check_is_run_to_its_end_and_one_that_fails_is_told_with_what_it_said():
+    found = result(
+        {"wrong": ("-c", "print('seed 7: a record twice'); raise SystemExit(3)"), "right": ("-c", "print(1)")}
+    )
+    assert [(name, one["status"], one["said"]) for name, one in found["checks"].items()] == [
+        ("wrong", 3, ["seed 7: a record twice"]),
+        ("right", 0, ["1"]),
+    ]
+    assert found["held"] is False
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found["commit"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", found["date"])
+
+
+def test_it_holds_if_every_check_did():
+    assert result({"right": ("-c", "")})["held"] is True
+
+
+def test_what_it_runs_is_there():
+    for _, module, *_ in checks(minutes=30, seeds=10_000).values():
+        assert find_spec(module), module
