@@ -34,7 +34,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation"
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation and not long"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .

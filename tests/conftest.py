@@ -1,5 +1,6 @@
 """The real servers of the tests: each is started once, when the first test asks for it, and stopped at the end."""
 
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -78,6 +79,22 @@ def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCon
     }
     with SparkConnect(java=java, data=data, settings=settings, jars=spark_kafka_jars(java, CACHE)) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the ledger's tables, to be copied: making them takes ten times as long."""
+    file = tmp_path_factory.mktemp("ledger") / "template.db"
+    SqlLedger(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def sqlite_ledger(sqlite_template: Path, tmp_path: Path) -> str:
+    """The URL of a ledger of the test's own, without batches, in a file."""
+    file = tmp_path / "ledger.db"
+    shutil.copyfile(sqlite_template, file)
+    return f"sqlite:///{file}"
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,20 +41,18 @@ POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 
 
 @pytest.fixture(params=["memory", "sqlite", POSTGRES])
-def two(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Ledger, Ledger]:
+def two(request: pytest.FixtureRequest) -> tuple[Ledger, Ledger]:
     """One ledger, as two processes hold it."""
     if request.param == "memory":
         ledger = MemoryLedger(now=lambda: NOON)
         return ledger, ledger
-    url = sql_url(request.param, request, tmp_path)
+    url = sql_url(request.param, request)
     return SqlLedger(url, now=lambda: NOON), SqlLedger(url, now=lambda: NOON)
 
 
-def sql_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+def sql_url(kind: str, request: pytest.FixtureRequest) -> str:
     """A database of the test's own."""
-    if kind == "sqlite":
-        return f"sqlite:///{folder}/made/ledger.db"
-    url: str = request.getfixturevalue("postgres_ledger")
+    url: str = request.getfixturevalue("sqlite_ledger" if kind == "sqlite" else "postgres_ledger")
     return url
 
 
@@ -513,12 +510,10 @@ def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> 
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", POSTGRES])
-def test_the_age_of_a_delivery_and_of_its_last_sign_of_life(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_age_of_a_delivery_and_of_its_last_sign_of_life(kind: str, request: pytest.FixtureRequest) -> None:
     time = [NOON]
     made = MemoryLedger(now=lambda: time[0])
-    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request, tmp_path), now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda: time[0])
     batch_id, delivery = processing(ledger)
     version = ledger.look("flights").version
     time[0] += timedelta(seconds=40)
@@ -530,8 +525,8 @@ def test_the_age_of_a_delivery_and_of_its_last_sign_of_life(
 
 
 @pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
-def test_the_databases_clock_is_the_ledgers(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    ledger = SqlLedger(sql_url(kind, request, tmp_path))
+def test_the_databases_clock_is_the_ledgers(kind: str, request: pytest.FixtureRequest) -> None:
+    ledger = SqlLedger(sql_url(kind, request))
     batch_id, delivery = processing(ledger)
     age = ledger.delivery_age(batch_id, delivery.token)
     assert timedelta() <= age.silent <= age.begun < timedelta(minutes=1)
@@ -735,11 +730,11 @@ def test_topic_ids_are_remembered_and_make_no_new_version(two: tuple[Ledger, Led
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", POSTGRES])
 def test_the_last_commit_is_that_of_a_batch_or_without_one_whichever_is_later(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, request: pytest.FixtureRequest
 ) -> None:
     time = [NOON]
     made = MemoryLedger(now=lambda: time[0])
-    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request, tmp_path), now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda: time[0])
     assert ledger.look("flights").committed_at is None
     for number in range(4):
         time[0] += timedelta(days=1)
@@ -983,11 +978,16 @@ class Both(RuleBasedStateMachine):
             self.compare(lambda ledger, _, number=number: ledger.tries(self.id(number)))
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 40), pytest.param("postgresql", 8, marks=POSTGRES.marks)])
-def test_the_double_does_what_the_database_does(
-    kind: str, examples: int, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    DATABASE[:] = [sql_url(kind, request, tmp_path)]
+@pytest.mark.parametrize(
+    ("kind", "examples"),
+    [
+        ("sqlite", 8),
+        pytest.param("sqlite", 40, marks=pytest.mark.long),
+        pytest.param("postgresql", 8, marks=POSTGRES.marks),
+    ],
+)
+def test_the_double_does_what_the_database_does(kind: str, examples: int, request: pytest.FixtureRequest) -> None:
+    DATABASE[:] = [sql_url(kind, request)]
     quick = settings(max_examples=examples, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Both, settings=quick)
 

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -18,7 +17,6 @@ from topic_reader import arrived
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import (
     CommitFailedError,
     CommitUnknownError,
@@ -121,7 +119,7 @@ def dead(kind: Kind, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def two(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Two]:
+def two(kind: Kind, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One group's offsets, as two processes hold them."""
     if kind == MEMORY:
         topics = request.getfixturevalue("memory_topics")
@@ -129,7 +127,7 @@ def two(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         yield offsets, offsets
         return
     if kind.name not in FENCES:
-        url = database(kind, request, tmp_path)
+        url = database(kind, request)
         outbox = MemoryOutbox(request.getfixturevalue("memory_topics"))
         yield SqlOffsets(url, "flights", "g", outbox), SqlOffsets(url, "flights", "g", outbox)
         return
@@ -142,13 +140,9 @@ def two(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         store.close()
 
 
-def database(kind: Kind, request: pytest.FixtureRequest, folder: Path) -> str:
+def database(kind: Kind, request: pytest.FixtureRequest) -> str:
     """The URL of a ledger's database."""
-    if kind.name == "postgresql":
-        made: str = request.getfixturevalue("postgres_ledger")
-        return made
-    url = f"sqlite:///{folder}/ledger.db"
-    SqlLedger(url)
+    url: str = request.getfixturevalue("postgres_ledger" if kind.name == "postgresql" else "sqlite_ledger")
     return url
 
 

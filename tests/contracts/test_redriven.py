@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +21,12 @@ Two = tuple[RedriveLedger, RedriveLedger]
 
 
 @pytest.fixture(params=["memory", "sqlite", POSTGRES])
-def two(request: pytest.FixtureRequest, tmp_path: Path) -> Two:
+def two(request: pytest.FixtureRequest) -> Two:
     """One ledger, as two processes hold it."""
     if request.param == "memory":
         ledger = MemoryRedrives(now=lambda: LATER)
         return ledger, ledger
-    sqlite = f"sqlite:///{tmp_path}/ledger.db"
-    url: str = sqlite if request.param == "sqlite" else request.getfixturevalue("postgres_ledger")
+    url: str = request.getfixturevalue("sqlite_ledger" if request.param == "sqlite" else "postgres_ledger")
     return SqlRedrives(url, now=lambda: LATER), SqlRedrives(url, now=lambda: LATER)
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tidegate.ledger.run_log import SqlRunLog
-from tidegate.ledger.sql import SqlLedger
 from tidegate.ports import Contact, LastRun, RunLog
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.run_log import MemoryRunLog
@@ -23,20 +21,19 @@ def clock() -> MemoryClock:
     return MemoryClock()
 
 
-def sql_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+def sql_url(kind: str, request: pytest.FixtureRequest) -> str:
     """A ledger of the test's own."""
-    url: str = f"sqlite:///{folder}/ledger.db" if kind == "sqlite" else request.getfixturevalue("postgres_ledger")
-    SqlLedger(url)
+    url: str = request.getfixturevalue("sqlite_ledger" if kind == "sqlite" else "postgres_ledger")
     return url
 
 
 @pytest.fixture(params=["memory", "sqlite", POSTGRES])
-def two(request: pytest.FixtureRequest, tmp_path: Path, clock: MemoryClock) -> tuple[RunLog, RunLog]:
+def two(request: pytest.FixtureRequest, clock: MemoryClock) -> tuple[RunLog, RunLog]:
     """One run log, as two processes hold it."""
     if request.param == "memory":
         run_log = MemoryRunLog(clock.now)
         return run_log, run_log
-    url = sql_url(request.param, request, tmp_path)
+    url = sql_url(request.param, request)
 
     def now(_: Any) -> datetime:
         return clock.now()
@@ -69,8 +66,8 @@ def test_before_the_first_answer_the_first_try_counts(two: tuple[RunLog, RunLog]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
-def test_times_are_the_databases(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    run_log = SqlRunLog(sql_url(kind, request, tmp_path))
+def test_times_are_the_databases(kind: str, request: pytest.FixtureRequest) -> None:
+    run_log = SqlRunLog(sql_url(kind, request))
     before = datetime.now(UTC) - timedelta(seconds=1)
     run_log.answered("flights")
     contact = run_log.contact("flights")

@@ -130,7 +130,7 @@ class Report(BaseHTTPRequestHandler):
 @pytest.fixture
 def address() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Report) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()

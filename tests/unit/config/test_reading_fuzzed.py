@@ -115,6 +115,7 @@ FOUND_BY_DRAWING = {
 }
 
 
+@pytest.mark.long
 def test_known_properties_with_right_and_odd_values_are_judged(tmp_path):
     """And enough of what is drawn is right, and enough is wrong in each way, for that to mean something."""
     outcomes: Counter[str] = Counter()

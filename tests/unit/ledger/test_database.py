@@ -48,6 +48,11 @@ def test_a_server_that_is_not_there_is_unavailable_and_its_password_is_not_shown
     assert "secret" not in str(away.value)
 
 
+def test_a_ledger_is_made_with_its_folder(tmp_path: Path) -> None:
+    SqlLedger(f"sqlite:///{tmp_path}/made/ledger.db")
+    assert (tmp_path / "made" / "ledger.db").is_file()
+
+
 def test_a_folder_in_the_files_place_is_unavailable(file: Path) -> None:
     file.mkdir()
     with pytest.raises(UnavailableError, match="unable to open database file"):

@@ -12,6 +12,8 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import State
 from tidegate.ports import Ledger
 
+pytestmark = pytest.mark.long
+
 FEW, MANY = 5, 100
 COUNTED = 10  # steps of the virtual machine between two counts
 

@@ -32,10 +32,8 @@ LETTER = Outgoing("letters", 0, None, b"key", b"value", ())
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path}/ledger.db"
-    SqlLedger(url)
-    return url
+def url(sqlite_ledger: str) -> str:
+    return sqlite_ledger
 
 
 class Store(SqlOffsets):

@@ -8,6 +8,8 @@ import pytest
 
 from tidegate_local.flights import FLIGHTS, Departure, departures, package_data
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def published() -> list[Departure]:

@@ -12,7 +12,6 @@ import pytest
 from world import Before, Crash, World, deliver, planned
 
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import State
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.manifest import Manifest
@@ -163,17 +162,14 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_world(store: str, tmp_path: Path) -> MakeWorld:
+def make_world(store: str, tmp_path: Path, sqlite_template: Path) -> MakeWorld:
     """Makes fresh worlds of a kind of store."""
-    template = tmp_path / "template.db"
-    if store == "sqlite":
-        SqlLedger(f"sqlite:///{template}")
     made: Iterator[int] = iter(range(10**6))
 
     def make() -> World:
         if store == "memory":
             return world_of(MemoryOffsets("orders-lake", fencing=True, keeps_state=True))
-        copy = shutil.copy(template, tmp_path / f"{next(made)}.db")
+        copy = shutil.copy(sqlite_template, tmp_path / f"{next(made)}.db")
         return world_of(SqlOffsets(f"sqlite:///{copy}", "orders", "orders-lake", MemoryOutbox()))
 
     return make
