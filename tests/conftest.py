@@ -1,4 +1,4 @@
-"""The real servers of the tests: each is started once, when the first test asks for it, and stopped at the end."""
+"""The real servers of the tests (see `shared_servers`), and what each test has of its own on them."""
 
 import shutil
 import time
@@ -12,32 +12,14 @@ from hypothesis import HealthCheck, settings
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate_local.broker import Broker
-from tidegate_local.java import find_java
-from tidegate_local.kafka_jars import kafka_jars
-from tidegate_local.postgres import Postgres, short_lived
-from tidegate_local.spark_connect import SparkConnect
-from tidegate_local.spark_kafka_jars import spark_kafka_jars
+from tidegate_local.postgres import Postgres
+
+pytest_plugins = ("shared_servers",)
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 settings.load_profile("here")
 
-CACHE = Path(__file__).parents[1] / ".cache"
-
-BROKER = {
-    "log.retention.ms": "-1",  # records of tests have old timestamps, by which retention goes
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not every 10 s
-}
-
 MakeTopic = Callable[..., str]
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A real Kafka broker of the test session's own."""
-    java = find_java()
-    data = tmp_path_factory.mktemp("kafka")
-    with Broker(java=java, jars=kafka_jars(java, CACHE), data=data, properties=BROKER) as started:
-        yield started
 
 
 @pytest.fixture(scope="session")
@@ -67,21 +49,6 @@ def _is_listed(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    """A real Spark Connect server of the test session's own, with Kafka's source; its data has a log of events."""
-    java, data = find_java(), tmp_path_factory.mktemp("spark")
-    events = data / "events"
-    events.mkdir()
-    settings = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{events}",
-        "spark.eventLog.compress": "false",
-    }
-    with SparkConnect(java=java, data=data, settings=settings, jars=spark_kafka_jars(java, CACHE)) as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the ledger's tables, to be copied: making them takes ten times as long."""
     file = tmp_path_factory.mktemp("ledger") / "template.db"
@@ -98,17 +65,11 @@ def sqlite_ledger(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A real PostgreSQL server of the test session's own, whose time zone isn't ours; whoever kills one has another."""
-    with short_lived({"timezone": "Asia/Tokyo"}) as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
 def ledger_template(postgres: Postgres) -> str:
-    """The name of a database with the ledger's tables, to be copied."""
-    SqlLedger(postgres.create_database("ledger_template"))
-    return "ledger_template"
+    """The name of a database with the ledger's tables, to be copied by this worker."""
+    name = f"ledger_template_{uuid.uuid4().hex}"
+    SqlLedger(postgres.create_database(name))
+    return name
 
 
 @pytest.fixture

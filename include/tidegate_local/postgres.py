@@ -59,7 +59,7 @@ class Postgres(Awaited):
             os.chown(self._data, self._account.pw_uid, self._account.pw_gid)
             self._refuse_unreachable(self._account)
         self._programs = self._reachable(find_programs())
-        self._password = self._set_up()
+        self.password = self._set_up()
         self._server = self._start()
 
     @property
@@ -79,7 +79,7 @@ class Postgres(Awaited):
 
     def database(self, name: str) -> str:
         """The SQLAlchemy URL, with the password, of a database of this server."""
-        url = URL.create("postgresql+psycopg2", USER, self._password, HOST, self.port, name)
+        url = URL.create("postgresql+psycopg2", USER, self.password, HOST, self.port, name)
         return url.render_as_string(hide_password=False)
 
     def create_database(self, name: str, *, like: str = "template0") -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,14 +30,19 @@ RECORDS = 5
 PASSWORDS = {USER: "of-the-admin", "eve": "of-eve"}
 WAIT = 120
 DEFINITION = """\
-topics: [{name}]
-consumer: {{group.id: {name}-lake, max.poll.records: 100, auto.offset.reset: earliest}}
+topics: [{name}-{mark}]
+consumer: {{group.id: {name}-{mark}-lake, max.poll.records: 100, auto.offset.reset: earliest}}
 max-retries: 0
 failure-strategy: {failure_strategy}
 processing: {{connection: spark_default, output: data/lake/{name}}}
 """
-STRATEGIES = {"orders": "ask", "payments": "fail", "refunds": "fail"}
-"""Each test has topics of its own: they share a broker."""
+MARK = uuid.uuid4().hex[:8]
+"""In the names of topics and groups: other tests use the broker too, and each of these has topics of its own."""
+STRATEGIES = {
+    "orders": f"ask\ndead-letter-queue.topic: dead-orders-{MARK}",
+    "payments": "fail",
+    "refunds": "fail",
+}
 
 
 class TwoUsers(AirflowHome):
@@ -136,7 +142,7 @@ def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
     project = tmp_path / "project"
     (project / "include/subscriptions").mkdir(parents=True)
     for name, strategy in STRATEGIES.items():
-        definition = DEFINITION.format(name=name, failure_strategy=strategy)
+        definition = DEFINITION.format(name=name, mark=MARK, failure_strategy=strategy)
         (project / f"include/subscriptions/{name}.yaml").write_text(definition)
     submit = tmp_path / "bin/spark-submit"
     submit.parent.mkdir()
@@ -188,7 +194,7 @@ def stop(airflow: Airflow) -> Batch:
 def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
-    dead, orders = topic(name="dead-letter-topic-orders"), topic(name="orders")
+    dead, orders = topic(name=f"dead-orders-{MARK}"), topic(name=f"orders-{MARK}")
     produce(broker, orders)
 
     first = airflow.client.trigger("orders")
@@ -219,7 +225,7 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
         ("redeliver", USER, "mended"),
     ]
     assert ledger.history("orders", 1)[0].batch.state is State.DEAD_LETTERED
-    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake"})
+    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"orders-{MARK}-lake"})
     try:
         (at,) = reader.committed([TopicPartition(orders, 0)])
         _, end = reader.get_watermark_offsets(TopicPartition(dead, 0), timeout=30)
@@ -232,7 +238,7 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
 def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_it(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
-    payments = topic(name="payments")
+    payments = topic(name=f"payments-{MARK}")
     produce(broker, payments)
     first = stop(airflow)
     conf = {"subscription": "payments", "answer": "skip", "batch": first.id}
@@ -263,7 +269,7 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
 def test_a_run_takes_the_params_of_its_conf_and_no_others(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
-    produce(broker, topic(name="refunds"))
+    produce(broker, topic(name=f"refunds-{MARK}"))
 
     def trigger(**conf: Any) -> httpx.Response:
         return airflow.ask("POST", "/dags/refunds/dagRuns", USER, {"logical_date": None, "conf": conf})

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,14 @@ PROGRAM = Path(sys.executable).with_name("tidegate")
 
 
 class CommandLine:
-    """A folder of an installation's own, whose connection `kafka_default` leads to these brokers."""
+    """A folder of an installation's own, whose connection `kafka_default` leads to these brokers.
+
+    Its groups are its own too, whatever the subscriptions are called: other tests use the broker at the same time.
+    """
 
     def __init__(self, home: Path, bootstrap_servers: str) -> None:
         self.home = home
+        self._mark = uuid.uuid4().hex[:8]
         self.subscriptions = home / "include" / "subscriptions"
         self.subscriptions.mkdir(parents=True)
         self._own = {"TIDEGATE_HOME": str(home)}
@@ -42,9 +47,13 @@ class CommandLine:
         said = {"conn_type": kind, "host": host, "port": port, "password": password, "extra": extra}
         self._own[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(said)
 
+    def group(self, name: str) -> str:
+        """The group of a subscription that is defined here, unless it says another."""
+        return f"{name}-{self._mark}-lake"
+
     def define(self, name: str, topic: str | None = None, **properties: Any) -> None:
         """Write a definition; `properties` are its other lines, sections as mappings."""
-        consumer = {"group.id": f"{name}-lake", "auto.offset.reset": "earliest", **properties.pop("consumer", {})}
+        consumer = {"group.id": self.group(name), "auto.offset.reset": "earliest", **properties.pop("consumer", {})}
         processing = {"output": f"lake/{name}", **properties.pop("processing", {})}
         selection = {} if "partitions" in properties or "pattern" in properties else {"topics": [topic or name]}
         lines = {**selection, "consumer": consumer, "processing": processing, **properties}

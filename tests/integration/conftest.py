@@ -26,10 +26,7 @@ from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
-from tidegate_local.java import find_java
 from tidegate_local.spark_connect import SparkConnect
-from tidegate_local.spark_jars import spark_jars
-from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
 
@@ -178,21 +175,12 @@ def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkey
     return invoke
 
 
-@pytest.fixture(scope="session")
-def spark_of_all_formats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    """A Spark Connect server with Kafka's source and with Avro."""
-    java, cache = find_java(), Path(__file__).parents[2] / ".cache"
-    jars = tuple(dict.fromkeys((*spark_kafka_jars(java, cache), *spark_jars(java, cache))))
-    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark-formats"), jars=jars) as started:
-        yield started
-
-
 @pytest.fixture
 def desk(
-    tmp_path: Path, broker: Broker, admin: AdminClient, topic: Callable[..., str], spark_of_all_formats: SparkConnect
+    tmp_path: Path, broker: Broker, admin: AdminClient, topic: Callable[..., str], spark_connect: SparkConnect
 ) -> Desk:
     """A folder of the test's own, with the project's Spark jobs."""
     made = Desk(tmp_path, broker, admin, topic)
     shutil.copytree(ROOT / "spark_jobs", tmp_path / "spark_jobs")
-    made.connect("spark_default", **spark_of_all_formats.connection)
+    made.connect("spark_default", **spark_connect.connection)
     return made

@@ -109,7 +109,8 @@ def test_a_connection_that_isnt_there_is_named(line: CommandLine) -> None:
 def test_a_live_consumer_in_the_group_is_named(line: CommandLine, broker: Broker, topic: Callable[..., str]) -> None:
     name = topic()
     line.define("orders", name)
-    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake", "client.id": "intruder"}
+    group = line.group("orders")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "intruder"}
     consumer = Consumer(config)
     try:
         consumer.subscribe([name])
@@ -131,7 +132,7 @@ def test_asking_shuts_nobody_out_who_is_about_to_commit(
         partitions = pipeline.source.partitions(pipeline.subscription.topics)
         with pipeline.offsets.fence() as fence:
             probe = ClusterProbe({"bootstrap.servers": broker.bootstrap_servers}, 30)
-            assert not probe.refuses_transactions("tidegate-orders-lake")
+            assert not probe.refuses_transactions(f"tidegate-{line.group('orders')}")
             fence.commit(dict.fromkeys(partitions, 3), "ours")
         assert [position.offset for position in pipeline.offsets.committed(partitions).values()] == [3]
 
@@ -161,8 +162,9 @@ def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Bro
         made.result(30)
     deny(admin, ResourceType.TOPIC, "orders", AclOperation.READ)
     deny(admin, ResourceType.TOPIC, "dead", AclOperation.WRITE)
-    deny(admin, ResourceType.GROUP, "orders-lake", AclOperation.DESCRIBE)
-    deny(admin, ResourceType.TRANSACTIONAL_ID, "tidegate-orders-lake", AclOperation.WRITE)
+    group = line.group("orders")
+    deny(admin, ResourceType.GROUP, group, AclOperation.DESCRIBE)
+    deny(admin, ResourceType.TRANSACTIONAL_ID, f"tidegate-{group}", AclOperation.WRITE)
     extra: dict[str, Any] = {
         "bootstrap.servers": f"127.0.0.1:{port}",
         "security.protocol": "SASL_PLAINTEXT",
@@ -179,8 +181,8 @@ def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Bro
     for part in (
         "lacks Write on topic dead",
         "lacks Read on topic orders",
-        "lacks Describe on group orders-lake",
-        "lacks Write on the transactional id tidegate-orders-lake",
+        f"lacks Describe on group {group}",
+        f"lacks Write on the transactional id tidegate-{group}",
     ):
         assert any(part in message for message in told), part
     assert PASSWORD not in str(found)

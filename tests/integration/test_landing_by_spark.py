@@ -16,7 +16,7 @@ from broker_world import Feed, Producers, connection_to, deliver, in_lake
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
-from test_topics_of_all_kinds import COMPACTED, SECONDS, first_message, quick_cleaner
+from test_topics_of_all_kinds import COMPACTED, SECONDS, compacting, first_message
 
 from tidegate.config import properties
 from tidegate.config.settings import PROJECT, Settings
@@ -130,7 +130,7 @@ def test_both_engines_land_the_same_rows_whatever_a_topic_holds(
     name = topic(3, config=COMPACTED)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     deadline, first = time.monotonic() + 60, 0
-    with quick_cleaner(admin):
+    with compacting(admin, name):
         while first < 50:
             assert time.monotonic() < deadline, "nothing was compacted"
             for number in range(60):

@@ -1,17 +1,13 @@
 """What a real broker makes of commits: what it refuses, what it never answers, and what it shows of others."""
 
-import os
-import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 from mock_cluster import COORDINATOR_STARTS, OFFSET_FETCH, mock_cluster
 
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence
@@ -49,16 +45,6 @@ def make_store(broker: Broker, group: str) -> Iterator[MakeStore]:
     yield make
     for store in made:
         store.close()
-
-
-@contextmanager
-def stopped(broker: Broker) -> Iterator[None]:
-    """The broker hangs: connections stay open and nothing is answered."""
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
 
 
 def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name(
@@ -117,65 +103,6 @@ def test_a_live_member_is_refused_by_name(
         member.close()
     with make_store().fence() as fence:
         assert fence.committed([TopicPartition(name, 0)]) == {}
-
-
-def test_a_commit_without_an_answer_is_unknown_at_its_timeout(
-    make_store: MakeStore, topic: Callable[..., str], broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
-    commit = AdminClient.alter_consumer_group_offsets
-
-    def hang_and_commit(*args: Any, **options: Any) -> Any:
-        os.kill(broker.pid, signal.SIGSTOP)
-        return commit(*args, **options)
-
-    with store.fence() as fence:
-        fence.commit({at: 1}, "before")
-        monkeypatch.setattr(AdminClient, "alter_consumer_group_offsets", hang_and_commit)
-        began = time.monotonic()
-        try:
-            with pytest.raises(CommitUnknownError, match="finds out"):
-                fence.commit({at: 2}, "after")
-            store.close()
-            assert 1.5 < time.monotonic() - began < 4
-        finally:
-            os.kill(broker.pid, signal.SIGCONT)
-    monkeypatch.undo()
-    assert make_store().committed([at])[at] in (Committed(1, "before"), Committed(2, "after"))
-    with make_store().fence() as fence:
-        fence.commit({at: 3}, "later")
-    assert make_store().committed([at]) == {at: Committed(3, "later")}
-
-
-def test_a_commit_that_never_reached_the_broker_changes_nothing(
-    make_store: MakeStore, topic: Callable[..., str], broker: Broker
-) -> None:
-    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
-    with store.fence() as fence:
-        fence.commit({at: 1}, "before")
-        with stopped(broker):
-            began = time.monotonic()
-            with pytest.raises(UnavailableError, match="nothing has changed"):
-                fence.commit({at: 2}, "after")
-            assert time.monotonic() - began < 4
-    assert make_store().committed([at]) == {at: Committed(1, "before")}
-
-
-def test_a_hanging_broker_is_unavailable_and_later_answers_again(
-    make_store: MakeStore, topic: Callable[..., str], broker: Broker
-) -> None:
-    store, at = make_store(seconds=2), TopicPartition(topic(), 0)
-    with stopped(broker):
-        for ask in (lambda: store.committed([at]), store.fence().__enter__):
-            began = time.monotonic()
-            with pytest.raises(UnavailableError, match="try again later"):
-                ask()
-            assert time.monotonic() - began < 4
-    patient = make_store(seconds=20)
-    assert patient.committed([at]) == {}
-    with patient.fence() as fence:
-        fence.commit({at: 1}, "back")
-    assert store.committed([at]) == {at: Committed(1, "back")}
 
 
 def test_a_broker_that_is_not_there_is_unavailable_and_says_why(make_store: MakeStore, group: str) -> None:

@@ -1,12 +1,9 @@
 """Records that go with a commit, on a real broker: they come with the offsets or not at all, and nothing is created."""
 
 import os
-import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from confluent_kafka import KafkaError
@@ -79,16 +76,6 @@ def record(topic: str, value: bytes | None = b"value", headers: Headers = (), pa
 
 def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [one.value for one in arrived(broker.bootstrap_servers, topic)]
-
-
-@contextmanager
-def stopped(broker: Broker) -> Iterator[None]:
-    """The broker hangs: connections stay open and nothing is answered."""
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
 
 
 # Together or not at all
@@ -304,50 +291,6 @@ def test_a_record_that_the_topic_does_not_take_is_named_with_the_reason(
     with store.fence() as held, pytest.raises(CommitFailedError, match=rf"{compacted} .*topic flights, .*offset 42"):
         held.commit({at: 7}, "receipt", outgoing=[keyless])
     assert store.committed([at]) == {}
-
-
-@pytest.mark.parametrize("fence", FENCES)
-def test_a_broker_that_hangs_is_unavailable_at_the_commit_timeout_and_memory_is_bounded(
-    make_store: MakeStore, topic: MakeTopic, broker: Broker, fence: str
-) -> None:
-    store, at, dead = make_store(fence, seconds=6), TopicPartition(topic(), 0), topic()
-    value, taken = os.urandom(1_000_000), []
-
-    def outgoing() -> Iterator[Outgoing]:
-        yield record(dead, b"first")
-        os.kill(broker.pid, signal.SIGSTOP)
-        for number in range(2000):
-            taken.append(number)
-            yield record(dead, value)
-
-    with store.fence() as held:
-        began = monotonic()
-        try:
-            with pytest.raises(BrokerUnavailableError, match=r"records were taken .*raise commit-timeout.ms") as caught:
-                held.commit({at: 7}, "receipt", outgoing=outgoing())
-        finally:
-            os.kill(broker.pid, signal.SIGCONT)
-        assert 5 < monotonic() - began < 12
-    assert 20 < len(taken) < 40
-    assert f"{len(taken) + 1} records were taken" in str(caught.value)
-    later = make_store(fence)
-    assert later.committed([at]) == {}
-    with later.fence() as held:
-        held.commit({at: 7}, "receipt", outgoing=[record(dead, b"later")])
-    assert values(broker, dead)[-1] == b"later"
-    if fence == "transactional":
-        assert values(broker, dead) == [b"later"]
-
-
-def test_a_broker_that_is_away_is_unavailable(broker: Broker, topic: MakeTopic) -> None:
-    outbox, dead = KafkaOutbox({"bootstrap.servers": broker.bootstrap_servers}, 4), topic()
-    outbox.send([record(dead)])
-    with stopped(broker):
-        began = monotonic()
-        with pytest.raises(BrokerUnavailableError, match=r"commit-timeout\.ms"):
-            outbox.send([record(dead)])
-        assert monotonic() - began < 9
-    outbox.close()
 
 
 # A broker that creates topics by itself, and knows rights

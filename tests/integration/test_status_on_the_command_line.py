@@ -78,7 +78,8 @@ def test_members_in_the_group_are_named(line: CommandLine, topic: MakeTopic, pro
     name = topic()
     produce(name, 5)
     line.define("orders", name)
-    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders-lake", "client.id": "intruder"}
+    group = line.group("orders")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "intruder"}
     consumer = Consumer(config)
     try:
         consumer.subscribe([name])
@@ -101,7 +102,7 @@ def test_a_group_moved_past_unread_records_is_shown(
     line.define("orders", name)
     delivered(line, "orders")
     produce(name, 30)
-    moved = [ConsumerGroupTopicPartitions("orders-lake", [TopicPartition(name, 0, 30)])]
+    moved = [ConsumerGroupTopicPartitions(line.group("orders"), [TopicPartition(name, 0, 30)])]
     next(iter(admin.alter_consumer_group_offsets(moved).values())).result(30)
     for run in (lambda: None, lambda: delivered(line, "orders")):
         run()

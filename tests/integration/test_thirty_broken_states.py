@@ -67,7 +67,8 @@ class Scene:
     def define(self, name: str | None = None, **properties: Any) -> None:
         quick = {"poll-timeout.ms": 2000, "unavailable-after.ms": 0, "max-retries": 0}
         topic = properties.pop("topic", self.topic)
-        self.line.define(name or self.name, topic, **{**quick, **properties})
+        consumer = {"group.id": self.group, **properties.pop("consumer", {})}
+        self.line.define(name or self.name, topic, consumer=consumer, **{**quick, **properties})
 
     def transform(self, name: str, **properties: Any) -> None:
         self.define(processing={"transform": name, "output": f"lake/{self.name}"}, **properties)

@@ -151,20 +151,13 @@ def test_an_open_transaction_is_read_once_it_is_committed(
 
 
 @contextmanager
-def quick_cleaner(admin: AdminClient) -> Iterator[None]:
-    """The broker looks for logs to compact ten times a second, rather than every 15 seconds."""
-
-    def backoff(operation: AlterConfigOpType) -> None:
-        entry = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=operation)
-        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-        for done in admin.incremental_alter_configs([resource]).values():
-            done.result(SECONDS)
-
-    backoff(AlterConfigOpType.SET)
-    try:
-        yield
-    finally:
-        backoff(AlterConfigOpType.DELETE)
+def compacting(admin: AdminClient, topic: str) -> Iterator[None]:
+    """The topic, which is COMPACTED, is compacted within this block, and no longer after it."""
+    yield
+    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(SECONDS)
 
 
 def first_message(servers: str, topic: str) -> Message:
@@ -187,7 +180,7 @@ def test_a_range_that_was_compacted_away_is_passed(
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     deadline = time.monotonic() + 60
     sent = 0
-    with quick_cleaner(admin):
+    with compacting(admin, name):
         while sent == 0 or first_message(broker.bootstrap_servers, name).offset() < 50:
             assert time.monotonic() < deadline, "nothing was compacted"
             for _ in range(60):

@@ -26,9 +26,8 @@ def jars(java: Java) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="session")
-def connect(java: Java, jars: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
-    with SparkConnect(java=java, data=tmp_path_factory.mktemp("spark"), memory="1g", jars=jars) as server:
-        yield server
+def connect(spark_connect: SparkConnect) -> SparkConnect:
+    return spark_connect
 
 
 @pytest.fixture(scope="session")
