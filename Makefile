@@ -34,7 +34,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation and not long"
+	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation and not long"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .
@@ -43,7 +43,7 @@ static: install
 	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything, two minutes of chaos too: what CI runs
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --time-budget test tests
 	@$(BIN)/python benchmarks/compare.py --short
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
