@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's docu
 
 from batch_documents import spark_uri, texts_at
 from job_process import run_job
-from landing_order import FORMAT, LandingRequest, OrderError, parse_order, source_options
+from landing_request import FORMAT, LandingRequest, LandingRequestError, parse_landing_request, source_options
 
 _KAFKA = "TIDEGATE_KAFKA_"
 _RESULT = "_result"
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
         "land_batch.py",
         arguments,
         lambda spark, uri: land(spark, uri, client),
-        (OrderError, NoConnectorError),
+        (LandingRequestError, NoConnectorError),
         lambda: secrets,
     )
 
@@ -86,8 +86,8 @@ def read_order(spark: SparkSession, uri: str) -> LandingRequest:
     """Read the order at `uri`, from wherever Spark can read. Raises OrderError."""
     texts = texts_at(spark, uri)
     if len(texts) != 1:
-        raise OrderError(f"{uri} holds {len(texts)} files; name one order")
-    return parse_order(texts[0], uri)
+        raise LandingRequestError(f"{uri} holds {len(texts)} files; name one order")
+    return parse_landing_request(texts[0], uri)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException,
 from airflow.sdk.log import redact
 
 from tidegate.model.batch import State
-from tidegate.model.errors import StaleError, WrongDefinitionError, message, place
+from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
@@ -128,7 +128,7 @@ def _check_in_time(pipeline: "Pipeline", asked: "Mapping[str, Any]") -> None:
     raise StaleError(
         message(
             f"this answer comes too late, {how}: nothing was changed",
-            place(subscription=pipeline.subscription.name, batch=asked["batch_id"]),
+            location(subscription=pipeline.subscription.name, batch=asked["batch_id"]),
         )
     )
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import land_batch
 from tidegate.kafka.source import KafkaSource
 from tidegate.landing.parquet import ParquetLanding
-from tidegate.landing.requests import ParquetOrders
+from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.model.batch import Batch, Landed
 from tidegate.model.errors import BatchFailedError, LostDataError
 from tidegate.model.offsets import Range, TopicPartition
@@ -173,7 +173,7 @@ class SparkWorld(KafkaWorld):
     def lander(self, isolation_level: IsolationLevel = "read_committed") -> Lander:
         client = {"bootstrap.servers": self.servers, "isolation.level": isolation_level}
         job = SessionProcessor(self.spark, client)
-        return SparkLander(ParquetOrders(self.uri), lambda: job, self.source(isolation_level), 20_000, 120)
+        return SparkLander(ParquetLandingRequests(self.uri), lambda: job, self.source(isolation_level), 20_000, 120)
 
 
 class SessionProcessor:

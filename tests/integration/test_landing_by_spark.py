@@ -262,10 +262,10 @@ def test_no_secret_shows_in_what_spark_keeps_of_a_landing(
     said: list[str] = []
     begun: list[tuple[psutil.Process, list[str]]] = []
     lander: Any = pipeline.lander
-    order = lander.orders.place(plan.batch, 0, 20_000)
+    order = lander.requests.submit(plan.batch, 0, 20_000)
     job = ConnectProcessor(spark_connect.url, LANDING_JOB, client_environment(client))
     job.run(order.uri, 120, said.append, lambda: begun.extend(commands()))
-    assert lander.orders.left(order).said == 3
+    assert lander.requests.result(order).said == 3
     assert SECRET not in "".join(said)
     assert any("land_batch.py" in str(command) for _, command in begun)
     assert SECRET not in str(begun)

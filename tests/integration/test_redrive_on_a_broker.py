@@ -123,7 +123,7 @@ def test_a_newer_redriver_shuts_out_an_older_one(yard, capfd):
         order = yard.order()
         redriver = first.redriver(order)
         surveyed = first.survey(order)
-        take = first.turns.take
+        take = first.turns.acquire
 
         @contextmanager
         def overtaken() -> Iterator[Any]:
@@ -131,15 +131,15 @@ def test_a_newer_redriver_shuts_out_an_older_one(yard, capfd):
                 yard.redrive()
                 yield turn
 
-        redriver._turns = type("", (), {"take": staticmethod(overtaken)})()
+        redriver._turns = type("", (), {"acquire": staticmethod(overtaken)})()
         with pytest.raises(StaleError, match="a newer redrive of this topic has taken over"):
             redriver.run(surveyed, lambda _: None)
         turns = first.turns
-        with turns.take() as old, turns.take() as new:
+        with turns.acquire() as old, turns.acquire() as new:
             with pytest.raises(StaleError, match="newer committer"):
                 old.produce([Outgoing(yard.name, None, None, None, b"9", ())], "a" * 32)
             new.produce([], "b" * 32)
-            assert (old.standing(), new.standing()) == ("b" * 32, "b" * 32)
+            assert (old.last_token(), new.last_token()) == ("b" * 32, "b" * 32)
     assert yard.values() == [0, 1]
     assert "FATAL" not in capfd.readouterr().err  # the client's own line, beside what is raised
 
@@ -165,9 +165,9 @@ class Struck:
         return call
 
     @contextmanager
-    def take(self) -> Iterator["Struck"]:
-        with self.port.take() as turn:
-            self._strike("after take")
+    def acquire(self) -> Iterator["Struck"]:
+        with self.port.acquire() as turn:
+            self._strike("after acquire")
             yield Struck(turn, self.point, self.strike)
 
     def _strike(self, at: str) -> None:
@@ -189,7 +189,7 @@ def struck_redrive(name: str, home: Path, servers: str, point: str, strike: sign
 
             class Dying(Real):  # type: ignore[misc]
                 def commit_transaction(self, seconds: float) -> None:
-                    if letters.ledger.marks(surveyed.box, 0, [0]):  # its records were noted, so these were sent
+                    if letters.ledger.marks(surveyed.identity, 0, [0]):  # its records were noted, so these were sent
                         os.kill(os.getpid(), strike)
                     super().commit_transaction(seconds)
 
@@ -211,7 +211,7 @@ def started(yard: Yard, point: str, strike: signal.Signals) -> Any:
 
 
 POINTS = {
-    "after take": Settled(),
+    "after acquire": Settled(),
     "after take_turn": Settled(),
     "after settle": Settled(),
     "after produce": Settled(),  # of the group's first token

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from land_batch import client_properties
-from landing_order import LandingRequest, OrderedRange, OrderError, parse_order, source_options
+from landing_request import LandingRequest, LandingRequestError, OrderedRange, parse_landing_request, source_options
 from tidegate.model.landing_request import LandingRequest as EnginesOrder
 from tidegate.model.offsets import Range
 from tidegate.spark.landing import client_environment
@@ -32,7 +32,7 @@ def test_the_options_are_the_plan_and_the_client_and_nothing_else(
 ) -> None:
     ranges = tuple(Range(*at, *offsets) for at, offsets in places.items())
     engines = EnginesOrder("file:///o", "flights", "b1", "file:///f/a b%20", ranges, 60_000)
-    order = parse_order(engines.to_json(), engines.uri)
+    order = parse_landing_request(engines.to_json(), engines.uri)
     handed = client_properties(client_environment(client))
     options = source_options(order, handed)
     assert spread(options["startingOffsets"]) == {at: start for at, (start, _) in places.items()}
@@ -78,7 +78,7 @@ WHOLE: dict[str, Any] = {
 
 def test_an_order_is_read() -> None:
     expected = LandingRequest("flights", "b1", "file:///f", (OrderedRange("t", 0, 1, 2),), 5)
-    assert parse_order(json.dumps(WHOLE), "file:///o.json") == expected
+    assert parse_landing_request(json.dumps(WHOLE), "file:///o.json") == expected
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_order_is_read() -> None:
     ],
 )
 def test_an_order_of_another_kind_is_refused(change: Mapping[str, object], said: str) -> None:
-    with pytest.raises(OrderError, match=f"file:///o.json .*{said}"):
-        parse_order(json.dumps({**WHOLE, **change}), "file:///o.json")
-    with pytest.raises(OrderError, match="no order"):
-        parse_order("[", "file:///o.json")
+    with pytest.raises(LandingRequestError, match=f"file:///o.json .*{said}"):
+        parse_landing_request(json.dumps({**WHOLE, **change}), "file:///o.json")
+    with pytest.raises(LandingRequestError, match="no order"):
+        parse_landing_request("[", "file:///o.json")

@@ -67,11 +67,11 @@ class Listing:
 def list_letters(wanted: DeadLetterFilter, limit: int, topic: DeadLetterTopic, ledger: RedriveLedger) -> Listing:
     """Read the whole topic as it is now. Of the reasons beyond the first 1,000, all are counted as one."""
     extent = topic.extent()
-    box = TopicIdentity(topic.name, topic.id() if extent else "")
+    identity = TopicIdentity(topic.name, topic.id() if extent else "")
     lines: list[Line] = []
     reasons: Counter[str] = Counter()
     redriven = 0
-    for letter, mark in _marked(box, (each for each in topic.read(extent) if wanted.takes(each)), ledger):
+    for letter, mark in _marked(identity, (each for each in topic.read(extent) if wanted.takes(each)), ledger):
         known = letter.reason in reasons or len(reasons) < _MOST_REASONS
         reasons[letter.reason if known else OTHERS] += 1
         redriven += mark is not None and mark.state == "redriven"
@@ -135,10 +135,10 @@ def mark_to_json(mark: RedriveStatus | None) -> dict[str, Any] | None:
 
 
 def _marked(
-    box: TopicIdentity, letters: Iterator[DeadLetter], ledger: RedriveLedger
+    identity: TopicIdentity, letters: Iterator[DeadLetter], ledger: RedriveLedger
 ) -> Iterator[tuple[DeadLetter, RedriveStatus | None]]:
     for block in blocks(letters):
-        marks = ledger.marks(box, block[0].at.partition, [letter.offset for letter in block])
+        marks = ledger.marks(identity, block[0].at.partition, [letter.offset for letter in block])
         for letter in block:
             yield letter, marks.get(letter.offset)
 

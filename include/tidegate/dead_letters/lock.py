@@ -19,27 +19,27 @@ def redriver_of(topic: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FencedTurns:
+class FencedRedriveLock:
     """The port `dead_letters.ports.Turns` by the positions of the redriver's group, whose commits are transactions."""
 
     offsets: OffsetStore
     topic: str
 
     @contextmanager
-    def take(self) -> Iterator["FencedTurn"]:
+    def acquire(self) -> Iterator["HeldFencedRedriveLock"]:
         """See `tidegate.dead_letters.ports.Turns`; errors are those of `tidegate.ports.OffsetStore.fence`."""
         with self.offsets.fence() as fence:
-            yield FencedTurn(fence, TopicPartition(self.topic, 0))
+            yield HeldFencedRedriveLock(fence, TopicPartition(self.topic, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class FencedTurn:
+class HeldFencedRedriveLock:
     """The port `dead_letters.ports.Turn`, as long as nobody newer has the fence."""
 
     fence: Fence
     at: TopicPartition
 
-    def standing(self) -> str | None:
+    def last_token(self) -> str | None:
         """See `tidegate.dead_letters.ports.Turn`; offsets of a transaction that is being ended are waited for."""
         found = self.fence.committed([self.at]).get(self.at)
         return found.metadata or None if found else None

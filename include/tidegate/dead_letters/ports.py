@@ -34,10 +34,10 @@ class DeadLetterTopic(Protocol):
         ...
 
 
-class Turn(Protocol):
+class HeldRedriveLock(Protocol):
     """The right to redrive, as long as nobody newer has taken it."""
 
-    def standing(self) -> str | None:
+    def last_token(self) -> str | None:
         """The token that was committed last; None where there is none."""
         ...
 
@@ -51,10 +51,10 @@ class Turn(Protocol):
         ...
 
 
-class Turns(Protocol):
+class RedriveLock(Protocol):
     """Where the turn is taken."""
 
-    def take(self) -> AbstractContextManager[Turn]:
+    def acquire(self) -> AbstractContextManager[HeldRedriveLock]:
         """Take it from whoever has it."""
         ...
 
@@ -70,11 +70,11 @@ class RedriveLedger(Protocol):
         """Raises StaleError if somebody has taken a newer turn."""
         ...
 
-    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
+    def settle(self, identity: TopicIdentity, turn: int, last_token: str | None) -> Settled:
         """Decide what became of every chunk of this topic, of whatever id, that isn't marked. Raises StaleError."""
         ...
 
-    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
+    def note(self, identity: TopicIdentity, turn: int, intent: Intent) -> None:
         """Note a chunk before it is produced. Raises StaleError."""
         ...
 
@@ -82,6 +82,6 @@ class RedriveLedger(Protocol):
         """Note that the chunk of this token was redriven."""
         ...
 
-    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
+    def marks(self, identity: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """What is known of these letters, by offset: the newest that was redriven, else unknown, else begun."""
         ...

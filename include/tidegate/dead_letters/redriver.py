@@ -38,7 +38,7 @@ from tidegate.dead_letters.letter import (
     Settled,
     TopicIdentity,
 )
-from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, Turn, Turns
+from tidegate.dead_letters.ports import DeadLetterTopic, HeldRedriveLock, RedriveLedger, RedriveLock
 from tidegate.dead_letters.targets import Targets, is_kafkas_own
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range
@@ -107,7 +107,7 @@ class Tally:
 class Survey:
     """What an order comes to: the topic as it was then, and what would go where."""
 
-    box: TopicIdentity
+    identity: TopicIdentity
     extent: tuple[Range, ...]
     tally: Tally
 
@@ -144,7 +144,7 @@ class Redriver:
     """Carries out an order, chunk by chunk; how far it came stands in `done` and `settled`, also when it fails."""
 
     def __init__(
-        self, order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger, turns: Turns, clock: Clock
+        self, order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger, turns: RedriveLock, clock: Clock
     ) -> None:
         self._order = order
         self._topic = topic
@@ -157,52 +157,56 @@ class Redriver:
 
     def run(self, surveyed: Survey, said: Callable[[int], None]) -> None:
         """Redrive what the survey found; `said` hears of the number of letters of each chunk. Raises as `Turn`."""
-        box, seen = surveyed.box, Tally()
-        self._check_topic(box)
-        number = self._ledger.take_turn(box.topic)
-        standing = self._settle(box, number)
+        identity, seen = surveyed.identity, Tally()
+        self._check_topic(identity)
+        number = self._ledger.take_turn(identity.topic)
+        last_token = self._settle(identity, number)
         for chunk in _chunks(self._order, surveyed, self._topic, self._ledger, seen):
-            standing = self._redrive(box, number, chunk, standing)
+            last_token = self._redrive(identity, number, chunk, last_token)
             self.done.to.update(destination for _, destination in chunk)
             said(len(chunk))
         self.done = seen
 
-    def _check_topic(self, box: TopicIdentity) -> None:
-        if self._topic.id() != box.id:
-            raise StaleError(f"topic {box.topic} was created anew in the meantime; nothing was redriven, look again")
+    def _check_topic(self, identity: TopicIdentity) -> None:
+        if self._topic.id() != identity.id:
+            raise StaleError(
+                f"topic {identity.topic} was created anew in the meantime; nothing was redriven, look again"
+            )
 
-    def _settle(self, box: TopicIdentity, number: int) -> str:
+    def _settle(self, identity: TopicIdentity, number: int) -> str:
         """Decide what became of the chunks of others; the token that stands then."""
-        with self._turns.take() as turn:
-            standing = turn.standing()
-            self.settled = self._ledger.settle(box, number, standing)
-            if standing is None or not _TOKEN.fullmatch(standing):  # nobody's, or not one of ours
-                standing = _token()
-                turn.produce((), standing)
-        return standing
+        with self._turns.acquire() as turn:
+            last_token = turn.last_token()
+            self.settled = self._ledger.settle(identity, number, last_token)
+            if last_token is None or not _TOKEN.fullmatch(last_token):  # nobody's, or not one of ours
+                last_token = _token()
+                turn.produce((), last_token)
+        return last_token
 
-    def _redrive(self, box: TopicIdentity, number: int, chunk: Sequence[tuple[DeadLetter, str]], standing: str) -> str:
+    def _redrive(
+        self, identity: TopicIdentity, number: int, chunk: Sequence[tuple[DeadLetter, str]], last_token: str
+    ) -> str:
         """Redrive a chunk, each of whose letters has its topic; the token that stands then."""
         token = _token()
         records = [self._record(letter, destination) for letter, destination in chunk]
-        self._ledger.check_turn(box.topic, number)  # who has an older one leaves the fence to the newer
-        with self._turns.take() as turn:
-            self._check_standing(box, turn, standing)
-            self._ledger.note(box, number, self._intent(chunk, token, standing))
+        self._ledger.check_turn(identity.topic, number)  # who has an older one leaves the fence to the newer
+        with self._turns.acquire() as turn:
+            self._check_standing(identity, turn, last_token)
+            self._ledger.note(identity, number, self._intent(chunk, token, last_token))
             turn.produce(records, token)
             self._ledger.mark(token)
         return token
 
-    def _check_standing(self, box: TopicIdentity, turn: Turn, expected: str) -> None:
-        if turn.standing() != expected:
+    def _check_standing(self, identity: TopicIdentity, turn: HeldRedriveLock, expected: str) -> None:
+        if turn.last_token() != expected:
             raise StaleError(
-                f"somebody else redrives topic {box.topic}, by another ledger: what this command did until now is "
+                f"somebody else redrives topic {identity.topic}, by another ledger: what this command did until now is "
                 "done, and nothing more; use one ledger (TIDEGATE_LEDGER) for all redrives of a topic"
             )
 
-    def _intent(self, chunk: Iterable[tuple[DeadLetter, str]], token: str, standing: str) -> Intent:
+    def _intent(self, chunk: Iterable[tuple[DeadLetter, str]], token: str, last_token: str) -> Intent:
         to = {(letter.at.partition, letter.offset): destination for letter, destination in chunk}
-        return Intent(token, standing, self._order.subscription, self._order.by, self._clock.now(), to)
+        return Intent(token, last_token, self._order.subscription, self._order.by, self._clock.now(), to)
 
     def _record(self, letter: DeadLetter, destination: str) -> Outgoing:
         if destination not in self._partitions:
@@ -243,7 +247,7 @@ def _chunks(
     """The letters that are to go, each with the topic that it goes to; all that are read are counted in `tally`."""
     wanted = (letter for letter in topic.read(surveyed.extent) if order.wanted.takes(letter))
     for block in blocks(wanted):
-        marks = ledger.marks(surveyed.box, block[0].at.partition, [letter.offset for letter in block])
+        marks = ledger.marks(surveyed.identity, block[0].at.partition, [letter.offset for letter in block])
         chunk = []
         for letter in block:
             if tally.total == order.limit:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.model.errors import WrongDefinitionError, message, place
+from tidegate.model.errors import WrongDefinitionError, location, message
 
 _Client = TypeVar("_Client", Consumer, AdminClient, Producer)
 
@@ -28,7 +28,7 @@ def create_client(make: type[_Client], configuration: Mapping[str, Any], logger:
         raise WrongDefinitionError(
             message(
                 f"the Kafka client can't be made: {said}",
-                place(group=configuration.get("group.id")),
+                location(group=configuration.get("group.id")),
                 "look at the connection's extra",
             )
         ) from None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidegate.model.errors import LostDataError, message, place
+from tidegate.model.errors import LostDataError, location, message
 
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -114,7 +114,7 @@ def headers(messages: Sequence[Message]) -> pa.ListArray:
         found.extend(map(Message.headers, messages))
     except (SystemError, UnicodeDecodeError) as error:
         culprit = messages[len(found)]  # not to be asked again: it would hand out a list with a hole
-        where = place(topic=culprit.topic(), partition=culprit.partition(), offset=culprit.offset())
+        where = location(topic=culprit.topic(), partition=culprit.partition(), offset=culprit.offset())
         raise LostDataError(
             message("the name of a header isn't UTF-8, so the record can't be read", where, "move the group past it")
         ) from error

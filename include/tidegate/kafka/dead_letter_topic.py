@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.dead_letters.letter import DeadLetter, TimestampType
-from tidegate.model.errors import BrokerUnavailableError, LostDataError, message, place
+from tidegate.model.errors import BrokerUnavailableError, LostDataError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import TopicNames
 from tidegate.ports import RecordSource
@@ -54,7 +54,7 @@ class KafkaDeadLetterTopic:
                     raise BrokerUnavailableError(
                         message(
                             f"nothing came for {self._timeout:g} s",
-                            place(topic=left.topic, partition=left.partition, offset=left.start),
+                            location(topic=left.topic, partition=left.partition, offset=left.start),
                             "look at the broker, then run again",
                         )
                     )

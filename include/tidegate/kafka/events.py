@@ -8,7 +8,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.kafka.verification import why_unverified
-from tidegate.model.errors import LostDataError, TidegateError, UnavailableError, WrongDefinitionError, message, place
+from tidegate.model.errors import (
+    LostDataError,
+    TidegateError,
+    UnavailableError,
+    WrongDefinitionError,
+    location,
+    message,
+)
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Scalar
 
@@ -66,7 +73,7 @@ class ClientErrors:
         """Raise UnavailableError, with the reason, once broker and client have refused each other."""
         if self._refusal:
             group = self._client.get("group.id")
-            where = place(group=str(group)) if group else ""
+            where = location(group=str(group)) if group else ""
             fact, remedy = self._explained(self._refusal)
             raise UnavailableError(message(fact, where, remedy))
 
@@ -98,7 +105,7 @@ def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | 
     """
     error = event.error()
     at = TopicPartition(event.topic(), event.partition())
-    where = place(topic=at.topic, partition=at.partition, offset=position)
+    where = location(topic=at.topic, partition=at.partition, offset=position)
     match error.code():
         case code if code in _GONE:
             return LostDataError(

@@ -31,8 +31,8 @@ from tidegate.model.errors import (
     GroupInUseError,
     TidegateError,
     WrongDefinitionError,
+    location,
     message,
-    place,
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Scalar
@@ -99,7 +99,7 @@ class Group:
         answers = self._positions([KafkaPartition(*tp) for tp in partitions], time.monotonic() + timeout)
         for answer in answers:
             if answer.error is not None:
-                where = place(topic=answer.topic, partition=answer.partition)
+                where = location(topic=answer.topic, partition=answer.partition)
                 raise self._unanswered(f"the committed offset of {where}", answer.error)
         return {
             TopicPartition(answer.topic, answer.partition): Committed(
@@ -157,7 +157,7 @@ class Group:
                 raise CommitUnknownError(
                     message(
                         f"the answer to the commit of {len(wanted)} offsets didn't come ({self._said(reason)})",
-                        place(group=self.id),
+                        location(group=self.id),
                         "the next run finds out whether it was carried out",
                     )
                 ) from None
@@ -167,7 +167,7 @@ class Group:
         """Disconnect; given up after 30 seconds, with a warning."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            close(f"the client that read the offsets, {place(group=self.id)}", consumer.close)
+            close(f"the client that read the offsets, {location(group=self.id)}", consumer.close)
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -201,7 +201,7 @@ class Group:
     def _look_for_rights(self, deadline: float) -> None:
         """Raises WrongDefinitionError if the user may not describe the group; anything else may pass."""
         with closing_client(
-            create_client(AdminClient, self._client), f"the admin client, {place(group=self.id)}"
+            create_client(AdminClient, self._client), f"the admin client, {location(group=self.id)}"
         ) as admin:
             futures = admin.describe_consumer_groups([self.id], request_timeout=min(_left(deadline), _TRY_SECONDS))
             try:
@@ -217,7 +217,7 @@ class Group:
         deadline = time.monotonic() + timeout
         while True:
             with closing_client(
-                create_client(AdminClient, self._client), f"the admin client, {place(group=self.id)}"
+                create_client(AdminClient, self._client), f"the admin client, {location(group=self.id)}"
             ) as admin:
                 members = self._members(admin, deadline, seconds)
                 if members is not None:
@@ -248,7 +248,7 @@ class Group:
         return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
 
     def _unanswered(self, what: str, reason: KafkaError) -> TidegateError:
-        where = place(group=self.id)
+        where = location(group=self.id)
         if reason.code() in FORBIDDEN:
             return WrongDefinitionError(message(f"{what} can't be read: {reason.str()}", where, RIGHTS))
         self._client_errors.check()
@@ -273,14 +273,14 @@ def to_commit(
 def refuse_state(state: str | None, group: str) -> None:
     """Kafka keeps no state: whoever hands one over has taken the wrong store."""
     if state is not None:
-        raise AssertionError(message("a state is to be committed to Kafka, which keeps none", place(group=group)))
+        raise AssertionError(message("a state is to be committed to Kafka, which keeps none", location(group=group)))
 
 
 def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
     return GroupInUseError(
         message(
             f"the group has live members, and nothing is committed while there are any: {'; '.join(members)}",
-            place(group=group),
+            location(group=group),
             "stop them, or give the subscription a consumer.group.id of its own",
         )
     )

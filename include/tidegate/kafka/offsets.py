@@ -17,8 +17,8 @@ from tidegate.model.errors import (
     GroupInUseError,
     UnavailableError,
     WrongDefinitionError,
+    location,
     message,
-    place,
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
@@ -77,7 +77,7 @@ class PlainFence:
                     message(
                         "a live member joined while the batch was committed, and nothing is committed while there is "
                         "one",
-                        place(group=self._group.id),
+                        location(group=self._group.id),
                         "stop it, or give the subscription a consumer.group.id of its own",
                     )
                 )
@@ -157,8 +157,8 @@ def _describe(
     group: str, offsets: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, KafkaError], remedy: str
 ) -> str:
     each = "; ".join(
-        message(f"{error.str()} ({error.name()})", place(topic=tp.topic, partition=tp.partition, offset=offsets[tp]))
+        message(f"{error.str()} ({error.name()})", location(topic=tp.topic, partition=tp.partition, offset=offsets[tp]))
         for tp, error in sorted(refused.items())
     )
     fact = f"the broker refused the commit for {len(refused)} of {len(offsets)} partitions, so it doesn't count: {each}"
-    return message(fact, place(group=group), remedy)
+    return message(fact, location(group=group), remedy)

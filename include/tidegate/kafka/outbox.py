@@ -10,7 +10,7 @@ from tidegate.kafka.closing import close
 from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.producing import SETTINGS, RecordSender, UndeliveredError, peek
 from tidegate.kafka.targets import Targets
-from tidegate.model.errors import place
+from tidegate.model.errors import location
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Scalar
 
@@ -30,7 +30,7 @@ class KafkaOutbox:
         self._client_errors = ClientErrors(self._client)
         self._producer: Producer | None = None
         group = client.get("group.id")
-        self._where = place(group=str(group)) if group else "the outbox"
+        self._where = location(group=str(group)) if group else "the outbox"
 
     def send(self, outgoing: Iterable[Outgoing]) -> int:
         """See `tidegate.ports.Outbox`. Raises CommitFailedError for a record that the broker doesn't take."""

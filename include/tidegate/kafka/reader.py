@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tidegate.kafka import columns
 from tidegate.kafka.events import END_OF_PARTITION, ClientErrors, judge
 from tidegate.kafka.progress import Progress, Standstill
-from tidegate.model.errors import place
+from tidegate.model.errors import location
 from tidegate.model.offsets import Range, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class RangeReader:
         """Let the client forget what it has of these partitions and begin again where the reading stands."""
         for at in partitions:
             position = self._progress.position(at)
-            where = place(topic=at.topic, partition=at.partition, offset=position)
+            where = location(topic=at.topic, partition=at.partition, offset=position)
             log.info("nothing has come for a while: it is fetched anew (%s)", where)
             try:
                 self._consumer.seek(KafkaPartition(*at, position))

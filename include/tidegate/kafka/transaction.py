@@ -27,8 +27,8 @@ from tidegate.model.errors import (
     StaleError,
     TidegateError,
     WrongDefinitionError,
+    location,
     message,
-    place,
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
@@ -218,7 +218,7 @@ class TransactionalFence:
 
     @property
     def _where(self) -> str:
-        return place(group=self._group.id)
+        return location(group=self._group.id)
 
 
 def _until(deadline: float, call: Callable[[float], Any]) -> None:
@@ -251,5 +251,5 @@ def _is_timeout(reason: KafkaError) -> bool:
 
 
 def _said(wanted: list[KafkaPartition], reason: KafkaError) -> str:
-    each = "; ".join(place(topic=p.topic, partition=p.partition, offset=p.offset) for p in wanted)
+    each = "; ".join(location(topic=p.topic, partition=p.partition, offset=p.offset) for p in wanted)
     return f"the broker refused offsets, and nothing is committed: {reason.str()}; they are those of {each}"

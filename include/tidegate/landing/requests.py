@@ -26,7 +26,7 @@ _RESULT = "_result"
 _PLACE = ("topic", "partition", "offset")
 
 
-class ParquetOrders:
+class ParquetLandingRequests:
     """Orders below the URI of a landing; implements ports.LandingRequests.
 
     `<uri>/<subscription>/<batch id>/member-<n>/<attempt>/*.parquet`, with the job's result in `_result/` there, and
@@ -36,12 +36,12 @@ class ParquetOrders:
     def __init__(self, uri: str) -> None:
         self._uri = uri.rstrip("/")
 
-    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
+    def submit(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
         """See ports.LandingRequests. Raises UnavailableError if the file system refuses."""
         system, root = self._place
         attempt = uuid.uuid4().hex
         below = f"{batch.subscription}/{batch.id}"
-        order = LandingRequest(
+        request = LandingRequest(
             uri=f"{self._uri}/{below}/orders/{attempt}.json",
             subscription=batch.subscription,
             batch_id=batch.id,
@@ -50,14 +50,14 @@ class ParquetOrders:
             poll_timeout_ms=poll_timeout_ms,
         )
         try:
-            put(system, f"{root}/{below}/orders/{attempt}.json", order.to_json().encode())
+            put(system, f"{root}/{below}/orders/{attempt}.json", request.to_json().encode())
         except OSError as error:
-            raise UnavailableError(f"the order {order.uri} can't be written: {error}") from error
-        return order
+            raise UnavailableError(f"the order {request.uri} can't be written: {error}") from error
+        return request
 
-    def left(self, order: LandingRequest) -> JobLanding | None:
+    def result(self, request: LandingRequest) -> JobLanding | None:
         """See ports.LandingRequests; a part of each file at a time, for its checksum, and its footer for the rest."""
-        system, folder = locate(order.folder)
+        system, folder = locate(request.folder)
         try:
             said = _said(system, f"{folder}/{_RESULT}")
             if said is None:
@@ -68,24 +68,24 @@ class ParquetOrders:
             stretches: list[OffsetRun] = []
             sums = checksums_of(system, [f"{folder}/{name}" for name in names])
             for name, checksum in zip(names, sums, strict=True):
-                uri = f"{order.folder}/{name}"
+                uri = f"{request.folder}/{name}"
                 of_file = tuple(_stretches(system, f"{folder}/{name}", uri))
                 files.append(LandedFile(uri, sum(one.records for one in of_file), found[name], checksum))
                 stretches += of_file
             make_durable(system, [f"{folder}/{name}" for name in names])
         except OSError as error:
-            raise UnavailableError(f"what lies in {order.folder} can't be read: {error}") from error
+            raise UnavailableError(f"what lies in {request.folder} can't be read: {error}") from error
         return JobLanding(said, tuple(files), tuple(stretches))
 
-    def withdraw(self, order: LandingRequest) -> None:
+    def cancel(self, request: LandingRequest) -> None:
         """See ports.LandingRequests; what can't be removed stays, with a warning: it harms nobody."""
-        system, folder = locate(order.folder)
+        system, folder = locate(request.folder)
         try:
             system.delete_dir(folder)
         except FileNotFoundError:
             return
         except OSError as error:
-            log.warning("what an attempt that failed has written is left behind: %s (%s)", error, order.folder)
+            log.warning("what an attempt that failed has written is left behind: %s (%s)", error, request.folder)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:

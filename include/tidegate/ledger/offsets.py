@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
-from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, message, place
+from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, OffsetStore, Outbox
@@ -170,7 +170,7 @@ class SqlOffsets:
 
     @property
     def _where(self) -> str:
-        return place(subscription=self._subscription, group=self._group)
+        return location(subscription=self._subscription, group=self._group)
 
 
 class _SqlFence:

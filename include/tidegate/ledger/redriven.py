@@ -9,7 +9,7 @@ from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settl
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
-from tidegate.model.errors import StaleError, message, place
+from tidegate.model.errors import StaleError, location, message
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 _MOST_PARAMETERS = 500
@@ -43,20 +43,20 @@ class SqlRedrives:
         with self._database.read() as connection:
             _refuse_older(topic, turn, connection.scalar(_newest(topic)))
 
-    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
+    def settle(self, identity: TopicIdentity, turn: int, last_token: str | None) -> Settled:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         open_ones = select(redrives.c.token, redrives.c.after).where(
-            redrives.c.topic == box.topic, redrives.c.state == "begun"
+            redrives.c.topic == identity.topic, redrives.c.state == "begun"
         )
         done = dropped = unknown = 0
         with self._database.write() as connection:
-            _hold(connection, box.topic, turn)
+            _hold(connection, identity.topic, turn)
             for token, after in connection.execute(open_ones).all():
                 letters = connection.scalar(select(func.count()).where(redriven.c.token == token)) or 0
-                if token == standing:
+                if token == last_token:
                     done += letters
                     self._close(connection, token, "redriven")
-                elif after == standing:
+                elif after == last_token:
                     dropped += letters
                     connection.execute(delete(redriven).where(redriven.c.token == token))
                     connection.execute(delete(redrives).where(redrives.c.token == token))
@@ -65,13 +65,13 @@ class SqlRedrives:
                     self._close(connection, token, "unknown")
         return Settled(done, dropped, unknown)
 
-    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
+    def note(self, identity: TopicIdentity, turn: int, intent: Intent) -> None:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         chunk = {
             "token": intent.token,
             "after": intent.after,
-            "topic": box.topic,
-            "topic_id": box.id,
+            "topic": identity.topic,
+            "topic_id": identity.id,
             "subscription": intent.subscription,
             "redriven_by": intent.by,
             "state": "begun",
@@ -82,7 +82,7 @@ class SqlRedrives:
             for (partition, offset), destination in sorted(intent.to.items())
         ]
         with self._database.write() as connection:
-            _hold(connection, box.topic, turn)
+            _hold(connection, identity.topic, turn)
             connection.execute(insert(redrives).values(chunk))
             connection.execute(insert(redriven), letters)
 
@@ -91,7 +91,7 @@ class SqlRedrives:
         with self._database.write() as connection:
             self._close(connection, token, "redriven")
 
-    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
+    def marks(self, identity: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         wanted = sorted(offsets)
         found: dict[int, tuple[tuple[int, datetime], RedriveStatus]] = {}
@@ -103,8 +103,8 @@ class SqlRedrives:
                     .where(
                         redriven.c.partition == partition,
                         redriven.c.offset.in_(wanted[begin : begin + _MOST_PARAMETERS]),
-                        redrives.c.topic == box.topic,
-                        redrives.c.topic_id == box.id,
+                        redrives.c.topic == identity.topic,
+                        redrives.c.topic_id == identity.id,
                     )
                 )
                 for row in connection.execute(query):
@@ -133,6 +133,6 @@ def _refuse_older(topic: str, turn: int, newest: int | None) -> None:
         raise StaleError(
             message(
                 "a newer redrive of this topic has taken over: what it finds undone it does, if it was asked for",
-                place(topic=topic),
+                location(topic=topic),
             )
         )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, PartialRange, State, advance, may_follow
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import OvertakenError, StaleError, TransitionError, message, place
+from tidegate.model.errors import OvertakenError, StaleError, TransitionError, location, message
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import Range, TopicPartition, ends, starts
 from tidegate.ports import Answer, Decision
@@ -63,7 +63,7 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
                 message(
                     f"another run of this subscription has opened batch {batch_id} meanwhile: nothing is lost and "
                     "nothing is left to be done",
-                    place(subscription=batch.subscription),
+                    location(subscription=batch.subscription),
                 )
             )
         if state not in _LEFT_NO_TRACE:
@@ -213,7 +213,7 @@ def cannot_take_over(subscription: str, group: str) -> StaleError:
     return StaleError(
         message(
             f"the subscription has an open batch, so it can't take over group {group}",
-            place(subscription=subscription),
+            location(subscription=subscription),
             "the next run finds out",
         )
     )
@@ -291,11 +291,13 @@ def storable_clearance(clearance: Decision) -> Decision:
 def unknown_batch(batch_id: str) -> StaleError:
     """What a ledger says that doesn't hold the batch."""
     return StaleError(
-        message("the ledger doesn't know the batch: was it made anew?", place(batch=batch_id), "the next run finds out")
+        message(
+            "the ledger doesn't know the batch: was it made anew?", location(batch=batch_id), "the next run finds out"
+        )
     )
 
 
 def unknown_delivery(batch: str, token: str) -> StaleError:
     """What a ledger says that never started the delivery, or did before the batch was opened again."""
     why = f"the ledger didn't start delivery {token}: what that did counts no more"
-    return StaleError(message(why, place(batch=batch)))
+    return StaleError(message(why, location(batch=batch)))

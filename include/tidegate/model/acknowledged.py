@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.model.errors import BatchFailedError, message, place
+from tidegate.model.errors import BatchFailedError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 
 Offsets = NDArray[np.int64]
@@ -132,7 +132,7 @@ class Acknowledgements:
         raise BatchFailedError(
             message(
                 "a record was acknowledged that didn't land with the batch",
-                place(topic=self._at.topic, partition=self._at.partition, offset=offset),
+                location(topic=self._at.topic, partition=self._at.partition, offset=offset),
                 "acknowledge records by the topic, partition and offset that they came with",
             )
         )

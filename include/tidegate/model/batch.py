@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import takewhile
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy, PositionStore
-from tidegate.model.errors import StaleError, TransitionError, message, place
+from tidegate.model.errors import StaleError, TransitionError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 
@@ -39,7 +39,7 @@ class State(StrEnum):
         return bool(_FOLLOWS[self])
 
     @property
-    def is_given_up(self) -> bool:
+    def is_discarded(self) -> bool:
         """Whether nothing of the batch is to be published, though its offsets are to be committed."""
         return self in _GIVEN_UP
 
@@ -86,7 +86,7 @@ def advance(batch_id: str, old: State, new: State) -> State:
     Raises TransitionError for any other; the ledger calls this in the transaction that reads the old state.
     """
     if not may_follow(old, new):
-        at = place(batch=batch_id)
+        at = location(batch=batch_id)
         raise TransitionError(message(f"a batch that is {old} can't become {new}", at, "the next run reconciles it"))
     return new
 
@@ -199,7 +199,7 @@ class Batch:
 
     def __str__(self) -> str:
         """`subscription flights, batch b12`, as every message names it."""
-        return place(subscription=self.subscription, batch=self.id)
+        return location(subscription=self.subscription, batch=self.id)
 
     @property
     def next_receipt(self) -> Receipt:
@@ -212,7 +212,7 @@ class Batch:
         return COMMIT_POLICIES[self.commit_strategy]
 
     @property
-    def once_settled(self) -> State:
+    def final_state(self) -> State:
         """What the state becomes when output and offsets are settled: what the output came to, for good."""
         published = State.UNCOMMITTED if self.commit_policy.store is PositionStore.NONE else State.COMMITTED
         return _GIVEN_UP.get(self.state, self.state if self.state in SETTLED else published)
@@ -235,7 +235,7 @@ class Batch:
     @property
     def awaits_commit(self) -> bool:
         """Whether all that is left to do is to commit: it is published, or nothing of it is to be."""
-        is_done = self.state is State.PUBLISHED or self.state.is_given_up
+        is_done = self.state is State.PUBLISHED or self.state.is_discarded
         return is_done or (self.state is State.LANDED and not self.landed_records)
 
     def share(self, member: int) -> tuple[Range, ...]:

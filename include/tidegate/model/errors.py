@@ -82,7 +82,7 @@ class TransitionError(TidegateError):
     """A step asked for a change that the batch's state doesn't allow: somebody else was faster, or a bug."""
 
 
-def place(
+def location(
     *,
     subscription: str | None = None,
     group: str | None = None,

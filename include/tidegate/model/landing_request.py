@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tidegate.model.batch import Landed, LandedFile
-from tidegate.model.errors import BatchFailedError, message, place
+from tidegate.model.errors import BatchFailedError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 
 _FORMAT = 1
@@ -25,7 +25,7 @@ class LandingRequest:
 
     def __str__(self) -> str:
         """`subscription flights, batch b12`, as every message names it."""
-        return place(subscription=self.subscription, batch=self.batch_id)
+        return location(subscription=self.subscription, batch=self.batch_id)
 
     def to_json(self) -> str:
         """The document as it is stored; nothing in it is secret."""

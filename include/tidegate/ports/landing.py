@@ -93,11 +93,11 @@ class Lander(Protocol):
 class LandingRequests(Protocol):
     """Where a batch is landed by a job: the orders that jobs are given, and what they left."""
 
-    def place(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
+    def submit(self, batch: Batch, member: int, poll_timeout_ms: int) -> LandingRequest:
         """Store the order to land a member's share, in a folder that no other attempt has."""
         ...
 
-    def left(self, order: LandingRequest) -> JobLanding | None:
+    def result(self, request: LandingRequest) -> JobLanding | None:
         """What a job that has ended left in the order's folder, durably; None without a result.
 
         Records are counted in the files. Raises BatchFailedError for a file that isn't whole, or isn't one of landed
@@ -105,6 +105,6 @@ class LandingRequests(Protocol):
         """
         ...
 
-    def withdraw(self, order: LandingRequest) -> None:
+    def cancel(self, request: LandingRequest) -> None:
         """Remove what an attempt that failed has left so far; nobody ever names what it may yet write."""
         ...

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, RedriveStatus
 from tidegate.dead_letters.listing import Listing, find, list_letters
-from tidegate.dead_letters.lock import FencedTurns, redriver_of
-from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, Turns
+from tidegate.dead_letters.lock import FencedRedriveLock, redriver_of
+from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, RedriveLock
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, Survey, survey
 from tidegate.kafka.dead_letter_topic import KafkaDeadLetterTopic
 from tidegate.kafka.offsets import KafkaOffsets
@@ -30,7 +30,7 @@ class OpenDeadLetters:
     subscription: Subscription
     topic: DeadLetterTopic
     ledger: RedriveLedger
-    turns: Turns
+    turns: RedriveLock
     clock: Clock
 
     def list(self, wanted: DeadLetterFilter, limit: int) -> Listing:
@@ -68,7 +68,7 @@ def open_dead_letters(
     )
     try:
         letters = KafkaDeadLetterTopic(source, topic, timeout)
-        turns = FencedTurns(offsets, topic)
+        turns = FencedRedriveLock(offsets, topic)
         yield OpenDeadLetters(subscription, letters, SqlRedrives(settings.ledger), turns, SystemClock())
     finally:
         source.close()

@@ -15,7 +15,7 @@ from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.lake.parquet import ParquetLake
 from tidegate.landing.parquet import ParquetLanding
-from tidegate.landing.requests import ParquetOrders
+from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
@@ -310,7 +310,7 @@ def _lander(
         return (run_job or by_child)(str(LANDING_JOB), client_environment(client))
 
     return SparkLander(
-        orders=ParquetOrders(settings.landing),
+        requests=ParquetLandingRequests(settings.landing),
         begin=begin,
         source=source,
         poll_timeout_ms=subscription.poll_timeout_ms,

@@ -13,10 +13,10 @@ from tidegate.runtime.health import Facts, Finding, findings
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
+from tidegate.steps.group_position import offsets_from_ledger
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
 from tidegate.steps.ownership import other_cluster
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import offsets_from_ledger
 from tidegate.strategies.commit.unsynced_state import unsynced
 
 _SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown

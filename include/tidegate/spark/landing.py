@@ -12,8 +12,8 @@ from tidegate.model.errors import (
     BrokerUnavailableError,
     LostDataError,
     UnavailableError,
+    location,
     message,
-    place,
 )
 from tidegate.model.landing_request import LandingRequest, account
 from tidegate.model.subscription import Scalar
@@ -36,7 +36,7 @@ class SparkLander:
     couldn't read.
     """
 
-    orders: LandingRequests
+    requests: LandingRequests
     begin: Callable[[], Processor]
     source: RecordSource
     poll_timeout_ms: int
@@ -44,40 +44,40 @@ class SparkLander:
 
     def land(self, batch: Batch, member: int) -> Landed:
         """See ports.Lander. Raises UnavailableError where the job failed, or what it left isn't what it was to land."""
-        order = self.orders.place(batch, member, self.poll_timeout_ms)
+        request = self.requests.submit(batch, member, self.poll_timeout_ms)
         try:
-            return self._carried_out(order)
+            return self._carried_out(request)
         except BatchFailedError as failed:
-            self.orders.withdraw(order)
-            self._refuse_loss(batch, order)
+            self.requests.cancel(request)
+            self._refuse_loss(batch, request)
             raise UnavailableError(message(f"nothing was landed, and nothing has changed: {failed}", batch)) from failed
         except BaseException:
-            self.orders.withdraw(order)
+            self.requests.cancel(request)
             raise
 
-    def _carried_out(self, order: LandingRequest) -> Landed:
-        self.begin().run(order.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
-        left = self.orders.left(order)
+    def _carried_out(self, request: LandingRequest) -> Landed:
+        self.begin().run(request.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
+        left = self.requests.result(request)
         if left is None:
             raise BatchFailedError(
                 message(
-                    f"the landing job ended well and left no result in {order.folder}",
-                    order,
+                    f"the landing job ended well and left no result in {request.folder}",
+                    request,
                     "the landing must be on storage that all of Spark's machines share",
                 )
             )
-        return account(order, left)
+        return account(request, left)
 
-    def _refuse_loss(self, batch: Batch, order: LandingRequest) -> None:
+    def _refuse_loss(self, batch: Batch, request: LandingRequest) -> None:
         """Raise LostDataError if records that were to be landed are gone; not while the broker is away."""
         try:
-            now = self.source.watermarks([r.at for r in order.ranges])
+            now = self.source.watermarks([r.at for r in request.ranges])
         except BrokerUnavailableError as away:
             log.warning("whether the batch's records are still there isn't known: %s (%s)", away, batch)
             return
-        for r in order.ranges:
+        for r in request.ranges:
             if not now[r.at].earliest <= r.start <= now[r.at].end:
-                where = place(topic=r.topic, partition=r.partition, offset=r.start)
+                where = location(topic=r.topic, partition=r.partition, offset=r.start)
                 raise LostDataError(
                     message(
                         f"records are gone, the partition holds [{now[r.at].earliest}, {now[r.at].end}): nothing was "

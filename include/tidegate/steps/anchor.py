@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.model.errors import LostDataError, message, place
+from tidegate.model.errors import LostDataError, location, message
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
@@ -251,7 +251,7 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
         case "latest":
             return Latest()
         case "none":
-            where = place(
+            where = location(
                 subscription=subscription.name,
                 group=subscription.consumer.group_id,
                 topic=tp.topic,

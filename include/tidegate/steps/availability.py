@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidegate.model.errors import BrokerUnavailableError, TidegateError, UnavailableError, message, place
+from tidegate.model.errors import BrokerUnavailableError, TidegateError, UnavailableError, location, message
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock, RunLog
 
@@ -42,7 +42,7 @@ class Availability:
             message(
                 f"{what} since {contact.since:%Y-%m-%d %H:%M:%S} UTC, longer than unavailable-after.ms ({limit_ms}): "
                 f"{away}",
-                place(subscription=name),
+                location(subscription=name),
             )
         ) from away
 

@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import StaleError, message, place
+from tidegate.model.errors import StaleError, location, message
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Decision, Ledger
 from tidegate.strategies.failure.dead_letters import DeadLetters
@@ -29,7 +29,7 @@ def clear(subscription: Subscription, clearance: Decision, ledger: Ledger, batch
         how = f"its open batch {batch.id} is {batch.state}" if batch else "no batch is open"
         on = "the next run goes on with it" if batch else ""
         why = f"the subscription isn't stopped, {how}: nothing was cleared"
-        raise StaleError(message(why, place(subscription=subscription.name), on))
+        raise StaleError(message(why, location(subscription=subscription.name), on))
     cleared = ledger.clear(batch.id, clearance)
     if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
         log.warning("%s; as somebody has answered so, it is passed (%s)", too_many, cleared)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from tidegate.model.batch import SETTLED, Batch, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
-from tidegate.model.errors import BatchFailedError, StaleError, message, place
+from tidegate.model.errors import BatchFailedError, StaleError, location, message
 from tidegate.model.offsets import TopicPartition, end_epochs, ends
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
-from tidegate.steps.leaving import Leaving
 from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster, refuse_other_store
 from tidegate.steps.publish import Publisher
+from tidegate.steps.records_to_produce import RecordsToProduce
 from tidegate.steps.sweep import sweep
 from tidegate.strategies.commit.interpret import (
     Abandon,
@@ -91,7 +91,7 @@ class Committer:
         if batch is None or not batch.awaits_commit:
             how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.state}"
             why = f"nothing waits for a commit, {how}: nothing was committed"
-            raise StaleError(message(why, place(subscription=self.subscription.name)))
+            raise StaleError(message(why, location(subscription=self.subscription.name)))
         return self.commit(batch.id) or batch
 
     def _batch(self, batch_id: str) -> Batch:
@@ -120,7 +120,7 @@ class Committer:
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
                 if batch.offsets_committed and batch.state.is_open:
-                    fence.commit({}, "", outgoing=self._leaving.outgoing(batch, Resume()))
+                    fence.commit({}, "", outgoing=self._records_to_produce.outgoing(batch, Resume()))
                     batch = self._note(batch)
             self._sweep_behind(batch)
         if batch.state.is_open:
@@ -154,7 +154,7 @@ class Committer:
         positions = self._positions(batch, fence)
         stands = _stands(batch, positions)
         if not self._is_done(batch, stands):
-            leaving = self._leaving.outgoing(batch, stands)
+            leaving = self._records_to_produce.outgoing(batch, stands)
             self._commit(batch, fence, leaving, self._created_again(batch, positions))
         return self._note(batch)
 
@@ -212,7 +212,7 @@ class Committer:
             )
 
     def _note(self, batch: Batch) -> Batch:
-        return self.ledger.move(batch.id, batch.once_settled)
+        return self.ledger.move(batch.id, batch.final_state)
 
     def _sweep_behind(self, batch: Batch) -> None:
         """Clean up once the batch is settled and the fence is free again, so that nobody waits for it."""
@@ -237,8 +237,8 @@ class Committer:
         return batch
 
     @property
-    def _leaving(self) -> Leaving:
-        return Leaving(self.subscription, self.landing, self.lake, self.ledger)
+    def _records_to_produce(self) -> RecordsToProduce:
+        return RecordsToProduce(self.subscription, self.landing, self.lake, self.ledger)
 
     @property
     def _publisher(self) -> Publisher:

@@ -4,13 +4,13 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import Range, assign, split_cap
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
-from tidegate.steps.standing import GroupPosition
+from tidegate.steps.group_position import GroupPosition
 
 
-def freeze(subscription: Subscription, output: str, standing: GroupPosition) -> Batch:
+def freeze(subscription: Subscription, output: str, group_position: GroupPosition) -> Batch:
     """The batch that begins where the group stands, and takes as much as `consumer.max.poll.records` lets it."""
-    lags = {tp: standing.ends[tp] - position.offset for tp, position in standing.committed.items()}
-    shares = split_cap(subscription.consumer.max_poll_records, lags, turn=standing.receipt.number)
+    lags = {tp: group_position.ends[tp] - position.offset for tp, position in group_position.committed.items()}
+    shares = split_cap(subscription.consumer.max_poll_records, lags, turn=group_position.receipt.number)
     ranges = tuple(
         Range(
             tp.topic,
@@ -20,9 +20,9 @@ def freeze(subscription: Subscription, output: str, standing: GroupPosition) -> 
             start_epoch=start.leader_epoch,
             end_epoch=start.leader_epoch,
         )
-        for tp, start in sorted(standing.committed.items())
+        for tp, start in sorted(group_position.committed.items())
     )
-    return batch_of(subscription, output, standing.receipt, ranges)
+    return batch_of(subscription, output, group_position.receipt, ranges)
 
 
 def batch_of(

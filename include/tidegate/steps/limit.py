@@ -26,7 +26,7 @@ def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict
     if tries.counted <= subscription.max_retries:
         return None
     chosen = failure_strategy(subscription).at_limit(batch)
-    if tries.fails_records or not chosen.state.is_given_up:
+    if tries.fails_records or not chosen.state.is_discarded:
         return chosen
     blame = f"its records aren't to blame, so failure-strategy: {subscription.failure_strategy} doesn't give them up"
     reason = message(f"the retry limit was reached: {batch.reason}", remedy=blame)

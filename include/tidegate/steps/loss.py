@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidegate.model.batch import Batch
-from tidegate.model.errors import LostDataError, first_few, message, place
+from tidegate.model.errors import LostDataError, first_few, location, message
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
@@ -31,7 +31,7 @@ class Lost:
 
     def __str__(self) -> str:
         """`it is outside of what the partition holds, [100, 120) (topic flights, partition 0, offset 5)`."""
-        at = place(topic=self.loss.topic, partition=self.loss.partition, offset=self.loss.position)
+        at = location(topic=self.loss.topic, partition=self.loss.partition, offset=self.loss.position)
         return message(self.why, at)
 
 
@@ -137,7 +137,7 @@ def refuse_outside(
     outside = [
         message(
             f"a start is outside of what the partition holds, [{marks[tp].earliest}, {marks[tp].end})",
-            place(topic=tp.topic, partition=tp.partition, offset=offset),
+            location(topic=tp.topic, partition=tp.partition, offset=offset),
         )
         for tp, offset in sorted(offsets.items())
         if not marks[tp].earliest <= offset <= marks[tp].end
@@ -146,7 +146,7 @@ def refuse_outside(
         raise LostDataError(
             message(
                 first_few(outside),
-                place(subscription=subscription.name, group=subscription.consumer.group_id),
+                location(subscription=subscription.name, group=subscription.consumer.group_id),
                 "correct assign-seek or cursor, or set on-data-loss: reset to start at the earliest record of each of "
                 "these partitions",
             )

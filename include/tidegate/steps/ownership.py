@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import StaleError, WrongDefinitionError, message, place
+from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, RecordSource
 
@@ -80,7 +80,7 @@ def refuse_other_cluster(subscription: Subscription, now: str | None, snapshot: 
         raise WrongDefinitionError(
             message(
                 f"{other}: nothing was read or changed",
-                place(subscription=subscription.name, group=subscription.consumer.group_id),
+                location(subscription=subscription.name, group=subscription.consumer.group_id),
                 "point the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
                 f"{subscription.name}`, which says what that means",
             )
@@ -112,7 +112,7 @@ def claim_group(
             message(
                 f"group {group} is subscription {holder.subscription}'s, whose definition is still there: nothing was "
                 "read or changed",
-                place(subscription=name),
+                location(subscription=name),
                 f"give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s place, remove "
                 f"the definition {holder.subscription}, and {name} goes on where that one stands",
             )
@@ -140,14 +140,14 @@ def accept_cluster(
     snapshot = ledger.look(name)
     noted = snapshot.clusters.get(group)
     if now is None or noted is None or noted == now:
-        raise StaleError(message(_nothing_to_accept(now, noted), place(subscription=name, group=group)))
+        raise StaleError(message(_nothing_to_accept(now, noted), location(subscription=name, group=group)))
     abandoned = None
     if snapshot.open is not None and not snapshot.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
         lake.set_aside(snapshot.open.output, snapshot.open.id)
         abandoned = ledger.move(snapshot.open.id, State.ABANDONED, reason)
     ledger.accept_cluster(name, group, now, by)
-    at = place(subscription=name, group=group)
+    at = location(subscription=name, group=group)
     log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)
     return abandoned
 

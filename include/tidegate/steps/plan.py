@@ -14,8 +14,8 @@ from tidegate.model.errors import (
     StaleError,
     TidegateError,
     WrongDefinitionError,
+    location,
     message,
-    place,
 )
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import Subscription
@@ -24,11 +24,11 @@ from tidegate.steps.anchor import missing_names
 from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
+from tidegate.steps.group_position import Changed, GroupPosition, PositionResolver, UncommittedPublish
 from tidegate.steps.ownership import claim_group, refuse_other_group
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import Changed, GroupPosition, Stander, UncommittedPublish
 from tidegate.steps.sweep import sweep
 
 log = logging.getLogger(__name__)
@@ -114,13 +114,13 @@ class Planner:
         self, partitions: Sequence[TopicPartition], snapshot: LedgerSnapshot, deadline: float
     ) -> Plan | Changed | None:
         """What follows from where the group stands while no batch is open."""
-        match self._stander.stand(partitions, snapshot):
-            case GroupPosition(has_records=True) as standing:
-                return self._open(freeze(self.subscription, self.output, standing), standing, snapshot)
-            case GroupPosition() as standing:
+        match self._resolver.resolve_position(partitions, snapshot):
+            case GroupPosition(has_records=True) as group_position:
+                return self._open(freeze(self.subscription, self.output, group_position), group_position, snapshot)
+            case GroupPosition() as group_position:
                 planned = self._wait_or_nothing(deadline, "there is nothing to read")
                 if planned is not None:
-                    self._look_after(standing, snapshot)
+                    self._look_after(group_position, snapshot)
                 return planned
             case UncommittedPublish() as unfinished:
                 return self._take(unfinished, snapshot)
@@ -179,7 +179,7 @@ class Planner:
             self.subscription, self.output, unfinished.receipt, published.ranges, batch_id=published.batch_id
         )
         if self._was_committed(batch.id):
-            self._stander.forward(batch.id, unfinished.receipt, published.ranges, published.state)
+            self._resolver.forward(batch.id, unfinished.receipt, published.ranges, published.state)
             return Changed(f"the group was taken forward to the end of batch {batch.id}")
         log.warning("a batch is in the lake and the ledger doesn't know it: its commit is finished (%s)", batch)
         self.ledger.open(batch, snapshot.version, published)
@@ -198,21 +198,21 @@ class Planner:
             log.warning(
                 "no such topic or partition yet: %s (%s); once there, it is read from its %s",
                 ", ".join(sorted(missing)),
-                place(subscription=self.subscription.name),
+                location(subscription=self.subscription.name),
                 "earliest record" if self.offsets.durable else "cursor",
             )
             self.ledger.note_missing(self.subscription.name, missing)
 
-    def _open(self, batch: Batch, standing: GroupPosition, snapshot: LedgerSnapshot) -> Plan | Changed:
+    def _open(self, batch: Batch, group_position: GroupPosition, snapshot: LedgerSnapshot) -> Plan | Changed:
         try:
             batch = self.ledger.open(batch, snapshot.version)
         except StaleError as error:
-            settled = self._settled_ahead(batch, standing)
+            settled = self._settled_ahead(batch, group_position)
             if not settled:
                 if isinstance(error, OvertakenError):
                     return self._nothing(str(error))
                 raise
-            self._stander.forward(batch.id, batch.receipt, settled)
+            self._resolver.forward(batch.id, batch.receipt, settled)
             return Changed(f"the group was taken forward to the end of batch {batch.id}")
         taken = [r for r in batch.ranges if not r.is_empty]
         if batch.receipt.batch_id is not None and self.subscription.has_cursors:
@@ -220,19 +220,22 @@ class Planner:
         log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
         return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
 
-    def _settled_ahead(self, batch: Batch, standing: GroupPosition) -> tuple[Range, ...]:
+    def _settled_ahead(self, batch: Batch, group_position: GroupPosition) -> tuple[Range, ...]:
         """The ranges of a batch that is settled and not in the lake, if the group still stands before or within."""
-        if not self._was_committed(batch.id) or self.offsets.committed(standing.committed) != standing.committed:
+        if (
+            not self._was_committed(batch.id)
+            or self.offsets.committed(group_position.committed) != group_position.committed
+        ):
             return ()
-        ranges = tuple(r for r in self.ledger.batch(batch.id).ranges if r.at in standing.committed)
-        is_before = all(standing.committed[r.at].offset >= r.start for r in ranges)
+        ranges = tuple(r for r in self.ledger.batch(batch.id).ranges if r.at in group_position.committed)
+        is_before = all(group_position.committed[r.at].offset >= r.start for r in ranges)
         return ranges if is_before else ()
 
-    def _look_after(self, standing: GroupPosition, snapshot: LedgerSnapshot) -> None:
+    def _look_after(self, group_position: GroupPosition, snapshot: LedgerSnapshot) -> None:
         """What a run without records is good for: committing what would expire, sweeping behind a crash."""
         since = None if snapshot.committed_at is None else self.ledger.now() - snapshot.committed_at
         if self.offsets.durable and (since is None or since >= _RECOMMIT_AFTER):
-            self._stander.recommit(standing, snapshot.version)
+            self._resolver.recommit(group_position, snapshot.version)
         name = self.subscription.name
         sweep(name, self.output, 1, landing=self.landing, lake=self.lake, ledger=self.ledger)
 
@@ -248,9 +251,9 @@ class Planner:
         return Plan(None, (), why)
 
     @property
-    def _stander(self) -> Stander:
-        return Stander(self.subscription, self.output, self.source, self.offsets, self.ledger, self.lake)
+    def _resolver(self) -> PositionResolver:
+        return PositionResolver(self.subscription, self.output, self.source, self.offsets, self.ledger, self.lake)
 
     @property
     def _place(self) -> str:
-        return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+        return location(subscription=self.subscription.name, group=self.subscription.consumer.group_id)

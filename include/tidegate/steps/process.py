@@ -60,7 +60,7 @@ def process(
     if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("the batch holds no records: nothing to process (%s)", batch)
         return None
-    if batch.state in _PAST_PROCESSING or batch.state.is_given_up:
+    if batch.state in _PAST_PROCESSING or batch.state.is_discarded:
         log.info("the batch is %s already: nothing to process (%s)", batch.state, batch)
         return batch
     if batch.commit_policy.commit_at is CommitPoint.LANDED and not batch.offsets_committed:

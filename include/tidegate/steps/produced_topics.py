@@ -1,6 +1,6 @@
 """Produced topics: those that failed records go to must be there before anything is processed."""
 
-from tidegate.model.errors import WrongDefinitionError, message, place
+from tidegate.model.errors import WrongDefinitionError, location, message
 from tidegate.model.subscription import Subscription, TopicNames
 from tidegate.ports import RecordSource
 
@@ -17,7 +17,7 @@ def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> N
             f", nor are {', '.join(missing[1:])}" if missing[1:] else ""
         )
         how = _how_to_create(missing[0])
-        where = place(subscription=subscription.name)
+        where = location(subscription=subscription.name)
         raise WrongDefinitionError(message(f"{what}: nothing is processed before", where, how))
 
 

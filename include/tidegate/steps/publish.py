@@ -69,7 +69,7 @@ class Publisher:
 
         One that is given up has nothing there, and nobody can publish it any more.
         """
-        if batch.state.is_given_up:
+        if batch.state.is_discarded:
             self.lake.set_aside(batch.output, batch.id)
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
@@ -83,7 +83,7 @@ class Publisher:
                     "put it back, or reset the group to where this batch starts, to read it again",
                 )
             )
-        if batch.state.is_given_up or not batch.landed_records:
+        if batch.state.is_discarded or not batch.landed_records:
             return batch
         return self._publish(batch)
 

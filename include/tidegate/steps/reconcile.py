@@ -8,11 +8,11 @@ from tidegate.model.errors import message
 from tidegate.model.offsets import Range
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Lake, Ledger, OffsetStore, RecordSource
+from tidegate.steps.group_position import of_partitions, refuse_loss
 from tidegate.steps.loss import Lost, lost_positions, recreated
 from tidegate.steps.ownership import refuse_other_store
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import partitions_of
-from tidegate.steps.standing import of_partitions, refuse_loss
 from tidegate.strategies.commit.interpret import (
     Abandon,
     AlreadyCommitted,
@@ -53,7 +53,7 @@ class Reconciler:
                 self.ledger.received(batch.id)
             case AlreadyCommitted():
                 log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
-                self.ledger.move(batch.id, batch.once_settled)
+                self.ledger.move(batch.id, batch.final_state)
             case Abandon(reason):
                 self._abandon(batch, reason)
         return None

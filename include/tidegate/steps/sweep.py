@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from tidegate.model.errors import LostDataError, TidegateError, message, place
+from tidegate.model.errors import LostDataError, TidegateError, location, message
 from tidegate.ports import Lake, Landing, Ledger
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
         log.warning(
             "%s",
             message(
-                f"not everything was cleaned up: {error}", place(subscription=subscription), "the next run does it"
+                f"not everything was cleaned up: {error}", location(subscription=subscription), "the next run does it"
             ),
             exc_info=not isinstance(error, TidegateError | OSError),
         )

@@ -11,8 +11,8 @@ from tidegate.model.errors import (
     CommitUnknownError,
     GroupInUseError,
     StaleError,
+    location,
     message,
-    place,
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
@@ -76,7 +76,7 @@ class MemoryOffsets:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`."""
         if self._away:
-            raise BrokerUnavailableError(message("the broker is away", place(group=self.group), "try again later"))
+            raise BrokerUnavailableError(message("the broker is away", location(group=self.group), "try again later"))
         return {tp: self.positions[tp] for tp in partitions if tp in self.positions}
 
     def state(self) -> str | None:
@@ -165,7 +165,9 @@ class MemoryOffsets:
     def _refuse_members(self) -> None:
         if self._members:
             raise GroupInUseError(
-                message(f"the group has live members: {', '.join(self._members)}", place(group=self.group), "stop them")
+                message(
+                    f"the group has live members: {', '.join(self._members)}", location(group=self.group), "stop them"
+                )
             )
 
     def _commit(
@@ -177,20 +179,20 @@ class MemoryOffsets:
         state: str | None,
     ) -> None:
         if self._away:
-            raise CommitUnknownError(message("the broker is away", place(group=self.group)))
+            raise CommitUnknownError(message("the broker is away", location(group=self.group)))
         if self._fencing and fence != self._newest:
-            raise StaleError(message("a newer committer holds the fence", place(group=self.group)))
+            raise StaleError(message("a newer committer holds the fence", location(group=self.group)))
         self._refuse_members()
         if self._is_late:
             self._is_late = False
             transaction = self._begin(records)
             before = {tp: self.positions.get(tp) for tp in positions}
             self.pending = _Pending(fence, positions, before, records, transaction)
-            raise CommitUnknownError(message("the answer to the commit never came", place(group=self.group)))
+            raise CommitUnknownError(message("the answer to the commit never came", location(group=self.group)))
         if self._ended_again == fence:
             self._ended_again = None
             self._produce(records)
-            raise CommitUnknownError(message("the transaction was ended before its commit", place(group=self.group)))
+            raise CommitUnknownError(message("the transaction was ended before its commit", location(group=self.group)))
         if self._is_repeated:
             self._is_repeated, self._ended_again = False, fence
         lost, self._lost_answer = self._lost_answer, None
@@ -203,16 +205,16 @@ class MemoryOffsets:
             self.kept = self.kept if state is None else state
             self.commits.append(({tp: position.offset for tp, position in taken.items()}, metadata))
         if lost is not None:
-            raise CommitUnknownError(message("the answer never came", place(group=self.group)))
+            raise CommitUnknownError(message("the answer never came", location(group=self.group)))
         if refused:
             each = (
                 message(
                     self._refusals[tp],
-                    place(topic=tp.topic, partition=tp.partition, offset=positions[tp].offset),
+                    location(topic=tp.topic, partition=tp.partition, offset=positions[tp].offset),
                 )
                 for tp in refused
             )
-            raise CommitFailedError(message(f"refused: {'; '.join(each)}", place(group=self.group)))
+            raise CommitFailedError(message(f"refused: {'; '.join(each)}", location(group=self.group)))
 
     def _produce(self, records: tuple[Outgoing, ...]) -> None:
         self.produced += records

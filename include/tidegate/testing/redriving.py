@@ -62,7 +62,7 @@ class MemoryDeadLetters:
         return self.others.get(topic, 0)
 
 
-class MemoryTurns:
+class MemoryRedriveLock:
     """The port `dead_letters.ports.Turns`; what was produced, and the standing token."""
 
     def __init__(self) -> None:
@@ -71,21 +71,21 @@ class MemoryTurns:
         self.newest = 0
 
     @contextmanager
-    def take(self) -> Iterator["MemoryTurn"]:
+    def acquire(self) -> Iterator["HeldMemoryRedriveLock"]:
         """See `tidegate.dead_letters.ports.Turns`."""
         self.newest += 1
-        yield MemoryTurn(self, self.newest)
+        yield HeldMemoryRedriveLock(self, self.newest)
 
 
-class MemoryTurn:
+class HeldMemoryRedriveLock:
     """The port `dead_letters.ports.Turn`."""
 
-    def __init__(self, turns: MemoryTurns, number: int) -> None:
+    def __init__(self, turns: MemoryRedriveLock, number: int) -> None:
         self._turns = turns
         self._number = number
         self._has_produced = False
 
-    def standing(self) -> str | None:
+    def last_token(self) -> str | None:
         """See `tidegate.dead_letters.ports.Turn`."""
         return self._turns.token
 
@@ -102,7 +102,7 @@ class MemoryTurn:
 
 @dataclass(slots=True)
 class _Chunk:
-    box: TopicIdentity
+    identity: TopicIdentity
     intent: Intent
     state: MarkState = "begun"
     closed_at: datetime | None = None
@@ -126,18 +126,18 @@ class MemoryRedrives:
         if self._turns.get(topic) != turn:
             raise StaleError(f"topic {topic}: a newer redrive has taken over")
 
-    def settle(self, box: TopicIdentity, turn: int, standing: str | None) -> Settled:
+    def settle(self, identity: TopicIdentity, turn: int, last_token: str | None) -> Settled:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
-        self.check_turn(box.topic, turn)
+        self.check_turn(identity.topic, turn)
         settled = Settled()
         for token, chunk in list(self._chunks.items()):
-            if chunk.box.topic != box.topic or chunk.state != "begun":
+            if chunk.identity.topic != identity.topic or chunk.state != "begun":
                 continue
             count = len(chunk.intent.to)
-            if token == standing:
+            if token == last_token:
                 self._close(chunk, "redriven")
                 settled = replace(settled, redriven=settled.redriven + count)
-            elif chunk.intent.after == standing:
+            elif chunk.intent.after == last_token:
                 del self._chunks[token]
                 settled = replace(settled, dropped=settled.dropped + count)
             else:
@@ -145,22 +145,22 @@ class MemoryRedrives:
                 settled = replace(settled, unknown=settled.unknown + count)
         return settled
 
-    def note(self, box: TopicIdentity, turn: int, intent: Intent) -> None:
+    def note(self, identity: TopicIdentity, turn: int, intent: Intent) -> None:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
-        self.check_turn(box.topic, turn)
-        self._chunks[intent.token] = _Chunk(box, intent)
+        self.check_turn(identity.topic, turn)
+        self._chunks[intent.token] = _Chunk(identity, intent)
 
     def mark(self, token: str) -> None:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         if token in self._chunks and self._chunks[token].state != "redriven":
             self._close(self._chunks[token], "redriven")
 
-    def marks(self, box: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
+    def marks(self, identity: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
         found: dict[int, RedriveStatus] = {}
         for chunk in sorted(self._chunks.values(), key=lambda each: (_WEIGHT[each.state], each.intent.at)):
             for (number, offset), to in chunk.intent.to.items():
-                if chunk.box == box and number == partition and offset in offsets:
+                if chunk.identity == identity and number == partition and offset in offsets:
                     found[offset] = RedriveStatus(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
         return found
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidegate.model.errors import BrokerUnavailableError, LostDataError, UnavailableError, message, place
+from tidegate.model.errors import BrokerUnavailableError, LostDataError, UnavailableError, location, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import IsolationLevel, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.ports import Clock
@@ -129,7 +129,7 @@ class MemoryReader:
         if log is None or planned.is_empty:
             return
         if not log.earliest <= planned.start <= log.high:
-            where = place(topic=planned.topic, partition=planned.partition, offset=planned.start)
+            where = location(topic=planned.topic, partition=planned.partition, offset=planned.start)
             raise LostDataError(message(f"gone, the partition holds [{log.earliest}, {log.high})", where))
         end = min(planned.end, log.end(committed_only=self._committed_only))
         if log.stuck_at is not None:

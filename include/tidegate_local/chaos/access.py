@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from tidegate_local.broker import Listener
 from tidegate_local.certificates import Authority
-from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.draws import Target
 from tidegate_local.chaos.fault import Fault, nothing
 from tidegate_local.chaos.kinds import Access
 from tidegate_local.loopback import HOST, free_port

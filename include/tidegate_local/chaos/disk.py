@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.draws import Target
 from tidegate_local.chaos.fault import Fault
 from tidegate_local.errors import LocalStackError
 

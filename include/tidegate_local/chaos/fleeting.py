@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tidegate.model.errors import UnavailableError
-from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.draws import Target
 from tidegate_local.chaos.fault import Fault, nothing
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.producing import Numbers, Producing

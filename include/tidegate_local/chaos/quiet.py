@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tidegate.model.commit_policy import CommitPoint
+from tidegate_local.chaos.draws import CALM
 from tidegate_local.chaos.evidence import is_settled, open_batches
-from tidegate_local.chaos.fates import CALM
 from tidegate_local.chaos.kinds import Kind
 from tidegate_local.chaos.positions import positions
 from tidegate_local.chaos.runners import Runner, beside

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from tidegate.model.commit_policy import CommitPoint
-from tidegate_local.chaos.fates import CALM, Blow, Fate
+from tidegate_local.chaos.draws import CALM, Blow, Fate
 from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
 from tidegate_local.chaos.tally import ABORTED, Tally
 from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run

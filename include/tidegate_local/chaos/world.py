@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidegate_local.broker import Broker
 from tidegate_local.chaos.access import ENTRANCES, Entrance, address
 from tidegate_local.chaos.disk import Disk
-from tidegate_local.chaos.fates import Target
+from tidegate_local.chaos.draws import Target
 from tidegate_local.chaos.fault import Fault, nothing
 from tidegate_local.chaos.kinds import DISK, SUBSCRIPTION, Access, Kind
 from tidegate_local.chaos.producing import PARTITIONS

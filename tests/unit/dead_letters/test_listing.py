@@ -16,7 +16,7 @@ from tidegate.dead_letters.redriver import OTHERS, Redriver, RedriveRequest, Tal
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.subscription import TopicNames
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def ledger() -> MemoryRedrives:
 
 def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: DeadLetterFilter) -> None:
     order = RedriveRequest("orders", Targets(TopicNames(("orders",))), wanted, by="me")
-    Redriver(order, topic, ledger, MemoryTurns(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
+    Redriver(order, topic, ledger, MemoryRedriveLock(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
 
 
 def shown(found: listing.Listing, *, terminal: bool) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives, MemoryTurns
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
 
 TOPIC = "dead-letter-topic-orders"
 SECONDS = 60
@@ -49,7 +49,7 @@ class World:
     def __init__(self) -> None:
         self.topic = MemoryDeadLetters(TOPIC, others={"orders": 2, "elsewhere": 1})
         self.ledger = MemoryRedrives()
-        self.turns = MemoryTurns()
+        self.turns = MemoryRedriveLock()
 
     def put(self, count: int, **values: Any) -> list[DeadLetter]:
         return [self.topic.put(str(n).encode(), *told(offset=n), **values) for n in range(count)]
@@ -86,9 +86,9 @@ class Told:
         return call
 
     @contextmanager
-    def take(self) -> Iterator["Told"]:
-        with self._port.take() as turn:
-            self._effect("after take")
+    def acquire(self) -> Iterator["Told"]:
+        with self._port.acquire() as turn:
+            self._effect("after acquire")
             yield Told(turn, self._effect)
 
 
@@ -319,8 +319,8 @@ BETWEEN = [number for number, point in enumerate(POINTS) if point.startswith("af
 
 
 def test_the_effects_are_those_of_the_protocol():
-    begin = ["take_turn", "take", "standing", "settle", "produce"]
-    chunk = ["marks", "check_turn", "take", "standing", "note", "produce", "mark"]
+    begin = ["take_turn", "acquire", "last_token", "settle", "produce"]
+    chunk = ["marks", "check_turn", "acquire", "last_token", "note", "produce", "mark"]
     calls = [point.removeprefix("after ") for point in POINTS if point.startswith("after")]
     assert calls == [*begin, *chunk, *chunk]
 
@@ -445,11 +445,11 @@ class Paused:
             assert self._may_go_on.wait(SECONDS)
 
 
-@pytest.mark.parametrize("standing", [None, "0" * 32, "of another tool"])
-def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, standing):
+@pytest.mark.parametrize("last_token", [None, "0" * 32, "of another tool"])
+def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, last_token):
     world.put(2)
     crash_at(world, ordered(), POINTS.index("before mark"))
-    world.turns.token = standing
+    world.turns.token = last_token
     second = world.run()
     assert second.settled == Settled(unknown=2)
     assert (second.done.total, second.done.perhaps_redriven) == (0, 2)

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.kafka.columns import SCHEMA
 from tidegate.landing.parquet import ParquetLanding
-from tidegate.landing.requests import ParquetOrders
+from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError
 from tidegate.model.landing_request import LandingRequest
@@ -23,8 +23,8 @@ BATCH = Batch("b1", "flights", "g", Receipt("i"), RANGES, SHARES, "file:///lake"
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> ParquetOrders:
-    return ParquetOrders(f"file://{tmp_path}/a landing %20")
+def orders(tmp_path: Path) -> ParquetLandingRequests:
+    return ParquetLandingRequests(f"file://{tmp_path}/a landing %20")
 
 
 def folder(order: LandingRequest) -> Path:
@@ -45,10 +45,10 @@ def result(order: LandingRequest, text: str) -> None:
     (folder(order) / "_result" / "_SUCCESS").touch()
 
 
-def test_an_order_is_stored_for_its_member_alone_and_is_no_data(orders: ParquetOrders, tmp_path: Path) -> None:
-    first, second = (orders.place(BATCH, 0, 100) for _ in range(2))
+def test_an_order_is_stored_for_its_member_alone_and_is_no_data(orders: ParquetLandingRequests, tmp_path: Path) -> None:
+    first, second = (orders.submit(BATCH, 0, 100) for _ in range(2))
     assert first.ranges == (RANGES[0],)
-    assert orders.place(BATCH, 1, 100).ranges == (RANGES[2],)
+    assert orders.submit(BATCH, 1, 100).ranges == (RANGES[2],)
     assert first.folder != second.folder
     assert "/flights/b1/member-0/" in first.folder
     stored = json.loads(Path(first.uri.removeprefix("file://")).read_text())
@@ -56,14 +56,14 @@ def test_an_order_is_stored_for_its_member_alone_and_is_no_data(orders: ParquetO
     assert ParquetLanding(f"file://{tmp_path}/a landing %20").data_files("flights", "b1") == frozenset()
 
 
-def test_records_are_counted_in_the_footers_of_what_isn_t_hidden(orders: ParquetOrders) -> None:
-    order = orders.place(BATCH, 0, 100)
+def test_records_are_counted_in_the_footers_of_what_isn_t_hidden(orders: ParquetLandingRequests) -> None:
+    order = orders.submit(BATCH, 0, 100)
     write(order, "part-0.parquet", ("flights", 0, 0), ("flights", 0, 2), ("flights", 0, 3), row_group_size=2)
     write(order, "part-1.parquet")
     write(order, "_temporary/part-2.parquet", ("flights", 0, 4))
     (folder(order) / ".part-0.parquet.crc").write_bytes(b"x")
     result(order, '{"records": 3}\n')
-    left = orders.left(order)
+    left = orders.result(order)
     assert left is not None
     assert left.said == 3
     assert [(f.uri.rpartition("/")[2], f.records) for f in left.files] == [("part-0.parquet", 3), ("part-1.parquet", 0)]
@@ -74,22 +74,22 @@ def test_records_are_counted_in_the_footers_of_what_isn_t_hidden(orders: Parquet
     ]
 
 
-def test_without_a_result_nothing_was_left(orders: ParquetOrders) -> None:
-    order = orders.place(BATCH, 0, 100)
-    assert orders.left(order) is None
+def test_without_a_result_nothing_was_left(orders: ParquetLandingRequests) -> None:
+    order = orders.submit(BATCH, 0, 100)
+    assert orders.result(order) is None
     write(order, "part-0.parquet", ("flights", 0, 0))
-    assert orders.left(order) is None
+    assert orders.result(order) is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"records": "many"}'])
-def test_a_result_that_is_none_is_refused(orders: ParquetOrders, text: str) -> None:
-    order = orders.place(BATCH, 0, 100)
+def test_a_result_that_is_none_is_refused(orders: ParquetLandingRequests, text: str) -> None:
+    order = orders.submit(BATCH, 0, 100)
     result(order, text)
     with pytest.raises(BatchFailedError, match="no result of a landing job"):
-        orders.left(order)
+        orders.result(order)
 
 
-def test_files_that_don_t_tell_where_their_records_were_are_refused(orders: ParquetOrders) -> None:
+def test_files_that_don_t_tell_where_their_records_were_are_refused(orders: ParquetLandingRequests) -> None:
     def mixed(order: LandingRequest) -> None:
         write(order, "p.parquet", ("flights", 0, 0), ("flights", 1, 0))
 
@@ -110,17 +110,17 @@ def test_files_that_don_t_tell_where_their_records_were_are_refused(orders: Parq
         (other, "has no topic, partition, offset"),
         (torn, "isn't a whole Parquet file"),
     ):
-        order = orders.place(BATCH, 0, 100)
+        order = orders.submit(BATCH, 0, 100)
         leave(order)
         result(order, '{"records": 1}')
         with pytest.raises(BatchFailedError, match=said):
-            orders.left(order)
+            orders.result(order)
 
 
-def test_what_is_withdrawn_is_gone_and_may_have_been_already(orders: ParquetOrders) -> None:
-    order, other = (orders.place(BATCH, 0, 100) for _ in range(2))
-    orders.withdraw(order)
+def test_what_is_withdrawn_is_gone_and_may_have_been_already(orders: ParquetLandingRequests) -> None:
+    order, other = (orders.submit(BATCH, 0, 100) for _ in range(2))
+    orders.cancel(order)
     for one in (order, other):
         write(one, "p.parquet", ("flights", 0, 0))
-    orders.withdraw(order)
+    orders.cancel(order)
     assert [folder(order).exists(), folder(other).exists()] == [False, True]

@@ -82,7 +82,7 @@ def test_a_batch_is_open_until_its_offsets_are_committed_or_it_is_empty_or_aband
     ],
 )
 def test_a_settled_batch_tells_what_its_output_came_to(state: State, strategy: CommitStrategy, settled: State) -> None:
-    assert replace(BATCH, state=state, commit_strategy=strategy).once_settled is settled
+    assert replace(BATCH, state=state, commit_strategy=strategy).final_state is settled
 
 
 def test_a_published_batch_never_goes_back() -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.kafka.columns import SCHEMA
-from tidegate.landing.requests import ParquetOrders
+from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, LostDataError, UnavailableError
 from tidegate.model.offsets import Range, TopicPartition
@@ -58,7 +58,9 @@ class Bench:
         self.topics.produce("orders", *[Record(b"v")] * 4)
 
     def lander(self, job: Job) -> SparkLander:
-        return SparkLander(ParquetOrders(f"file://{self.folder}"), lambda: job, MemorySource(self.topics), 2_000, 300.0)
+        return SparkLander(
+            ParquetLandingRequests(f"file://{self.folder}"), lambda: job, MemorySource(self.topics), 2_000, 300.0
+        )
 
     def left(self) -> list[Path]:
         return [path for path in self.folder.rglob("*") if path.is_file() and "orders/b1/orders" not in str(path)]

@@ -7,7 +7,7 @@ import pytest
 from tidegate.model.batch import State
 from tidegate.model.receipt import Receipt
 from tidegate.steps.commit import Committer
-from tidegate.steps.standing import Stander
+from tidegate.steps.group_position import PositionResolver
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.simulation.bounds import Bounds, Setting
 from tidegate.testing.simulation.exploration import Exploration
@@ -48,7 +48,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
-            monkeypatch.setattr(Stander, "_published", lambda *_: {})
+            monkeypatch.setattr(PositionResolver, "_published", lambda *_: {})
             monkeypatch.setattr(MemoryLedger, "adopt", lambda ledger, batch, _: ledger.move(batch, State.PUBLISHED))
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.dead_letters.lock import FencedTurn, FencedTurns
+from tidegate.dead_letters.lock import FencedRedriveLock, HeldFencedRedriveLock
 from tidegate.model.batch import Batch, State
 from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.runtime import pipeline
@@ -158,17 +158,17 @@ def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_one_fence_for_a_redrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = FencedTurns.take
-    held: dict[FencedTurns, tuple[AbstractContextManager[FencedTurn], FencedTurn]] = {}
+    real = FencedRedriveLock.acquire
+    held: dict[FencedRedriveLock, tuple[AbstractContextManager[HeldFencedRedriveLock], HeldFencedRedriveLock]] = {}
 
     @contextmanager
-    def take(self: FencedTurns) -> Iterator[FencedTurn]:
+    def take(self: FencedRedriveLock) -> Iterator[HeldFencedRedriveLock]:
         if self not in held:
             context = real(self)
             held[self] = context, context.__enter__()
         yield held[self][1]
 
-    monkeypatch.setattr(FencedTurns, "take", take)
+    monkeypatch.setattr(FencedRedriveLock, "acquire", take)
     unspent = property(lambda _: frozenset(), lambda *_: None)
     monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
 

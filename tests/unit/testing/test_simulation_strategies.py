@@ -12,8 +12,8 @@ from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStr
 from tidegate.steps import process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.commit import Committer
-from tidegate.steps.leaving import Leaving
 from tidegate.steps.reconcile import Reconciler
+from tidegate.steps.records_to_produce import RecordsToProduce
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.strategy import Verdict
@@ -84,12 +84,12 @@ def too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def whatever_was_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a job rejected leaves with the batch that it was handed with, wherever that ends."""
-    real = Leaving.outgoing
+    real = RecordsToProduce.outgoing
 
-    def outgoing(self: Leaving, batch: Batch, stands: Any) -> Any:
+    def outgoing(self: RecordsToProduce, batch: Batch, stands: Any) -> Any:
         return real(self, replace(batch, ranges=tuple(replace(r, end=r.end + 9) for r in batch.ranges)), stands)
 
-    monkeypatch.setattr(Leaving, "outgoing", outgoing)
+    monkeypatch.setattr(RecordsToProduce, "outgoing", outgoing)
 
 
 def whole_though_acknowledged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,21 +157,21 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     ),
     (
         "no dead letters",
-        at(Leaving, "outgoing", lambda *_: ()),
+        at(RecordsToProduce, "outgoing", lambda *_: ()),
         explorations.DEAD_LETTERS,
         FAILS,
         "published nowhere",
     ),
     (
         "no dead letters without a fence",
-        at(Leaving, "outgoing", lambda *_: ()),
+        at(RecordsToProduce, "outgoing", lambda *_: ()),
         explorations.DEAD_LETTERS_FENCELESS,
         FAILS,
         "published nowhere",
     ),
     (
         "no dead letters on receipt",
-        at(Leaving, "outgoing", lambda *_: ()),
+        at(RecordsToProduce, "outgoing", lambda *_: ()),
         explorations.ON_RECEIPT_DEAD_LETTERS,
         FAILS,
         "published nowhere",
@@ -228,14 +228,14 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     *(
         (
             f"what was acknowledged leaves at the limit, {name}",
-            at(Leaving, "_acknowledged", lambda *_: {}),
+            at(RecordsToProduce, "_acknowledged", lambda *_: {}),
             setting,
             TWO_FAIL,
             "had been acknowledged",
         )
         for name, setting in LEAVING
     ),
-    ("no retries", at(Leaving, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
+    ("no retries", at(RecordsToProduce, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
     (
         "retries before the transaction",
         outside(after=False),

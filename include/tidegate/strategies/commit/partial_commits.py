@@ -8,7 +8,7 @@ from typing import Self
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, PartialRange
 from tidegate.model.commit_policy import Progress
-from tidegate.model.errors import BatchFailedError, message, place
+from tidegate.model.errors import BatchFailedError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import Subscription
 
@@ -33,7 +33,7 @@ class Unacknowledged:
         """`topic flights, partition 0, offset 5: unacknowledged for 61.0 s, ...`."""
         return (
             f"a record is unacknowledged for {self.age.total_seconds():.1f} s "
-            f"({place(topic=self.topic, partition=self.partition, offset=self.offset)}); {self.backlog} records of "
+            f"({location(topic=self.topic, partition=self.partition, offset=self.offset)}); {self.backlog} records of "
             f"the partition wait to be acknowledged; the last committed offset is {self.committed}"
         )
 
@@ -172,7 +172,7 @@ def _none_of(
     batch: Batch, acknowledged: Mapping[TopicPartition, Acknowledged], handed: tuple[Range, ...], records: int
 ) -> BatchFailedError:
     waiting = [(r, oldest) for r in handed if (oldest := acknowledged[r.at].oldest(r)) is not None]
-    first = "; ".join(place(topic=r.topic, partition=r.partition, offset=oldest) for r, oldest in waiting[:1])
+    first = "; ".join(location(topic=r.topic, partition=r.partition, offset=oldest) for r, oldest in waiting[:1])
     return BatchFailedError(
         message(
             f"the job was handed {records} records, ended well, and acknowledged none that {batch.commit_strategy} "

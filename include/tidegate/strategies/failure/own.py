@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tidegate.config.installed import GROUP, installed_failure_strategies
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import TidegateError, WrongDefinitionError, message, place
+from tidegate.model.errors import TidegateError, WrongDefinitionError, location, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Dropped, Outgoing, Rejected
 from tidegate.model.subscription import Subscription
@@ -27,7 +27,7 @@ class OwnFailureStrategy:
 
     def __init__(self, subscription: Subscription) -> None:
         self._name = subscription.failure_strategy
-        self._where = place(subscription=subscription.name)
+        self._where = location(subscription=subscription.name)
         point = installed_failure_strategies().get(self._name)
         if point is None:
             raise WrongDefinitionError(

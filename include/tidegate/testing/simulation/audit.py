@@ -333,7 +333,7 @@ class Audit:
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
             waits = batch.state in _WAITS_FOR_A_PERSON
-            gives_up = batch.state.is_given_up
+            gives_up = batch.state.is_discarded
             if gives_up and call == "clear":
                 self.decided |= {batch.id}
             by_a_person = batch.id in self.stopped | self.decided
@@ -380,7 +380,7 @@ class Audit:
         if self.fencing and self.promise.order.in_the_commit and early:
             raise ViolationError(f"{listed(early)} left before a commit had passed it")
         batch = world.ledger.look(self.subscription.name).open
-        if batch and batch.state.is_given_up and (again := leaving & done.get(batch.id, NONE)):
+        if batch and batch.state.is_discarded and (again := leaving & done.get(batch.id, NONE)):
             raise ViolationError(f"{listed(again)} left with batch {batch.id}, and had been acknowledged")
 
     def _check_doubled(self, world: "World", why: str) -> None:

@@ -18,8 +18,8 @@ from tidegate.testing.simulation.quiet import silence, uncollected
 from tidegate.testing.simulation.runner import Runner, SavedRunner
 from tidegate.testing.simulation.runs import dag_run
 from tidegate.testing.simulation.script import Grow
-from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.trace import Line
 from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Saved, World
 

@@ -14,9 +14,9 @@ from tidegate.testing.simulation.redriving import RedrivingRunner, small_chunks
 from tidegate.testing.simulation.runner import Runner
 from tidegate.testing.simulation.runs import Work, accepts, dag_run
 from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
-from tidegate.testing.simulation.story import Line
 from tidegate.testing.simulation.strategies import draw
 from tidegate.testing.simulation.tokens import Tokens
+from tidegate.testing.simulation.trace import Line
 from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import (
     Act,

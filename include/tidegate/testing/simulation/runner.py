@@ -20,8 +20,8 @@ from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, Watched, watched
 from tidegate.testing.simulation.clock import RunnerClock
 from tidegate.testing.simulation.job import AcknowledgingJob
-from tidegate.testing.simulation.kept import Kept
 from tidegate.testing.simulation.orders import Order, lost
+from tidegate.testing.simulation.recorded_ports import Kept
 from tidegate.testing.simulation.runs import Told, Work, dag_run
 from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.simulation.world import World

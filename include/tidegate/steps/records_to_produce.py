@@ -1,4 +1,4 @@
-"""Leaving: the records that go elsewhere with a batch's commit, because they weren't processed."""
+"""The records to produce: those that go elsewhere with a batch's commit, because they weren't processed."""
 
 import logging
 from collections import Counter
@@ -36,7 +36,7 @@ def produced(decided: Iterable[Outgoing | Dropped], note: Callable[[str], None])
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class RecordsToProduce:
     """Finds such records of one subscription's batches where they are durable already."""
 
     subscription: Subscription

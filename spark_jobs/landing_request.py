@@ -11,7 +11,7 @@ _KAFKA = "kafka."
 _TASK_RECORDS = 500_000  # offsets that one task reads: what it lands is one file
 
 
-class OrderError(Exception):
+class LandingRequestError(Exception):
     """The order can't be followed: give this job one of its own version. Trying again won't help."""
 
 
@@ -36,12 +36,12 @@ class LandingRequest:
     poll_timeout_ms: int
 
 
-def parse_order(text: str, uri: str) -> LandingRequest:
+def parse_landing_request(text: str, uri: str) -> LandingRequest:
     """The order that `text`, found at `uri`, holds. Raises OrderError naming what is wrong with it."""
     try:
         found: Any = json.loads(text)
         if found["format"] != FORMAT:
-            raise OrderError(f"{uri} has format {found['format']}; this job follows format {FORMAT}")
+            raise LandingRequestError(f"{uri} has format {found['format']}; this job follows format {FORMAT}")
         return LandingRequest(
             subscription=found["subscription"],
             batch_id=found["batch_id"],
@@ -50,7 +50,7 @@ def parse_order(text: str, uri: str) -> LandingRequest:
             poll_timeout_ms=found["poll_timeout_ms"],
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise OrderError(f"{uri} is no order to land a batch: {error!r}") from None
+        raise LandingRequestError(f"{uri} is no order to land a batch: {error!r}") from None
 
 
 def source_options(order: LandingRequest, client: Mapping[str, str]) -> dict[str, str]:

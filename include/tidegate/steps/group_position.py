@@ -1,11 +1,11 @@
-"""Standing: where a group stands, every partition committed under the receipt in force and within what it holds."""
+"""The group position: every partition committed under the receipt in force, within what it holds."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy, PositionStore
-from tidegate.model.errors import LostDataError, first_few, message, place
+from tidegate.model.errors import LostDataError, first_few, location, message
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition, ends
 from tidegate.model.receipt import Receipt
@@ -22,8 +22,8 @@ from tidegate.steps.anchor import (
     offsets_of,
     reincarnation,
 )
-from tidegate.steps.leaving import produced
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, refuse_outside
+from tidegate.steps.records_to_produce import produced
 from tidegate.steps.selection import readable_ends
 from tidegate.strategies.failure.registry import failure_strategy
 
@@ -71,7 +71,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Stander:
+class PositionResolver:
     """Finds out where the group of one subscription stands while no batch is open, and sees to it that it may."""
 
     subscription: Subscription
@@ -81,7 +81,7 @@ class Stander:
     ledger: Ledger
     lake: Lake
 
-    def stand(
+    def resolve_position(
         self, partitions: Sequence[TopicPartition], snapshot: LedgerSnapshot
     ) -> GroupPosition | UncommittedPublish | Changed:
         """Where the group stands, or a batch to finish first; after a commit it takes another look.
@@ -139,15 +139,15 @@ class Stander:
                 return f"batch {published.batch_id} is published from {r.at} at {r.start}, and the group is at {offset}"
         return None
 
-    def recommit(self, standing: GroupPosition, version: str) -> None:
+    def recommit(self, group_position: GroupPosition, version: str) -> None:
         """Commit the same positions anew: a broker forgets those of a group that has been idle for long."""
         with self.offsets.fence() as fence:
-            if fence.committed(standing.committed.keys()) != standing.committed:
+            if fence.committed(group_position.committed.keys()) != group_position.committed:
                 log.info("somebody moved the group, which is idle no more (%s)", self._place)
                 return
-            offsets = {tp: position.offset for tp, position in standing.committed.items()}
-            epochs = {tp: p.leader_epoch for tp, p in standing.committed.items() if p.leader_epoch is not None}
-            fence.commit(offsets, str(standing.receipt), epochs)
+            offsets = {tp: position.offset for tp, position in group_position.committed.items()}
+            epochs = {tp: p.leader_epoch for tp, p in group_position.committed.items() if p.leader_epoch is not None}
+            fence.commit(offsets, str(group_position.receipt), epochs)
         self.ledger.note_commit(self.subscription.name, self.subscription.consumer.group_id, offsets, version)
         log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), self._place)
 
@@ -276,7 +276,7 @@ class Stander:
 
     @property
     def _place(self) -> str:
-        return place(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+        return location(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
 
 
 def offsets_from_ledger(
@@ -301,7 +301,7 @@ def of_partitions(published: Published, exist: Collection[TopicPartition]) -> Pu
 def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
     """Raises LostDataError, naming the positions, unless the subscription has `on-data-loss: reset`."""
     if subscription.on_data_loss == "fail":
-        where = place(subscription=subscription.name, group=subscription.consumer.group_id)
+        where = location(subscription=subscription.name, group=subscription.consumer.group_id)
         raise LostDataError(
             message(
                 f"records are lost: {first_few(lost)}",

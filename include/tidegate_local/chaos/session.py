@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tidegate.model.commit_policy import PositionStore
 from tidegate_local.chaos.audit import Verdict, audit, number_and_partition, total
+from tidegate_local.chaos.draws import fates, strikes
 from tidegate_local.chaos.evidence import gather, history_lines
-from tidegate_local.chaos.fates import fates, strikes
 from tidegate_local.chaos.fleeting import Fleeting
 from tidegate_local.chaos.kinds import PLAIN, Kind
 from tidegate_local.chaos.producing import Numbers, Producing
