@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 
 JOB = Path(__file__).resolve().parents[2] / "spark_jobs" / "process_batch.py"
-JOBS = Path(__file__).parent / "jobs"
+JOBS = Path(__file__).parents[1] / "spark" / "jobs"
 
 _PAUSE = Event()
 

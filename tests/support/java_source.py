@@ -7,7 +7,7 @@ import pytest
 
 from tidegate_local.java import find_java
 
-FOLDER = Path(__file__).parent / "java"
+FOLDER = Path(__file__).parents[1] / "unit" / "java"
 
 
 def run_source(name: str, class_path: str, lines: str = "") -> str:
