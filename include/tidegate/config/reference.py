@@ -18,16 +18,18 @@ _HEAD = """\
 
 <!-- Generated from the tables that definitions are checked by: `make docs` writes it anew. -->
 
-A subscription is one YAML file, in YAML 1.2, whose name is the DAG's: a small letter, then `a-z 0-9 _ -`, then `.yaml`.
-Every property keeps the name that its own system gave it. A name that isn't here is an error, which names the nearest
-one; `tidegate check` finds all errors of all files at once, with file and line. Editors complete and check with the
-[JSON Schema](../include/tidegate/subscription.schema.json), which `tidegate schema` prints and which a first line
-`# yaml-language-server: $schema=...` names. The names of other systems have pages of their own:
-[Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md),
-[Queue-Over-Http](coming-from-queue-over-http.md). [Strategies](strategies.md) helps to choose when
-offsets are committed, and what becomes of what fails.
+A subscription is one YAML 1.2 file. Its name is the DAG's: a small letter, then `a-z 0-9 _ -`, then `.yaml`.
 
-A property without a default is unset unless it is given; null is the same as leaving it out.
+- `consumer.group.id` and `processing.output` are required. A property without a default is unset; null means the same
+  as leaving it out.
+- Properties keep the names of the systems they come from. An unknown name is an error that suggests the nearest one.
+  `tidegate check` finds all errors of all files, with file and line.
+- Editors complete and check definitions with the [JSON Schema](../include/tidegate/subscription.schema.json), which
+  `tidegate schema` prints: name it in a first line `# yaml-language-server: $schema=...`.
+
+See also [strategies](strategies.md), and the pages on [Hitachi](coming-from-hitachi.md),
+[SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md) and
+[Queue-Over-Http](coming-from-queue-over-http.md).
 """
 
 _RULES = (
@@ -83,13 +85,13 @@ def _written(value: object) -> str:
 def _timeouts() -> str:
     return (
         "## The rules between timeouts\n"
-        "A rule that only recommends is a warning; the others are errors. Each breach is reported with the names and\n"
-        "the values of both sides. The numbers and the rules R1 to R4 are those of Hitachi's Kafka inbound adapter.\n\n"
+        "R1 to R4 and their numbers are from Hitachi's Kafka inbound adapter. Each breach is reported with\n"
+        "names and values.\n\n"
         + _table(("", "timeout"), [[f"T{number}", f"`{name}`"] for number, name in enumerate(_NUMBERED, 1)])
         + "\n"
-        + _table(("rule", "what it says", "if not"), _RULES)
-        + f"\n-1 for `{timeouts.T1}` is longer than anything. With the defaults of all other properties the\n"
-        f"rules hold if `{timeouts.T4}` is from 41651 to 299999 and `{timeouts.T5}` below 300000.\n"
+        + _table(("rule", "condition", "otherwise"), _RULES)
+        + f"\nFor `{timeouts.T1}`, -1 counts as infinite. With all other properties at their defaults, the rules\n"
+        f"hold for `{timeouts.T4}` from 41651 to 299999 and `{timeouts.T5}` below 300000.\n"
     )
 
 
@@ -101,7 +103,7 @@ def _deserializers() -> str:
         name: [java for java, _ in pairs] for name, pairs in groupby(sorted(CLASSES.items(), key=stands), stands)
     }
     rows = [[f"`{name}`", "<br>".join(f"`{java}`" for java in by_name.get(name, ()))] for name in NAMES]
-    return "## Deserializers\n\n" + _table(("short name", "Java classes that stand for it"), rows)
+    return "## Deserializers\n\n" + _table(("short name", "Java classes with the same meaning"), rows)
 
 
 def _refused() -> str:
@@ -109,7 +111,7 @@ def _refused() -> str:
         properties.REFUSED
     )
     rows = [[f"`{name}`", why] for name, why in whys.items()]
-    return "## Consumer properties that are refused\nEach is known, and an error that says why.\n\n" + _table(
+    return "## Consumer properties that are refused\nEach is an error that gives the reason.\n\n" + _table(
         ("property", "why: it"), rows
     )
 
@@ -117,7 +119,7 @@ def _refused() -> str:
 def _elsewhere() -> str:
     rows = [[f"`{name}`", said] for name, said in sorted(ELSEWHERE.items(), key=lambda item: item[0].lower())]
     rows += [[f"`{alias}`", f"taken, and the same as `{name}`"] for alias, name in ALIASES.items()]
-    return "## Names that other systems have\n\n" + _table(("name", "what stands for it here"), rows)
+    return "## Names that other systems have\n\n" + _table(("name", "in Tidegate"), rows)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
