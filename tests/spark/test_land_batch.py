@@ -1,5 +1,6 @@
 """What the landing job says where Spark can't land; that it lands is in tests/contracts/test_lander.py."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,18 @@ from pyspark.sql import SparkSession
 from land_batch import NoConnectorError, land
 from tidegate.model.landing_request import LandingRequest
 from tidegate.model.offsets import Range
+from tidegate_local.java import Java
+from tidegate_local.spark_connect import SparkConnect
+
+
+@pytest.fixture
+def spark(java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """A Spark without Kafka's source, which the one that all tests share has."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with SparkConnect(java=java, data=tmp_path / "spark", memory="1g") as server:
+        session: SparkSession = SparkSession.builder.remote(server.url).create()
+        yield session
+        session.stop()
 
 
 def test_without_kafkas_source_the_package_to_add_is_named_and_nothing_is_left(

@@ -61,7 +61,7 @@ def test_it_listens_on_loopback_only_asks_for_a_password_and_writes_its_data_for
         ]
         assert psutil.Process(server.pid).uids().real != 0
         with pytest.raises(Exception, match="no password supplied"):
-            _ask(server.url.replace(f":{server._password}@", "@"), "SELECT 1")
+            _ask(server.url.replace(f":{server.password}@", "@"), "SELECT 1")
 
 
 @pytest.fixture
