@@ -149,11 +149,11 @@ class Ledger(Protocol):
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         found: Collection[str] = (),
     ) -> None:
-        """Remember positions that were committed without a batch just now: an anchor, or an idle group's.
+        """Remember positions that are committed without a batch, just before or just after: an anchor, an idle group's.
 
         The ids of the topics that they are in replace those that are known, what was `found` is missing no longer, and
         there is a new version, all at once. Nothing changes if the version isn't this one any more: somebody went on
-        since they were committed.
+        since they were looked at.
         """
         ...
 

@@ -211,10 +211,12 @@ class PositionResolver:
                 log.info("somebody went on while the start was determined (%s)", self._place)
                 return Changed("somebody else moved the group meanwhile")
             topics = seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions}
-            if seen.known.created_again:  # first, or what is committed in the newer topic looks like the older one's
+            is_newer_topic = bool(seen.known.created_again)
+            if is_newer_topic:  # noted first, or what is committed in it looks like the older one's
                 self._note_anchor(positions, seen, topics)
             fence.commit(positions, str(at.receipt), outgoing=self._passed(positions, seen.known))
-        self._note_anchor(positions, seen, topics)
+        if not is_newer_topic:
+            self._note_anchor(positions, seen, topics)
         said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
         log.info("anchored %s: %s (%s)", said, at.why, self._place)
         return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
