@@ -213,6 +213,7 @@ def test_whatever_a_sweep_meets_the_commit_stands(
     planned_next = planned(world.pipeline())
     assert planned_next is not None
     world.pipeline().process(planned_next.id)
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         batch = watched(world.pipeline(), Raising(effect, error)).commit(planned_next.id)
     assert batch is not None
