@@ -23,13 +23,8 @@ A subscription is one YAML 1.2 file. Its name is the DAG's: a small letter, then
 - `consumer.group.id` and `processing.output` are required. A property without a default is unset; null means the same
   as leaving it out.
 - Properties keep the names of the systems they come from. An unknown name is an error that suggests the nearest one.
-  `tidegate check` finds all errors of all files, with file and line.
 - Editors complete and check definitions with the [JSON Schema](../include/tidegate/subscription.schema.json), which
   `tidegate schema` prints: name it in a first line `# yaml-language-server: $schema=...`.
-
-See also [strategies](strategies.md), and the pages on [Hitachi](coming-from-hitachi.md),
-[SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md) and
-[Queue-Over-Http](coming-from-queue-over-http.md).
 """
 
 _RULES = (
@@ -41,6 +36,8 @@ _RULES = (
     ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "error"),
     ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "error"),
 )
+_FROM = "from"
+_HEADINGS = ("property", "values", "default", _FROM, "what it does")
 _NUMBERED = timeouts.TIMEOUTS[:11]
 
 
@@ -58,18 +55,28 @@ def reference() -> str:
 
 
 def _section(section: str) -> str:
-    title = f"## Under `{section}`\n{SECTIONS[section]}" if section else "## At the top level"
-    rows = [_row(name, known) for name, known in PROPERTIES[section].items()]
-    if not section:
-        rows += [
-            [f"`{name}`", f"a section, [see below](#under-{name})", "", "", "", said] for name, said in SECTIONS.items()
-        ]
-    return f"{title}\n\n" + _table(("property", "values", "default", "unit", "from", "what it does"), rows)
+    title = f"## Under `{section}`\n{SECTIONS[section]}" if section else f"## At the top level\n{_sections()}"
+    rows = [_HEADINGS, *(_row(name, known) for name, known in PROPERTIES[section].items())]
+    columns = [column for column in zip(*rows, strict=True) if not _says_nothing(column)]
+    headings, *told = zip(*columns, strict=True)
+    return f"{title}\n\n" + _table(headings, told)
 
 
-def _row(name: str, known: Property) -> list[str]:
+def _sections() -> str:
+    *others, last = (f"[`{name}`](#under-{name})" for name in SECTIONS)
+    return f"After these properties come the sections {', '.join(others)} and {last}."
+
+
+def _says_nothing(column: Sequence[str]) -> bool:
+    """Whether a column is empty, or names the one system that the section's title names already."""
+    heading, *cells = column
+    return not any(cells) or (heading == _FROM and len(set(cells)) == 1)
+
+
+def _row(name: str, known: Property) -> tuple[str, ...]:
     default = "" if known.default in (None, "") else f"`{_written(known.default)}`"
-    return [f"`{name}`", known.type.allowed().words, default, known.type.unit, known.origin, known.text]
+    values = ", ".join(filter(None, (known.type.unit, known.type.allowed().words)))
+    return f"`{name}`", values, default, known.origin, known.text
 
 
 def _written(value: object) -> str:
@@ -107,19 +114,26 @@ def _deserializers() -> str:
 
 
 def _refused() -> str:
-    whys: Mapping[str, str] = {f"{name}*": why for name, why in properties.REFUSED_FAMILIES.items()} | dict(
-        properties.REFUSED
-    )
-    rows = [[f"`{name}`", why] for name, why in whys.items()]
-    return "## Consumer properties that are refused\nEach is an error that gives the reason.\n\n" + _table(
-        ("property", "why: it"), rows
-    )
+    reasons = {f"{name}*": why for name, why in properties.REFUSED_FAMILIES.items()} | dict(properties.REFUSED)
+    return "## Consumer properties that are refused\nEach is an error that gives the reason.\n\n" + _by_meaning(reasons)
 
 
 def _elsewhere() -> str:
-    rows = [[f"`{name}`", said] for name, said in sorted(ELSEWHERE.items(), key=lambda item: item[0].lower())]
-    rows += [[f"`{alias}`", f"taken, and the same as `{name}`"] for alias, name in ALIASES.items()]
-    return "## Names that other systems have\n\n" + _table(("name", "in Tidegate"), rows)
+    meanings = dict(sorted(ELSEWHERE.items(), key=lambda item: item[0].lower()))
+    meanings |= {alias: f"taken, and the same as `{name}`" for alias, name in ALIASES.items()}
+    return (
+        "## Names that other systems have\nThe pages on [Hitachi](coming-from-hitachi.md), "
+        "[SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md)\n"
+        "and [Queue-Over-Http](coming-from-queue-over-http.md) compare whole definitions.\n\n" + _by_meaning(meanings)
+    )
+
+
+def _by_meaning(meanings: Mapping[str, str]) -> str:
+    """A list of the meanings, each with all names that have it, in the order of its first one."""
+    names: dict[str, list[str]] = {}
+    for name, meaning in meanings.items():
+        names.setdefault(meaning, []).append(f"`{name}`")
+    return "".join(f"- {', '.join(several)}: {meaning}\n" for meaning, several in names.items())
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -26,15 +26,18 @@ def test_the_page_is_current():
 def test_every_property_is_on_the_page_with_its_values_default_and_unit(section):
     heading = f"## Under `{section}`" if section else "## At the top level"
     part = reference().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    intro, _, table = part.partition("\n| ")
+    headings = table.partition(" |\n")[0].split(" | ")
     for name, known in PROPERTIES[section].items():
         (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}` |")]
-        cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
-        assert cells[1] == known.type.allowed().words
-        assert cells[3] == known.type.unit
-        assert cells[4] == known.origin
-        assert cells[5].endswith(".")
+        cells = dict(zip(headings, row.removeprefix("| ").removesuffix(" |").split(" | "), strict=True))
+        unit = f"{known.type.unit}, " if known.type.unit else ""
+        assert cells["values"] == unit + known.type.allowed().words
+        assert cells["from"] == known.origin if "from" in cells else f"{known.origin}'s" in intro
+        assert cells["what it does"].endswith(".")
         if isinstance(known.default, (int, str)) and known.default != "":
-            assert cells[2] == f"`{str(known.default).lower() if isinstance(known.default, bool) else known.default}`"
+            written = str(known.default).lower() if isinstance(known.default, bool) else known.default
+            assert cells["default"] == f"`{written}`"
 
 
 def test_every_name_that_is_refused_or_another_s_is_on_the_page():
