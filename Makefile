@@ -57,12 +57,12 @@ nightly: install ## what takes an hour: 30 minutes of chaos, 10,000 long histori
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
 	@$(BIN)/python benchmarks/compare.py --write
-	@$(BIN)/python benchmarks/landing_profile.py --write
+	@$(BIN)/python benchmarks/landing_profile.py
 	@$(BIN)/python benchmarks/landing.py --write
 	@$(BIN)/python benchmarks/trigger.py --write
 	@$(BIN)/python benchmarks/cold.py --write
 	@$(BIN)/python benchmarks/growth.py --write
-	@$(BIN)/python benchmarks/parsing.py --write
+	@$(BIN)/python benchmarks/parsing.py
 
 contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv
 

@@ -27,7 +27,7 @@ from trigger import PROJECT, RECORDS, SUBSCRIPTION, bounded_definition
 
 BIN = Path(sys.executable).parent
 HEADINGS = ["what", "seconds", "slowest"]
-OWN, PROCESS = "Spark's own start", "process"
+OWN, PROCESS, BEYOND = "Spark's own start", "process", ", beyond Spark's own start"
 EMPTY = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -46,13 +46,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found, parts = _measured(Path(folder), arguments.rounds)
     beyond = {
-        f"{what}, beyond Spark's own start": [each - own for own, each in zip(found[OWN], seconds, strict=True)]
+        f"{what}{BEYOND}": [each - own for own, each in zip(found[OWN], seconds, strict=True)]
         for what, seconds in found.items()
         if what.startswith(PROCESS)
     }
-    rows = [_row(what, seconds) for what, seconds in (found | beyond).items()]
+    title = f"A batch of {RECORDS:,} records by spark-submit, {arguments.rounds} rounds"
     tables = [
-        Table(f"A batch of {RECORDS:,} records by spark-submit, {arguments.rounds} rounds", HEADINGS, rows),
+        Table(title, HEADINGS, [_row(what, seconds) for what, seconds in (found | beyond).items()]),
         Table(
             "The job's own parts, after spark-submit has started Python",
             HEADINGS,
@@ -64,7 +64,20 @@ def main() -> None:
     else:
         show(tables)
     if arguments.write:
-        write("a cold run", f"python benchmarks/cold.py --rounds {arguments.rounds}", tables)
+        table = Table(title, ["Java's options", OWN, PROCESS, f"{PROCESS}{BEYOND}"], _by_options(found | beyond))
+        write("a cold run", f"python benchmarks/cold.py --rounds {arguments.rounds}", [table])
+
+
+def _by_options(found: Mapping[str, list[float]]) -> list[list[str]]:
+    """A row for each set of options: medians of Spark's own start, of process, and of what process takes beyond it."""
+    options = [what.removeprefix(OWN) for what in found if what.startswith(OWN)]
+    return [
+        [
+            how.strip() or "none",
+            *(_row("", found[what])[1] for what in (OWN + how, PROCESS + how, PROCESS + how + BEYOND)),
+        ]
+        for how in options
+    ]
 
 
 def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:

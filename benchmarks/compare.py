@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from comparison import Found, comparison, panels
+from comparison import Found, comparison, panels, summary
 from contenders.registry import ALL, SHORT, SPARK_WARM, Contender
 from contest import Contest, NotMeasuredError, contest
 from page import Picture, Table, show, write
@@ -45,7 +45,8 @@ def main() -> None:
         show(tables)
     if arguments.write:
         command = f"python benchmarks/compare.py --records {records} --rounds {rounds}"
-        write("comparison", command, tables, Picture("landing.svg", "Records per second of each tool", panels(found)))
+        picture = Picture("landing.svg", "Records per second of each tool", panels(found))
+        write("comparison", command, summary(chosen, found), picture)
 
 
 def topics(records: int) -> list[Topic]:

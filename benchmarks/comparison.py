@@ -11,6 +11,7 @@ from page import Table
 from ratios import MEMORY_TARGET_MIB, TARGETS, Ratio
 from records import Topic
 
+SUMMARY = "Records per second by the clock / per CPU second, both in thousands"
 HEADINGS = ["tool", "records/s", "slowest to fastest", "records per CPU s", "peak memory", "bytes per record"]
 
 
@@ -27,17 +28,20 @@ def comparison(contenders: Sequence[Contender], found: Sequence[Found]) -> list[
     """A table for each topic, the ratios with their targets, and what each contender does."""
     return [
         *(_topic(contenders, one) for one in found),
-        Table(
-            "Ratios, medians of the rounds' own; what misses its target is marked",
-            ["Tidegate against the others", "target", *(one.topic.title for one in found)],
-            [_ratio(ratio, found) for ratio in TARGETS] + [_memory(found)],
-        ),
+        _ratios(found),
         Table(
             "What each of them does and writes",
             ["tool", "how", "columns"],
             [[one.name, one.how, one.writes] for one in contenders],
         ),
     ]
+
+
+def summary(contenders: Sequence[Contender], found: Sequence[Found]) -> list[Table]:
+    """What the page shows: each tool's rates on all topics, and the ratios with their targets."""
+    titles = [one.topic.title for one in found]
+    rows = [[each.name, *(_rates(one.rounds.get(each.name, ())) for one in found)] for each in contenders]
+    return [Table(SUMMARY, ["tool", *titles], rows), _ratios(found)]
 
 
 def panels(found: Sequence[Found]) -> list[dict[str, Any]]:
@@ -80,6 +84,19 @@ def _row(name: str, measured: Sequence[Measured]) -> list[str]:
         f"{max(one.peak_mib for one in measured):,.0f} MiB",
         f"{size:,.0f}" if size else "",
     ]
+
+
+def _rates(measured: Sequence[Measured]) -> str:
+    rates = [median(rates) for rates in ([one.rate for one in measured], [one.cpu_rate for one in measured]) if rates]
+    return " / ".join(f"{rate / 1_000:,.0f}" for rate in rates)
+
+
+def _ratios(found: Sequence[Found]) -> Table:
+    return Table(
+        "Ratios, medians of the rounds' own; what misses its target is marked",
+        ["Tidegate against the others", "target", *(one.topic.title for one in found)],
+        [_ratio(ratio, found) for ratio in TARGETS] + [_memory(found)],
+    )
 
 
 def _ratio(ratio: Ratio, found: Sequence[Found]) -> list[str]:

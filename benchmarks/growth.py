@@ -128,8 +128,7 @@ def _lines(series: Series) -> list[str]:
 def _table(name: str, series: Series) -> Table:
     lines = _lines(series)
     rows = [
-        [f"{size:,}", *(f"{each[line]:.3f} s" if line in each else "" for line in lines)]
-        for size, each in series.items()
+        [f"{size:,}", *(f"{each[line]:.3f}" if line in each else "" for line in lines)] for size, each in series.items()
     ]
     return Table(f"Seconds by the number of {name}", [name, *lines], rows)
 

@@ -23,7 +23,7 @@ Found = Mapping[str, Sequence[Measured]]
 
 
 def main() -> None:
-    """Measure, and show or write what was found."""
+    """Measure, and show what was found, or write how memory grows."""
     parser = argparse.ArgumentParser(description="Measure codecs and the memory of landing.")
     parser.add_argument("--records", type=int, default=2_000_000, help="records of small values (default 2,000,000)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each codec (default 3)")
@@ -46,7 +46,7 @@ def main() -> None:
     show(tables)
     if arguments.write:
         command = f"python benchmarks/landing.py --records {arguments.records} --rounds {arguments.rounds}"
-        write("landing", command, tables)
+        write("landing", command, tables[1:])
 
 
 def _codecs(held: Contest, topic: Topic, rounds: int) -> dict[str, list[Measured]]:

@@ -1,6 +1,6 @@
 """Where a member's time goes while it lands: microseconds of CPU time per record, by part.
 
-`make bench`, or `python benchmarks/landing_profile.py [--records N] [--json] [--write]`. The reading thread is timed
+`make bench`, or `python benchmarks/landing_profile.py [--records N] [--json]`. The reading thread is timed
 part by part, which slows it down a little; what the process takes beyond it is librdkafka's own threads, which fetch,
 check and decompress.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from compare import topics
 from contest import contest
-from page import Table, show, write
+from page import Table, show
 from records import PARTITIONS
 from tidegate.kafka import columns, reader
 from tidegate.kafka.source import KafkaSource
@@ -34,11 +34,10 @@ OTHER, THREADS = (
 
 
 def main() -> None:
-    """Measure, and show or write what was found."""
+    """Measure, and show what was found."""
     parser = argparse.ArgumentParser(description="Measure where a member's CPU time goes while it lands.")
     parser.add_argument("--records", type=int, default=RECORDS, help="records of each topic (default 1,000,000)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     arguments = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
     with contest() as held:
@@ -51,13 +50,10 @@ def main() -> None:
     parts = list(next(iter(found.values())))
     rows = [[part, *(f"{each[part]:.3f}" for each in found.values())] for part in parts]
     rows.append(["all", *(f"{sum(each.values()):.3f}" for each in found.values())])
-    tables = [Table("Microseconds of CPU time per record", ["part", *found], rows)]
     if arguments.json:
         print(json.dumps(found, indent=1))
     else:
-        show(tables)
-    if arguments.write:
-        write("the profile", f"python benchmarks/landing_profile.py --records {arguments.records}", tables)
+        show([Table("Microseconds of CPU time per record", ["part", *found], rows)])
 
 
 def land(*, bootstrap: str, topic: str, each: int) -> dict[str, float]:

@@ -52,16 +52,21 @@ def show(tables: list[Table]) -> None:
 
 
 def write(section: str, command: str, tables: list[Table], picture: Picture | None = None) -> None:
-    """Replace the figures between the two marks of a section of docs/performance.md, and its picture."""
+    """Replace the figures between the two marks of a section of docs/performance.md, and its picture.
+
+    The section names the machine only if it isn't the one that the page names before its first figures.
+    """
     begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
-    lines = [begin, "", f"Measured on {_machine()}.", f"`{command}`"]
+    page, machine = PAGE.read_text("utf-8"), _machine()
+    lines = [begin, "", *([] if machine in page.partition("<!-- figures of ")[0] else [f"Measured on {machine}."])]
+    lines += [f"`{command}`"]
     if picture:
         _draw(picture)
         lines += ["", f"![{picture.shows}]({picture.file})"]
     for one in tables:
         lines += ["", f"{one.title}:", "", f"| {' | '.join(one.headings)} |", f"|{'---|' * len(one.headings)}"]
         lines += [f"| {' | '.join(row)} |" for row in one.rows]
-    before, mark, rest = PAGE.read_text("utf-8").partition(begin)
+    before, mark, rest = page.partition(begin)
     if not mark:
         raise RuntimeError(f"{PAGE} has no figures of {section}")
     PAGE.write_text(before + "\n".join([*lines, "", end]) + rest.partition(end)[2], "utf-8")

@@ -1,6 +1,6 @@
 """What a thousand definitions cost: seconds of the DAG files in a fresh process, without their imports.
 
-`make bench`, or `python benchmarks/parsing.py [--definitions N] [--rounds N] [--json] [--write]`. Starts no server.
+`make bench`, or `python benchmarks/parsing.py [--definitions N] [--rounds N] [--json]`. Starts no server.
 Every measurement is a process of its own, which parses as Airflow's DAG processor or one of its tasks does; figures are
 medians.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from page import Table, show, write
+from page import Table, show
 
 PROJECT = Path(__file__).resolve().parents[1]
 HEADINGS = ["what is parsed", "CPU time", "wall clock", "slowest"]
@@ -39,23 +39,19 @@ print(json.dumps({"wall": time.perf_counter() - began, "cpu": time.process_time(
 
 
 def main() -> None:
-    """Measure, and show or write what was found."""
+    """Measure, and show what was found."""
     parser = argparse.ArgumentParser(description="Measure what parsing many definitions costs.")
     parser.add_argument("--definitions", type=int, default=1000, help="how many (default 1000)")
     parser.add_argument("--rounds", type=int, default=5, help="processes for each figure (default 5)")
     parser.add_argument("--json", action="store_true", help="print every single measurement as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measured(Path(folder), arguments.definitions, arguments.rounds)
     rows = [_row(what, several) for what, several in found.items()]
-    tables = [Table(f"{arguments.definitions:,} definitions of some 25 lines, imports left out", HEADINGS, rows)]
     if arguments.json:
         print(json.dumps(found, indent=1))
     else:
-        show(tables)
-    if arguments.write:
-        write("definitions", f"python benchmarks/parsing.py --rounds {arguments.rounds}", tables)
+        show([Table(f"{arguments.definitions:,} definitions of some 25 lines, imports left out", HEADINGS, rows)])
 
 
 def measured(home: Path, definitions: int, rounds: int) -> dict[str, list[dict[str, float]]]:
