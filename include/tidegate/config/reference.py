@@ -22,7 +22,8 @@ A subscription is one YAML 1.2 file. Its name is the DAG's: a small letter, then
 
 - `consumer.group.id` and `processing.output` are required. A property without a default is unset; null means the same
   as leaving it out.
-- Properties keep the names of the systems they come from. An unknown name is an error that suggests the nearest one.
+- In parentheses: a property's values, its default, and the system that its name comes from. An unknown name is an error
+  that suggests the nearest one.
 - Editors complete and check definitions with the [JSON Schema](../include/tidegate/subscription.schema.json), which
   `tidegate schema` prints: name it in a first line `# yaml-language-server: $schema=...`.
 """
@@ -36,8 +37,6 @@ _RULES = (
     ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "error"),
     ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "error"),
 )
-_FROM = "from"
-_HEADINGS = ("property", "values", "default", _FROM, "what it does")
 _NUMBERED = timeouts.TIMEOUTS[:11]
 
 
@@ -56,10 +55,11 @@ def reference() -> str:
 
 def _section(section: str) -> str:
     title = f"## Under `{section}`\n{SECTIONS[section]}" if section else f"## At the top level\n{_sections()}"
-    rows = [_HEADINGS, *(_row(name, known) for name, known in PROPERTIES[section].items())]
-    columns = [column for column in zip(*rows, strict=True) if not _says_nothing(column)]
-    headings, *told = zip(*columns, strict=True)
-    return f"{title}\n\n" + _table(headings, told)
+    several = PROPERTIES[section]
+    has_one_origin = len({known.origin for known in several.values()}) == 1
+    return f"{title}\n\n" + "".join(
+        _entry(name, known, origin="" if has_one_origin else known.origin) for name, known in several.items()
+    )
 
 
 def _sections() -> str:
@@ -67,16 +67,10 @@ def _sections() -> str:
     return f"After these properties come the sections {', '.join(others)} and {last}."
 
 
-def _says_nothing(column: Sequence[str]) -> bool:
-    """Whether a column is empty, or names the one system that the section's title names already."""
-    heading, *cells = column
-    return not any(cells) or (heading == _FROM and len(set(cells)) == 1)
-
-
-def _row(name: str, known: Property) -> tuple[str, ...]:
-    default = "" if known.default in (None, "") else f"`{_written(known.default)}`"
+def _entry(name: str, known: Property, *, origin: str) -> str:
     values = ", ".join(filter(None, (known.type.unit, known.type.allowed().words)))
-    return f"`{name}`", values, default, known.origin, known.text
+    default = "" if known.default in (None, "") else f"default `{_written(known.default)}`"
+    return f"- `{name}` ({'; '.join(filter(None, (values, default, origin)))}): {known.text}\n"
 
 
 def _written(value: object) -> str:
@@ -94,7 +88,7 @@ def _timeouts() -> str:
         "## The rules between timeouts\n"
         "R1 to R4 and their numbers are from Hitachi's Kafka inbound adapter. Each breach is reported with\n"
         "names and values.\n\n"
-        + _table(("", "timeout"), [[f"T{number}", f"`{name}`"] for number, name in enumerate(_NUMBERED, 1)])
+        + "".join(f"- T{number}: `{name}`\n" for number, name in enumerate(_NUMBERED, 1))
         + "\n"
         + _table(("rule", "condition", "otherwise"), _RULES)
         + f"\nFor `{timeouts.T1}`, -1 counts as infinite. With all other properties at their defaults, the rules\n"

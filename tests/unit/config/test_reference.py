@@ -26,18 +26,17 @@ def test_the_page_is_current():
 def test_every_property_is_on_the_page_with_its_values_default_and_unit(section):
     heading = f"## Under `{section}`" if section else "## At the top level"
     part = reference().partition(f"{heading}\n")[2].partition("\n## ")[0]
-    intro, _, table = part.partition("\n| ")
-    headings = table.partition(" |\n")[0].split(" | ")
+    intro = part.partition("\n- ")[0]
     for name, known in PROPERTIES[section].items():
-        (row,) = [line for line in part.splitlines() if line.startswith(f"| `{name}` |")]
-        cells = dict(zip(headings, row.removeprefix("| ").removesuffix(" |").split(" | "), strict=True))
+        (line,) = [line for line in part.splitlines() if line.startswith(f"- `{name}` (")]
         unit = f"{known.type.unit}, " if known.type.unit else ""
-        assert cells["values"] == unit + known.type.allowed().words
-        assert cells["from"] == known.origin if "from" in cells else f"{known.origin}'s" in intro
-        assert cells["what it does"].endswith(".")
+        assert line.startswith(f"- `{name}` ({unit}{known.type.allowed().words}")
+        assert line.endswith(f"): {known.text}")
+        assert known.text.endswith(".")
+        assert f"; {known.origin}): " in line or f"{known.origin}'s" in intro
         if isinstance(known.default, (int, str)) and known.default != "":
             written = str(known.default).lower() if isinstance(known.default, bool) else known.default
-            assert cells["default"] == f"`{written}`"
+            assert f"; default `{written}`" in line
 
 
 def test_every_name_that_is_refused_or_another_s_is_on_the_page():
