@@ -52,7 +52,7 @@ def main() -> None:
     if arguments.write:
         panels = [_panel(name, series) for name, series in found.items()]
         command = f"python benchmarks/growth.py --rounds {arguments.rounds}"
-        write("growth", command, tables, Picture("growth.svg", "How the seconds of each part grow", panels))
+        write("growth", command, [_summary(found)], Picture("growth.svg", "How the seconds of each part grow", panels))
 
 
 def _partitions(bench: steps.Bench, rounds: int) -> Series:
@@ -131,6 +131,20 @@ def _table(name: str, series: Series) -> Table:
         [f"{size:,}", *(f"{each[line]:.3f}" if line in each else "" for line in lines)] for size, each in series.items()
     ]
     return Table(f"Seconds by the number of {name}", [name, *lines], rows)
+
+
+def _summary(found: Mapping[str, Series]) -> Table:
+    """What the page shows beside the picture: each line's two ends."""
+    rows = []
+    for name, series in found.items():
+        for line in _lines(series):
+            (least, seconds), *_, (most, in_the_end) = (
+                (size, each[line]) for size, each in series.items() if line in each
+            )
+            rows.append([line, name, f"{seconds:.3f} at {least:,}", f"{in_the_end:.3f} at {most:,}"])
+    return Table(
+        "Seconds at the smallest and the largest number", ["seconds of", "number of", "smallest", "largest"], rows
+    )
 
 
 def _panel(name: str, series: Series) -> dict[str, Any]:
