@@ -16,16 +16,10 @@ from tidegate.model.subscription import Scalar
 
 LIBRDKAFKA_MESSAGE_MAX_BYTES = 1_000_000  # its default; it wants fetch.max.bytes to be no smaller
 
-_CREDENTIALS = (
-    "belongs in the Airflow connection that `connection` names, so that addresses and credentials stay out "
-    "of definitions: remove it here"
-)
+_CREDENTIALS = "belongs in the Airflow connection that `connection` names: remove it here"
 _NO_JOIN = "has no effect: partitions are assigned outright, nobody joins the group: remove it"
 _NO_JAVA = "names a Java class, and no Java runs in the consumer: remove it"
-_REGISTRY = (
-    "belongs in the Airflow connection that deserialization.schema-registry names, so that addresses and credentials "
-    "stay out of definitions: remove it here"
-)
+_REGISTRY = "belongs in the Airflow connection that deserialization.schema-registry names: remove it here"
 _NO_CLASSES = "makes objects of generated Java classes, and records become columns here: remove it"
 _NO_DECODER = "configures a Java deserializer, and records are decoded in Spark: remove it"
 _NO_WRITING = "is the serializer's, and nothing is written to the registry: remove it"

@@ -117,8 +117,8 @@ TOP: Mapping[str, Property] = {
     ),
     "topics": _queue_over_http(
         Listing(_TOPIC, "[flights]"),
-        "The topics to read. A topic that doesn't exist is read as soon as it does; it is never created. A definition "
-        "has exactly one of topics, pattern and partitions, or assign-seek.",
+        "The topics to read. A missing topic is read once it exists, and never created. A definition has exactly one "
+        "of topics, pattern and partitions, or assign-seek.",
         field="topics.names",
     ),
     "pattern": _queue_over_http(
@@ -134,8 +134,7 @@ TOP: Mapping[str, Property] = {
     ASSIGN_SEEK: _smallrye(
         AssignSeek(),
         "The partitions to read, and where each starts until the group has committed there: 0 is the beginning, -1 "
-        "the end; without an offset, cursor or auto.offset.reset applies. The topic can be omitted if topics names "
-        "exactly one. Excludes pattern and partitions.",
+        "the end; without an offset, cursor or auto.offset.reset applies. The topic may be left out if topics has one.",
         field="topics.cursors",
     ),
     "members": _oci(
@@ -158,8 +157,8 @@ TOP: Mapping[str, Property] = {
     ),
     "unavailable-after.ms": Property(
         _ms(0),
-        "How long brokers may be unreachable, since any run last got an answer or since the first try. Until then a "
-        "run without an answer is skipped; after that it fails. With 0 the first such run fails.",
+        "How long brokers may be unreachable, since any run last got an answer or since the first try, before a run "
+        "without an answer fails. Until then it is skipped.",
         default=600_000,
     ),
     "execution-timeout.ms": _airflow(
@@ -168,10 +167,9 @@ TOP: Mapping[str, Property] = {
     "commit-strategy": _smallrye(
         Choice(tuple(COMMIT_POLICIES)),
         "When a batch's offsets are committed. after-processing: once its output is published. on-receipt: once it "
-        "has landed, before processing. on-next-poll: when the next batch is planned. manual: by `tidegate commit`. "
-        "throttled: during the job, up to the oldest unacknowledged record. latest: during the job, past the highest "
-        "acknowledged record, even if earlier ones are missing. ignore: never; each run starts from the cursor. "
-        "checkpoint: in the ledger instead of Kafka, with the transform's state.",
+        "has landed. on-next-poll: when the next batch is planned. manual: by `tidegate commit`. throttled: during the "
+        "job, up to the oldest unacknowledged record. latest: during the job, past the highest acknowledged record. "
+        "ignore: never; each run starts from the cursor. checkpoint: in the ledger, with the transform's state.",
         default="after-processing",
     ),
     "auto.commit.interval.ms": _kafka(
@@ -197,12 +195,10 @@ TOP: Mapping[str, Property] = {
     ),
     "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
-        "What happens to rejected records, and to a batch whose records fail its last delivery. fail: a rejected "
-        "record fails its delivery; after the last one the subscription stops until `tidegate clear`. ignore: "
-        "rejected records are kept in _rejected in the batch's output; a failed batch is committed, not published. "
-        "dead-letter-queue: both go to a topic with the commit. delayed-retry-topic: both are retried later, through "
-        "topics with a delay. ask: as fail, but after the last delivery a person chooses to redeliver, dead-letter, "
-        "skip or stop.",
+        "What happens to rejected records, and to a batch whose records fail its last delivery. fail: the subscription "
+        "stops until `tidegate clear`. ignore: rejected records are kept in _rejected in the batch's output; a failed "
+        "batch is committed, not published. dead-letter-queue: both go to a topic with the commit. "
+        "delayed-retry-topic: both are retried later. ask: a person chooses to redeliver, dead-letter, skip or stop.",
         default="fail",
     ),
     "dead-letter-queue.topic": _smallrye(
