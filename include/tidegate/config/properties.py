@@ -17,7 +17,7 @@ from tidegate.model.subscription import Scalar
 LIBRDKAFKA_MESSAGE_MAX_BYTES = 1_000_000  # its default; it wants fetch.max.bytes to be no smaller
 
 _CREDENTIALS = "belongs in the Airflow connection that `connection` names: remove it here"
-_NO_JOIN = "has no effect: partitions are assigned outright, nobody joins the group: remove it"
+_NO_JOIN = "has no effect, because nobody joins the group: remove it"
 _NO_JAVA = "names a Java class, and no Java runs in the consumer: remove it"
 _REGISTRY = "belongs in the Airflow connection that deserialization.schema-registry names: remove it here"
 _NO_CLASSES = "makes objects of generated Java classes, and records become columns here: remove it"
