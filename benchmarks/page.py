@@ -58,8 +58,8 @@ def write(section: str, command: str, tables: list[Table], picture: Picture | No
     """
     begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
     page, machine = PAGE.read_text("utf-8"), _machine()
-    lines = [begin, "", *([] if machine in page.partition("<!-- figures of ")[0] else [f"Measured on {machine}."])]
-    lines += [f"`{command}`"]
+    introduction = " ".join(page.partition("<!-- figures of ")[0].split())
+    lines = [begin, "", *([] if machine in introduction else [f"Measured on {machine}."]), f"`{command}`"]
     if picture:
         _draw(picture)
         lines += ["", f"![{picture.shows}]({picture.file})"]
