@@ -17,7 +17,7 @@ CONSTANT = frozenset({("source", "cluster_id")})
 
 HELD = {
     ("offsets", "fence"): "fence",
-    ("turns", "fence"): "turn",
+    ("redrive_offsets", "fence"): "redrive_fence",
     ("landing", "writer"): "writer",
     ("source", "read"): "reader",
 }

@@ -266,7 +266,7 @@ class _Scheduler:
             if self._commits_late and self._happens("late", _LATE):
                 return Order.LATE
             orders += [Order.PARTLY] * (0 if self._fencing else 3)
-        if str(runner.following) == "turn.commit" and self._happens("late", _OF_A_REDRIVE):
+        if str(runner.following) == "redrive_fence.commit" and self._happens("late", _OF_A_REDRIVE):
             return self._rng.choice((Order.LATE, Order.REPEATED))
         return self._rng.choice(orders) if orders and self._happens("lost", self._moods.lost) else Order.GO
 

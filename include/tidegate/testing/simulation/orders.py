@@ -55,7 +55,7 @@ READS = _LOCAL | frozenset(
             "ledger.tries",
         ),
         *("letters.extent", "letters.id", "letters.read", "letters.partitions_of"),
-        *("redrives.marks", "redrives.check_turn", "turn.committed"),
+        *("redrives.marks", "redrives.check_turn", "redrive_fence.committed"),
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected"),
@@ -72,8 +72,10 @@ _FAILURES = {
 FROM_THE_JOB = frozenset({Order.OUTLIVE, Order.TWICE, *(order for orders in _FAILURES.values() for order in orders)})
 """Orders that the job carries out."""
 
-_CERTAIN = frozenset({"fence.close", "turn.close", "reader.close", "reader.progress", "writer.files", "writer.write"})
-_BROKERS = frozenset({"source", "offsets", "fence", "letters", "turns", "turn"})
+_CERTAIN = frozenset(
+    {"fence.close", "redrive_fence.close", "reader.close", "reader.progress", "writer.files", "writer.write"}
+)
+_BROKERS = frozenset({"source", "offsets", "fence", "letters", "redrive_offsets", "redrive_fence"})
 
 
 def failures(effect: Effect) -> tuple[Order, ...]:
@@ -98,7 +100,7 @@ def mishaps(effect: Effect) -> tuple[Order, ...]:
 def lost(effect: Effect) -> TidegateError:
     """What the port raises when there is no answer."""
     text = f"simulated: no answer to {effect}"
-    if str(effect) in ("fence.commit", "turn.commit"):
+    if str(effect) in ("fence.commit", "redrive_fence.commit"):
         return CommitUnknownError(text)
     if effect.port == "processor":
         return BatchFailedError(text)

@@ -68,8 +68,8 @@ class Redrives:
     def redrive(self, clock: Clock, seen: Callable[[str, Any], Any] = lambda _, port: port) -> Settled:
         """One redrive of all that lies there, whose ports are `seen` by somebody; what it found out about others."""
         letters, ledger = seen("letters", self._letters), seen("redrives", self._ledger)
-        turns = FencedRedriveLock(seen("turns", self.group), self._letters.name)
-        redriver = Redriver(self._order, letters, ledger, turns, clock)
+        lock = FencedRedriveLock(seen("redrive_offsets", self.group), self._letters.name)
+        redriver = Redriver(self._order, letters, ledger, lock, clock)
         redriver.run(survey(self._order, letters, ledger), lambda _: None)
         return redriver.settled
 

@@ -210,7 +210,7 @@ class World:
         self.spark.order = order if order in FROM_THE_JOB else Order.GO
         if refused is not None:
             self.offsets.refuse(refused, "simulated")
-        committed_to = self.redrives.group if self.redrives is not None and port == "turn" else self.offsets
+        committed_to = self.redrives.group if self.redrives is not None and port == "redrive_fence" else self.offsets
         if order is Order.LATE:
             committed_to.delay_end()
         if order is Order.REPEATED:
