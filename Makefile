@@ -40,7 +40,7 @@ static: install
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything, two minutes of chaos too: what CI runs
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --time-budget test tests
@@ -50,7 +50,7 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 	@$(BIN)/python -m tidegate_local.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
-	@$(BIN)/python -m tidegate.testing.simulation --seeds $(SEEDS)
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)
 
 nightly: install ## what takes an hour: 30 minutes of chaos, 10,000 long histories; writes tests/nightly.json
 	@$(BIN)/python tests/support/nightly.py

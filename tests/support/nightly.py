@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).parents[2]
-RESULT = PROJECT / "tests" / "nightly.json"
+TESTS = Path(__file__).parents[1]
+PROJECT = TESTS.parent
+RESULT = TESTS / "nightly.json"
 _LAST_LINES = 12
 
 
@@ -33,7 +34,7 @@ class Outcome:
 def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
     """The commands by what they are, as arguments of Python."""
     return {
-        "simulation": ("-m", "tidegate.testing.simulation", "--seeds", str(seeds)),
+        "simulation": ("-m", "simulation", "--seeds", str(seeds)),
         "chaos": ("-m", "tidegate_local.chaos", "--minutes", f"{minutes:g}"),
     }
 
@@ -42,7 +43,12 @@ def run(arguments: Sequence[str]) -> Outcome:
     """Run Python with these arguments to its end, showing what it prints."""
     began, said = time.monotonic(), list[str]()
     with subprocess.Popen(
-        [sys.executable, *arguments], cwd=PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as started:
         assert started.stdout is not None
         for line in started.stdout:

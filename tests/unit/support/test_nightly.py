@@ -1,7 +1,6 @@
 import re
-from importlib.util import find_spec
 
-from nightly import checks, result
+from nightly import checks, result, run
 
 
 def test_each_check_is_run_to_its_end_and_one_that_fails_is_told_with_what_it_said():
@@ -23,4 +22,4 @@ def test_it_holds_if_every_check_did():
 
 def test_what_it_runs_is_there():
     for _, module, *_ in checks(minutes=30, seeds=10_000).values():
-        assert find_spec(module), module
+        assert run(("-m", module, "--help")).status == 0, module

@@ -6,8 +6,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
+from simulation.acknowledged import Settled, pending_acks, told
 from tidegate.testing.effects import CONSTANT, HELD, Effect
-from tidegate.testing.simulation.acknowledged import Settled, pending_acks, told
 
 _STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("letters", "read")})
 

@@ -10,6 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simulation.contents import check_contents, check_counts, first_places, landed_offsets, visible
+from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
+from simulation.moves import Move, is_of
+from simulation.promises import Promise
+from simulation.script import TOPIC
+from simulation.violation import ViolationError
 from tidegate.model.batch import Batch, State
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
@@ -18,16 +24,10 @@ from tidegate.ports import Committed
 from tidegate.steps.deliver import manifest_of
 from tidegate.strategies.failure.delayed_retry import delay_ms
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.contents import check_contents, check_counts, first_places, landed_offsets, visible
-from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
-from tidegate.testing.simulation.moves import Move, is_of
-from tidegate.testing.simulation.promises import Promise
-from tidegate.testing.simulation.script import TOPIC
-from tidegate.testing.simulation.violation import ViolationError
 
 if TYPE_CHECKING:
+    from simulation.world import World
     from tidegate.testing.lake import PublishedAttempt
-    from tidegate.testing.simulation.world import World
 
 _NEWEST = 3
 _SILENT = 30  # seconds

@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing.simulation`: explore small bounds, then run a long history for each of many seeds."""
+"""`PYTHONPATH=tests python -m simulation`: explore small bounds, then run a long history for each of many seeds."""
 
 import argparse
 import os
@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 
-from tidegate.testing.simulation.bounds import Bounds, Setting
-from tidegate.testing.simulation.exploration import Exploration, Explored
-from tidegate.testing.simulation.explorations import DEEP, DEEPER_STRATEGIES, QUICK, STRATEGIES
-from tidegate.testing.simulation.histories import History, history
-from tidegate.testing.simulation.strategies import NAMES, concerns
-from tidegate.testing.simulation.violation import ViolationError
+from simulation.bounds import Bounds, Setting
+from simulation.exploration import Exploration, Explored
+from simulation.explorations import DEEP, DEEPER_STRATEGIES, QUICK, STRATEGIES
+from simulation.histories import History, history
+from simulation.strategies import NAMES, concerns
+from simulation.violation import ViolationError
 
 _CHUNK = 100
 _SHOWN = 3
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--no-exploration", action="store_true", help="leave out the exhaustive part")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order in a set of strings is part of a history
-        module = ["-m", "tidegate.testing.simulation", *sys.argv[1:]]
+        module = ["-m", "simulation", *sys.argv[1:]]
         os.execve(sys.executable, [sys.executable, *module], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 (itself)
     if given.seed is not None:
         return _replay(given.seed, given.strategy)
@@ -97,7 +97,7 @@ def _run(seeds: range, jobs: int, strategy: str | None) -> bool:
     _say(f"{len(seeds):,} seeds, {effects:,} effects, {seconds:.0f} s, {len(failed)} violations")
     for seed in islice(failed, _SHOWN):
         narrow = f" --strategy {strategy}" if strategy else ""
-        _say(f"the whole history of seed {seed}: python -m tidegate.testing.simulation --seed {seed}{narrow}")
+        _say(f"the whole history of seed {seed}: PYTHONPATH=tests python -m simulation --seed {seed}{narrow}")
     return not failed
 
 

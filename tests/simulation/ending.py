@@ -1,15 +1,15 @@
 """The end of a history: everything arrives, a clean runner and a person finish alone, and the promise is checked."""
 
+from simulation.clock import RunnerClock
+from simulation.runs import Told, clears, commits, dag_run
+from simulation.script import Produce
+from simulation.subscriptions import MANY
+from simulation.violation import ViolationError
+from simulation.world import OUTPUT, EndLate, EndRedriveLate, World
 from tidegate.model.batch import State
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.receipt import Receipt
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.testing.simulation.clock import RunnerClock
-from tidegate.testing.simulation.runs import Told, clears, commits, dag_run
-from tidegate.testing.simulation.script import Produce
-from tidegate.testing.simulation.subscriptions import MANY
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import OUTPUT, EndLate, EndRedriveLate, World
 
 RUNS = 12
 _A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more, and a retry is due

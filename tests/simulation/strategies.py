@@ -4,13 +4,13 @@ import random
 from dataclasses import dataclass
 from itertools import product
 
+from simulation.promises import ENDS, ORDERS
+from simulation.runs import Work, clears, commits
+from simulation.subscriptions import LATER, MANY, subscription
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.subscription import CommitFence, Subscription
 from tidegate.ports import Answer
-from tidegate.testing.simulation.promises import ENDS, ORDERS
-from tidegate.testing.simulation.runs import Work, clears, commits
-from tidegate.testing.simulation.subscriptions import LATER, MANY, subscription
 
 NAMES = tuple(sorted({*ORDERS, *ENDS}))
 """What `--strategy` may say: a commit strategy or a failure strategy; `ignore` is both."""

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from simulation.bounds import Bounds, Setting
+from simulation.runs import Work, clears, commits
+from simulation.script import TOPIC, Grow, Produce
+from simulation.subscriptions import subscription
+from simulation.world import Reset
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Answer
-from tidegate.testing.simulation.bounds import Bounds, Setting
-from tidegate.testing.simulation.runs import Work, clears, commits
-from tidegate.testing.simulation.script import TOPIC, Grow, Produce
-from tidegate.testing.simulation.subscriptions import subscription
-from tidegate.testing.simulation.world import Reset
 
 _FIRST, _SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from simulation.facts import At, Records, first_place, listed, union
+from simulation.violation import ViolationError
 from tidegate.model.batch import Batch, State
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure
-from tidegate.testing.simulation.facts import At, Records, first_place, listed, union
-from tidegate.testing.simulation.violation import ViolationError
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulation.world import World
+    from simulation.world import World
 
 _NEWEST = 3
 

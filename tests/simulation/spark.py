@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from simulation.facts import NONE, At, Records
+from simulation.orders import Order
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, RecordsFailedError
 from tidegate.model.manifest import Counts, Manifest, Result, StagedFile
 from tidegate.model.records import REJECTED, Failure, Rejected
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 from tidegate.testing.landing import MemoryLanding
-from tidegate.testing.simulation.facts import NONE, At, Records
-from tidegate.testing.simulation.orders import Order
 
 Content = tuple[tuple[str, int, int], ...]
 """The topic, partition and offset of each record, in the order in which they were written."""
@@ -36,7 +36,7 @@ class SimulatedSpark:
     `order` is what the next run does, `late` the manifests of drivers that go on without their task, `contents`
     what each attempt wrote.
 
-    With `acknowledges` a job goes step by step; see `tidegate.testing.simulation.job`. Then `began` is the manifest of
+    With `acknowledges` a job goes step by step; see `simulation.job`. Then `began` is the manifest of
     the job that began last, `acknowledged` has the records that jobs acknowledged, by incarnation, `overtaken` those
     that lie before such a one in what its job was handed, and `acknowledged_of` those acknowledged of each batch.
     """

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records
+from simulation.promises import Promise
+from simulation.subscriptions import subscription
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.offsets import TopicPartition
-from tidegate.testing.simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records
-from tidegate.testing.simulation.promises import Promise
-from tidegate.testing.simulation.subscriptions import subscription
 
 FIRST = TopicPartition("orders", 0)
 

@@ -5,20 +5,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
-from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
-from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.orders import Order, failures, mishaps
-from tidegate.testing.simulation.quiet import silence
-from tidegate.testing.simulation.redriving import RedrivingRunner, small_chunks
-from tidegate.testing.simulation.runner import Runner
-from tidegate.testing.simulation.runs import Work, accepts, dag_run
-from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
-from tidegate.testing.simulation.strategies import draw
-from tidegate.testing.simulation.tokens import Tokens
-from tidegate.testing.simulation.trace import Line
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import (
+from simulation.ending import finish
+from simulation.orders import Order, failures, mishaps
+from simulation.quiet import silence
+from simulation.redriving import RedrivingRunner, small_chunks
+from simulation.runner import Runner
+from simulation.runs import Work, accepts, dag_run
+from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
+from simulation.strategies import draw
+from simulation.tokens import Tokens
+from simulation.trace import Line
+from simulation.violation import ViolationError
+from simulation.world import (
     Act,
     Arrive,
     EndLate,
@@ -34,6 +32,8 @@ from tidegate.testing.simulation.world import (
     Reset,
     World,
 )
+from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
+from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

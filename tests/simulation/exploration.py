@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from simulation.bounds import Bounds, Setting
+from simulation.ending import finish
+from simulation.orders import READS, UNSHARED, Order, failures, mishaps
+from simulation.quiet import silence, uncollected
+from simulation.runner import Runner, SavedRunner
+from simulation.runs import dag_run
+from simulation.script import Grow
+from simulation.tokens import Tokens
+from simulation.trace import Line
+from simulation.violation import ViolationError
+from simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Saved, World
 from tidegate.testing.effects import Effect
-from tidegate.testing.simulation.bounds import Bounds, Setting
-from tidegate.testing.simulation.ending import finish
-from tidegate.testing.simulation.orders import READS, UNSHARED, Order, failures, mishaps
-from tidegate.testing.simulation.quiet import silence, uncollected
-from tidegate.testing.simulation.runner import Runner, SavedRunner
-from tidegate.testing.simulation.runs import dag_run
-from tidegate.testing.simulation.script import Grow
-from tidegate.testing.simulation.tokens import Tokens
-from tidegate.testing.simulation.trace import Line
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import Act, Arrive, Expire, FinishLate, LoseLedger, Saved, World
 
 Budget = tuple[int, ...]
 _PREEMPTION, _CRASH, _LOST, _LOSS, _EXPIRY, _RESET, _FAILURE = range(7)

@@ -6,6 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from simulation.audit import Audit
+from simulation.job import AcknowledgingJob
+from simulation.orders import FROM_THE_JOB, Order
+from simulation.redrives import Redrives
+from simulation.script import TOPIC, Script, TopicEvent
+from simulation.spark import SimulatedSpark
+from simulation.tokens import Tokens
+from simulation.unkept import UnkeptStores
+from simulation.values import Values
+from simulation.violation import ViolationError
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
@@ -18,16 +28,6 @@ from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.run_log import MemoryRunLog
-from tidegate.testing.simulation.audit import Audit
-from tidegate.testing.simulation.job import AcknowledgingJob
-from tidegate.testing.simulation.orders import FROM_THE_JOB, Order
-from tidegate.testing.simulation.redrives import Redrives
-from tidegate.testing.simulation.script import TOPIC, Script, TopicEvent
-from tidegate.testing.simulation.spark import SimulatedSpark
-from tidegate.testing.simulation.tokens import Tokens
-from tidegate.testing.simulation.unkept import UnkeptStores
-from tidegate.testing.simulation.values import Values
-from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from simulation.clock import RunnerClock
+from simulation.orders import Order
+from simulation.redrives import Redrives
+from simulation.runner import Life, Runner
+from simulation.runs import Told
+from simulation.world import World
 from tidegate.dead_letters import redriver
 from tidegate.model.errors import TidegateError
-from tidegate.testing.simulation.clock import RunnerClock
-from tidegate.testing.simulation.orders import Order
-from tidegate.testing.simulation.redrives import Redrives
-from tidegate.testing.simulation.runner import Life, Runner
-from tidegate.testing.simulation.runs import Told
-from tidegate.testing.simulation.world import World
 
 
 class RedrivingRunner(Runner):

@@ -6,6 +6,14 @@ from typing import Any
 
 import pytest
 
+from simulation import explorations, spark
+from simulation.bounds import Bounds, Setting
+from simulation.exploration import Exploration
+from simulation.explorations import STRATEGIES
+from simulation.histories import history
+from simulation.strategies import NAMES
+from simulation.violation import ViolationError
+from simulation.world import World
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, State
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
@@ -19,14 +27,6 @@ from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.strategy import Verdict
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
-from tidegate.testing.simulation import explorations, spark
-from tidegate.testing.simulation.bounds import Bounds, Setting
-from tidegate.testing.simulation.exploration import Exploration
-from tidegate.testing.simulation.explorations import STRATEGIES
-from tidegate.testing.simulation.histories import history
-from tidegate.testing.simulation.strategies import NAMES
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import World
 
 pytestmark = pytest.mark.simulation
 

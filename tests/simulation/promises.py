@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from simulation.facts import NONE, At, Facts, Records, listed
 from tidegate.model.batch import State
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.subscription import Subscription
-from tidegate.testing.simulation.facts import NONE, At, Facts, Records, listed
 
 Of = Callable[[Facts, str | None], Records]
 """Records of one incarnation, or of all."""

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from simulation.runs import Work
+from simulation.script import Grow, Produce, TopicEvent
+from simulation.subscriptions import subscription
+from simulation.world import Reset
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Answer
-from tidegate.testing.simulation.runs import Work
-from tidegate.testing.simulation.script import Grow, Produce, TopicEvent
-from tidegate.testing.simulation.subscriptions import subscription
-from tidegate.testing.simulation.world import Reset
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from simulation.bounds import Bounds, Setting
+from simulation.exploration import Exploration
+from simulation.explorations import PLAIN, QUICK, RESETS
+from simulation.orders import Order
+from simulation.runner import Runner
+from simulation.script import Grow, Produce
+from simulation.subscriptions import subscription
+from simulation.tokens import Tokens
+from simulation.violation import ViolationError
+from simulation.world import World
 from tidegate.model.batch import State
 from tidegate.model.receipt import Receipt
 from tidegate.steps.commit import Committer
 from tidegate.steps.group_position import PositionResolver
 from tidegate.testing.ledger import MemoryLedger
-from tidegate.testing.simulation.bounds import Bounds, Setting
-from tidegate.testing.simulation.exploration import Exploration
-from tidegate.testing.simulation.explorations import PLAIN, QUICK, RESETS
-from tidegate.testing.simulation.orders import Order
-from tidegate.testing.simulation.runner import Runner
-from tidegate.testing.simulation.script import Grow, Produce
-from tidegate.testing.simulation.subscriptions import subscription
-from tidegate.testing.simulation.tokens import Tokens
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import World
 
 pytestmark = pytest.mark.simulation
 

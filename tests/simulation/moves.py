@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+from simulation.violation import ViolationError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
-from tidegate.testing.simulation.violation import ViolationError
 
 
 @dataclass(frozen=True, slots=True)

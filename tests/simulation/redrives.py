@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simulation.violation import ViolationError
 from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetter, Settled
 from tidegate.dead_letters.lock import FencedRedriveLock, redriver_of
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
@@ -16,7 +17,6 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Clock
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.redriving import MemoryRedrives
-from tidegate.testing.simulation.violation import ViolationError
 from tidegate.testing.topics import MemoryPartition, MemoryTopics
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from simulation.facts import source
+from simulation.orders import Order
 from tidegate.model.batch import Batch
 from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, LedgerSnapshot
-from tidegate.testing.simulation.facts import source
-from tidegate.testing.simulation.orders import Order
 
 _LONG = 110
 _TOKEN = re.compile(r"\b(b?[0-9a-f]{6})[0-9a-f]{8,}\b")

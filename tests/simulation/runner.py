@@ -15,16 +15,16 @@ from greenlet import (  # type: ignore[import-untyped]  # it ships no types
     greenlet,
 )
 
+from simulation.clock import RunnerClock
+from simulation.job import AcknowledgingJob
+from simulation.orders import Order, lost
+from simulation.recorded_ports import Kept
+from simulation.runs import Told, Work, dag_run
+from simulation.violation import ViolationError
+from simulation.world import World
 from tidegate.model.errors import TidegateError
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, Watched, watched
-from tidegate.testing.simulation.clock import RunnerClock
-from tidegate.testing.simulation.job import AcknowledgingJob
-from tidegate.testing.simulation.orders import Order, lost
-from tidegate.testing.simulation.recorded_ports import Kept
-from tidegate.testing.simulation.runs import Told, Work, dag_run
-from tidegate.testing.simulation.violation import ViolationError
-from tidegate.testing.simulation.world import World
 
 _LOCAL = frozenset({"reader", "writer"})  # held by one runner; only what `writer.close` leaves is seen by others
 _ENDLESS = 3_000

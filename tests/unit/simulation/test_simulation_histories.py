@@ -1,5 +1,6 @@
 """Long histories keep the promise, whatever producers do to the topic, and a seed's history is always the same."""
 
+import os
 import random
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulation.histories import Dangers, history, topic_events
+from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
+from simulation.world import World
 from tidegate.dead_letters.lock import FencedRedriveLock, HeldFencedRedriveLock
 from tidegate.model.batch import Batch, State
 from tidegate.ports import Clock, DeliveryAge, Fence
@@ -24,12 +29,10 @@ from tidegate.steps import acknowledge, commit, land, loss, ownership, plan, pro
 from tidegate.steps.commit import Committer
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets, _MemoryFence
-from tidegate.testing.simulation.histories import Dangers, history, topic_events
-from tidegate.testing.simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
-from tidegate.testing.simulation.world import World
 
 pytestmark = pytest.mark.simulation
 
+TESTS = Path(__file__).parents[2]
 PARTITIONS = st.integers(0, 3)
 EVENTS: st.SearchStrategy[TopicEvent] = st.one_of(
     st.builds(Produce, PARTITIONS, st.integers(1, 3)),
@@ -60,8 +63,11 @@ def test_a_history_replays_exactly() -> None:
 
 
 def test_a_history_replays_exactly_in_another_process() -> None:
-    command = [sys.executable, "-m", "tidegate.testing.simulation", "--seed", "7"]
-    first, again = (subprocess.run(command, capture_output=True, text=True, check=False).stdout for _ in range(2))
+    command = [sys.executable, "-m", "simulation", "--seed", "7"]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    first, again = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout for _ in range(2)
+    )
     assert "seed 7: " in first
     assert first == again
 
