@@ -47,7 +47,7 @@ test: static ## everything, two minutes of chaos too: what CI runs
 	@$(BIN)/python benchmarks/compare.py --short
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
-	@$(BIN)/python -m tidegate_local.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)

@@ -15,10 +15,11 @@ from time import monotonic
 import psutil
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
+PROJECT = TESTS.parent
 DEAF = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 """Begins a command line as a script begins one in the background."""
-CHAOS = [*DEAF, sys.executable, "-m", "tidegate_local.chaos", "--json", "--cache", str(PROJECT / ".cache")]
+CHAOS = [*DEAF, sys.executable, "-m", "chaos", "--json", "--cache", str(PROJECT / ".cache")]
 _PAUSE = Event()
 _SECONDS = 180
 
@@ -29,7 +30,8 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
     """Chaos that writes below a folder."""
     return subprocess.Popen(
         [*CHAOS, *options],
-        env=os.environ | {"TMPDIR": str(folder)},
+        cwd=folder,
+        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(TESTS)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,16 +1,51 @@
-"""A task that ends by a signal which chaos did not send: an accident, or a known fault of librdkafka's."""
+"""Tasks that end without a word: by a signal that chaos did not send, and with the chaos that started them."""
 
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
+from time import monotonic
 
+import psutil
 import pytest
 
-from tidegate_local.chaos.kinds import KINDS
-from tidegate_local.chaos.runners import Child, start_fork_server
-from tidegate_local.chaos.tally import ABORTED, Tally
-from tidegate_local.chaos.tasks import Place, Task
+from chaos.kinds import KINDS
+from chaos.runners import Child, start_fork_server
+from chaos.tally import ABORTED, Tally
+from chaos.tasks import Place, Task
 
+TESTS = Path(__file__).parents[1]
+_PAUSE = Event()
 ASSERTION = "python: rdkafka_queue.h:1052: rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed.\n"
+
+STARTS_A_TASK = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(TESTS)!r})
+from chaos.kinds import KINDS
+from chaos.runners import Child, start_fork_server
+from chaos.tasks import Place, Task
+start_fork_server()
+print(Child(Task(Place(Path.cwd(), "", "", kind=KINDS["renamed"]), Path("runner.log"))).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    deadline = monotonic() + 30
+    while not ready():
+        assert monotonic() < deadline, what
+        _PAUSE.wait(0.02)
+
+
+def is_over(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize(("logged", "error", "unexpected"), [(ASSERTION, ABORTED, 0), ("", "Died", 1)])
@@ -28,3 +63,20 @@ def test_only_what_is_known_of_librdkafka_is_expected(logged: str, error: str, u
     tally = Tally()
     tally.failed(error, said.message, is_ours=said.is_ours)
     assert len(tally.unexpected) == unexpected
+
+
+def test_a_paused_task_dies_with_chaos_wherever_that_was_started(tmp_path: Path) -> None:
+    chaos = subprocess.Popen(
+        [sys.executable, "-c", STARTS_A_TASK], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with chaos:
+        assert chaos.stdout is not None
+        task = psutil.Process(int(chaos.stdout.readline()))
+        wait_until((tmp_path / "runner.log").exists, "the task hasn't begun")  # by then it is on its leash
+        task.suspend()
+        chaos.kill()
+    try:
+        wait_until(lambda: is_over(task), "the task is still there")
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            task.kill()

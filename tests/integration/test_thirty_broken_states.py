@@ -21,9 +21,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from sqlalchemy import create_engine
 
+from chaos.disk import Disk, can_mount
 from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
-from tidegate_local.chaos.disk import Disk, can_mount
 from tidegate_local.loopback import SPARK_HOST, free_port
 from tidegate_local.spark_connect import SparkConnect
 

@@ -35,7 +35,7 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
     """The commands by what they are, as arguments of Python."""
     return {
         "simulation": ("-m", "simulation", "--seeds", str(seeds)),
-        "chaos": ("-m", "tidegate_local.chaos", "--minutes", f"{minutes:g}"),
+        "chaos": ("-m", "chaos", "--minutes", f"{minutes:g}"),
     }
 
 

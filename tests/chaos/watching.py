@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.tally import Tally
+from chaos.producing import Numbers
+from chaos.tally import Tally
 from tidegate_local.progress import Display
 
 _LINE_SECONDS = 10.0

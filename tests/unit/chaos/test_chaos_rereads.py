@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tidegate_local.chaos.rereads import Reread, Rereads, audit_rereads
+from chaos.rereads import Reread, Rereads, audit_rereads
 
 
 def reread(rows: list[int], start: int = 0, end: int = 3) -> Reread:

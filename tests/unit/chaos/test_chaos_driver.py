@@ -9,11 +9,11 @@ from time import monotonic
 import psutil
 import pytest
 
+from chaos.tasks import PYTHON_PATH
 from tidegate.model.errors import RecordsFailedError
 from tidegate.spark.submit import SubmitProcessor
 
-DRIVER = [sys.executable, "-S", "-m", "tidegate_local.chaos.driver"]
-INCLUDE = Path(__file__).parents[3] / "include"
+DRIVER = [sys.executable, "-S", "-m", "chaos.driver"]
 _PAUSE = Event()
 
 
@@ -34,7 +34,7 @@ def manifest(folder: Path) -> str:
 
 def drive(folder: Path, *options: str, keeper: int | None = None) -> int:
     command = [*DRIVER, "--keeper", str(keeper or os.getpid()), *options, manifest(folder)]
-    environment = os.environ | {"PYTHONPATH": str(INCLUDE)}
+    environment = os.environ | {"PYTHONPATH": PYTHON_PATH}
     return subprocess.run(command, env=environment, check=False, timeout=60).returncode
 
 
@@ -60,7 +60,7 @@ def test_it_copies_and_leaves_a_result(tmp_path: Path) -> None:
 
 def test_one_whose_records_fail_says_so_and_copies_nothing(tmp_path: Path) -> None:
     said: list[str] = []
-    processor = SubmitProcessor((*DRIVER, "--keeper", str(os.getpid()), "--fail"), {"PYTHONPATH": str(INCLUDE)})
+    processor = SubmitProcessor((*DRIVER, "--keeper", str(os.getpid()), "--fail"), {"PYTHONPATH": PYTHON_PATH})
 
     with pytest.raises(RecordsFailedError, match="chaos wants it so"):
         processor.run(manifest(tmp_path), 60, said.append, lambda: None)

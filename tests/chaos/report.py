@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_local.chaos.audit import Verdict
-from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.quiet import Rest
-from tidegate_local.chaos.tally import Tally
+from chaos.audit import Verdict
+from chaos.producing import Numbers
+from chaos.quiet import Rest
+from chaos.tally import Tally
 
 _NAMED = 3
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from chaos.audit import Evidence, Verdict, audit, record, records, total
 from tidegate.model.offsets import TopicPartition
-from tidegate_local.chaos.audit import Evidence, Verdict, audit, record, records, total
 
 AT = [TopicPartition("numbers", partition) for partition in range(4)]
 ENDS = {AT[0]: 2, AT[1]: 1, AT[2]: 1, AT[3]: 1}

@@ -9,12 +9,12 @@ from random import Random
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from chaos.draws import Target
+from chaos.fault import Fault, nothing
+from chaos.positions import positions
+from chaos.producing import Numbers, Producing
+from chaos.tasks import Place, opened
 from tidegate.model.errors import UnavailableError
-from tidegate_local.chaos.draws import Target
-from tidegate_local.chaos.fault import Fault, nothing
-from tidegate_local.chaos.positions import positions
-from tidegate_local.chaos.producing import Numbers, Producing
-from tidegate_local.chaos.tasks import Place, opened
 
 _ANSWER_SECONDS = 60
 _PAUSE_SECONDS = 0.1

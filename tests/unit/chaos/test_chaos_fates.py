@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from tidegate_local.chaos.draws import FLIPS, STEPS, Blow, Target, fates, strikes
+from chaos.draws import FLIPS, STEPS, Blow, Target, fates, strikes
 
 MANY = 500
 

@@ -15,17 +15,18 @@ from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
+from unittest.mock import patch
 
 import psutil
 
+from chaos.draws import CALM, Blow, Fate
+from chaos.flipping import flip_one, landed_files, staged_files
+from chaos.tally import ABORTED, Tally
+from chaos.tasks import DUMP_SIGNAL, PYTHON_PATH, Part, Place, Said, Task, run
 from tidegate.model.commit_policy import CommitPoint
-from tidegate_local.chaos.draws import CALM, Blow, Fate
-from tidegate_local.chaos.flipping import flip_one, landed_files, staged_files
-from tidegate_local.chaos.tally import ABORTED, Tally
-from tidegate_local.chaos.tasks import DUMP_SIGNAL, Part, Place, Said, Task, run
 
 HUNG_SECONDS = 150
-_FORK_SERVER = "tidegate_local.chaos.fork_server"
+_FORK_SERVER = "chaos.fork_server"
 _LOOK_SECONDS = 0.02
 _SHORTEST_SECONDS = 0.5  # from one run to the next: while a server is away, they fail at once
 _KNOWN_ABORT = b"rd_kafka_enq_once_del_source_return"
@@ -37,7 +38,8 @@ _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children wh
 def start_fork_server() -> None:
     """Start what forks the tasks. To be called in the main thread: it ends with the thread that started it."""
     multiprocessing.set_forkserver_preload([_FORK_SERVER, run.__module__, "alembic.command", "psycopg2"])
-    forkserver.ensure_running()
+    with patch.dict(os.environ, {"PYTHONPATH": PYTHON_PATH}):  # its tasks inherit it, and so do their drivers
+        forkserver.ensure_running()
 
 
 class Child:

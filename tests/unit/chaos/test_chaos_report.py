@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tidegate_local.chaos.audit import Verdict
-from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.quiet import Rest
-from tidegate_local.chaos.report import Report
-from tidegate_local.chaos.tally import Tally
+from chaos.audit import Verdict
+from chaos.producing import Numbers
+from chaos.quiet import Rest
+from chaos.report import Report
+from chaos.tally import Tally
 
 RESTS = {"numbers": Rest(2, 2)}
 CLEAN = Verdict(losses=0, duplicates=0, strangers=0, lag=0, open_batches=0, orphans=0)

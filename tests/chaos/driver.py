@@ -1,7 +1,7 @@
 """A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
 
-`python -m tidegate_local.chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--count]
-[--fail] MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps
+`python -m chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--count] [--fail]
+MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps
 chaos is gone.
 """
 
@@ -56,7 +56,7 @@ def _counted(manifest: dict[str, Any]) -> dict[str, int]:
 def _job(divisor: int, again: int) -> CopyingProcessor:
     if not divisor:
         return CopyingProcessor()
-    from tidegate_local.chaos.rejecting import RejectingProcessor  # noqa: PLC0415 (Arrow takes its time, if wanted)
+    from chaos.rejecting import RejectingProcessor  # noqa: PLC0415 (Arrow takes its time, if wanted)
 
     return RejectingProcessor(divisor, again or divisor)
 

@@ -1,7 +1,7 @@
 import pytest
 
-from tidegate_local.chaos.kinds import KINDS
-from tidegate_local.chaos.quiet import Rest, most_runs
+from chaos.kinds import KINDS
+from chaos.quiet import Rest, most_runs
 
 
 @pytest.mark.parametrize("name", KINDS)

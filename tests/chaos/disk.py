@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tidegate_local.chaos.draws import Target
-from tidegate_local.chaos.fault import Fault
+from chaos.draws import Target
+from chaos.fault import Fault
 from tidegate_local.errors import LocalStackError
 
 _MIB = 512

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
+from chaos.access import client
+from chaos.kinds import DISK, PLAIN, Access, Kind
 from tidegate.config import reading
 from tidegate.config.settings import PROJECT, Settings
 from tidegate.model.batch import SETTLED, Batch, State
@@ -30,12 +32,12 @@ from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
-from tidegate_local.chaos.access import client
-from tidegate_local.chaos.kinds import DISK, PLAIN, Access, Kind
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
-_DRIVER = "tidegate_local.chaos.driver"
+PYTHON_PATH = os.pathsep.join((str(PROJECT / "include"), str(Path(__file__).parents[1])))
+"""Where processes of ours find the engine and chaos, in whatever folder they were started."""
+_DRIVER = "chaos.driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,4 +264,3 @@ def _become_a_task(task: Task) -> None:
     )
     if task.room is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (task.room, resource.RLIM_INFINITY))
-    os.environ["PYTHONPATH"] = str(PROJECT / "include")

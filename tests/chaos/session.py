@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from chaos.audit import Verdict, audit, number_and_partition, total
+from chaos.draws import fates, strikes
+from chaos.evidence import gather, history_lines
+from chaos.fleeting import Fleeting
+from chaos.kinds import PLAIN, Kind
+from chaos.producing import Numbers, Producing
+from chaos.quiet import come_to_rest
+from chaos.report import Report
+from chaos.rereads import audit_rereads, gather_rereads
+from chaos.runners import Runner, beside, end_all, end_drivers, start_fork_server, wait_for_drivers
+from chaos.tally import Tally
+from chaos.tasks import Place
+from chaos.watching import Watch, watching
+from chaos.world import TOPIC, World
 from tidegate.model.commit_policy import PositionStore
-from tidegate_local.chaos.audit import Verdict, audit, number_and_partition, total
-from tidegate_local.chaos.draws import fates, strikes
-from tidegate_local.chaos.evidence import gather, history_lines
-from tidegate_local.chaos.fleeting import Fleeting
-from tidegate_local.chaos.kinds import PLAIN, Kind
-from tidegate_local.chaos.producing import Numbers, Producing
-from tidegate_local.chaos.quiet import come_to_rest
-from tidegate_local.chaos.report import Report
-from tidegate_local.chaos.rereads import audit_rereads, gather_rereads
-from tidegate_local.chaos.runners import Runner, beside, end_all, end_drivers, start_fork_server, wait_for_drivers
-from tidegate_local.chaos.tally import Tally
-from tidegate_local.chaos.tasks import Place
-from tidegate_local.chaos.watching import Watch, watching
-from tidegate_local.chaos.world import TOPIC, World
 from tidegate_local.progress import Display
 
 Flow = Producing | Fleeting

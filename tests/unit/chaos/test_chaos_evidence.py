@@ -3,8 +3,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate_local.chaos.audit import record
-from tidegate_local.chaos.evidence import in_lake, in_rejected
+from chaos.audit import record
+from chaos.evidence import in_lake, in_rejected
 
 
 def write(path: Path, numbers: list[int], partition: int, kind: pa.DataType) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chaos.rejecting import RejectingProcessor
 from tidegate.lake.parquet import ParquetLake
 from tidegate.model.manifest import Result
-from tidegate_local.chaos.rejecting import RejectingProcessor
 
 
 def landed(folder: Path, name: str, numbers: list[int], topic: str = "numbers") -> dict[str, str]:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.command import main
+from chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 from tidegate.config import reading
-from tidegate_local.chaos.command import main
-from tidegate_local.chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 
 
 @pytest.mark.parametrize("name", KINDS)

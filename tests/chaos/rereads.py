@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.dataset as ds
 
+from chaos.audit import Verdict, partitions_of
+from chaos.evidence import gather
+from chaos.positions import kafka_lags
+from chaos.producing import Numbers
+from chaos.tasks import Place
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import State
-from tidegate_local.chaos.audit import Verdict, partitions_of
-from tidegate_local.chaos.evidence import gather
-from tidegate_local.chaos.positions import kafka_lags
-from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.tasks import Place
 
 Offsets = npt.NDArray[np.int64]
 _ALL = 1_000_000

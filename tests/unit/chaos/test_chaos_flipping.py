@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tidegate_local.chaos.flipping import flip_one
+from chaos.flipping import flip_one
 
 
 def test_one_byte_changes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidegate_local.chaos.tasks import Place
+from chaos.tasks import Place
 
 
 def landed_files(place: Place, batch_id: str) -> list[Path]:

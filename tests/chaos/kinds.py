@@ -51,7 +51,7 @@ class Kind:
     those that failed as often as they may, or has them redelivered. `output` is the lake's
     folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time; one that
     `has_own_disk` has its landing and its lake there, and the disk fills up now and then. `access` is how it comes to
-    the broker: `tidegate_local.chaos.access` has what happens on each of the ways.
+    the broker: `chaos.access` has what happens on each of the ways.
     """
 
     name: str = SUBSCRIPTION

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from chaos.draws import CALM
+from chaos.evidence import is_settled, open_batches
+from chaos.kinds import Kind
+from chaos.positions import positions
+from chaos.runners import Runner, beside
+from chaos.tally import Tally
+from chaos.tasks import Place
 from tidegate.model.commit_policy import CommitPoint
-from tidegate_local.chaos.draws import CALM
-from tidegate_local.chaos.evidence import is_settled, open_batches
-from tidegate_local.chaos.kinds import Kind
-from tidegate_local.chaos.positions import positions
-from tidegate_local.chaos.runners import Runner, beside
-from tidegate_local.chaos.tally import Tally
-from tidegate_local.chaos.tasks import Place
 
 _RUNS = 2
 _STANDSTILL_SECONDS = 90

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from chaos.access import ENTRANCES, Entrance, address
+from chaos.disk import Disk
+from chaos.draws import Target
+from chaos.fault import Fault, nothing
+from chaos.kinds import DISK, SUBSCRIPTION, Access, Kind
+from chaos.producing import PARTITIONS
+from chaos.tasks import Place
 from tidegate_local.broker import Broker
-from tidegate_local.chaos.access import ENTRANCES, Entrance, address
-from tidegate_local.chaos.disk import Disk
-from tidegate_local.chaos.draws import Target
-from tidegate_local.chaos.fault import Fault, nothing
-from tidegate_local.chaos.kinds import DISK, SUBSCRIPTION, Access, Kind
-from tidegate_local.chaos.producing import PARTITIONS
-from tidegate_local.chaos.tasks import Place
 from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from chaos.disk import can_mount, keep_mounts_private
+from chaos.kinds import KINDS, mix, nodes_and_spark
+from chaos.report import Report
+from chaos.session import Chosen, play
 from tidegate.config.settings import PROJECT
-from tidegate_local.chaos.disk import can_mount, keep_mounts_private
-from tidegate_local.chaos.kinds import KINDS, mix, nodes_and_spark
-from tidegate_local.chaos.report import Report
-from tidegate_local.chaos.session import Chosen, play
 from tidegate_local.errors import LocalStackError
 from tidegate_local.progress import Display
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
+from chaos.tasks import Place, opened
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
-from tidegate_local.chaos.tasks import Place, opened
 from tidegate_local.lag import PartitionLag, group_lag
 
 Offsets = dict[TopicPartition, int]

@@ -11,6 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from chaos.audit import Evidence, Records, records
+from chaos.positions import positions
+from chaos.producing import Numbers
+from chaos.tasks import Place, opened
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, State
 from tidegate.model.commit_policy import PositionStore
@@ -18,10 +22,6 @@ from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 from tidegate.model.records import last
 from tidegate.ports import Outcome
-from tidegate_local.chaos.audit import Evidence, Records, records
-from tidegate_local.chaos.positions import positions
-from tidegate_local.chaos.producing import Numbers
-from tidegate_local.chaos.tasks import Place, opened
 
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tidegate_local.chaos.audit import Records, number_and_partition, record
+from chaos.audit import Records, number_and_partition, record
 
 PARTITIONS = 4
 _TICK_SECONDS = 0.05

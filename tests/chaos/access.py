@@ -16,11 +16,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from chaos.draws import Target
+from chaos.fault import Fault, nothing
+from chaos.kinds import Access
 from tidegate_local.broker import Listener
 from tidegate_local.certificates import Authority
-from tidegate_local.chaos.draws import Target
-from tidegate_local.chaos.fault import Fault, nothing
-from tidegate_local.chaos.kinds import Access
 from tidegate_local.loopback import HOST, free_port
 from tidegate_local.traffic import Fault as Trouble
 from tidegate_local.traffic import Traffic
