@@ -31,6 +31,7 @@ from ledger_batches import (
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
@@ -1009,10 +1010,25 @@ def test_a_reason_may_hold_whatever_a_job_printed(ledger: Ledger) -> None:
     assert (ledger.batch(batch.id).reason or "").startswith("zero ")
 
 
-def test_the_strategy_under_which_a_batch_was_last_committed_is_known(two: tuple[Ledger, Ledger]) -> None:
-    assert two[0].look("flights").committed_under is None
-    closed(two[0], replace(plan(0), commit_strategy="checkpoint"))
-    closed(two[0], replace(plan(1), commit_strategy="ignore"), State.UNCOMMITTED)
-    opened(two[0], replace(plan(2), commit_strategy="latest"))
-    assert two[1].look("flights").committed_under == "checkpoint"
-    assert two[1].look("trains").committed_under is None
+def test_the_store_of_a_groups_positions_is_noted_and_who_planned_from_another_goes_on_no_more(
+    two: tuple[Ledger, Ledger],
+) -> None:
+    two[0].claim_group("flights", "g", None)
+    before = two[0].look("flights")
+    assert before.stores == {}
+    two[1].note_store("flights", "g", PositionStore.KAFKA, before.version)
+    between = two[0].look("flights")
+    assert (between.stores, two[0].look("trains").stores) == ({"g": PositionStore.KAFKA}, {})
+    with pytest.raises(OvertakenError):
+        two[0].open(plan(), before.version)
+    two[1].note_store("flights", "g", PositionStore.LEDGER, between.version, "ada")
+    with pytest.raises(OvertakenError, match="nothing was moved"):
+        two[0].note_store("flights", "g", PositionStore.KAFKA, between.version)
+    assert two[0].look("flights").stores == {"g": PositionStore.LEDGER}
+
+
+def test_the_store_goes_over_with_the_group(two: tuple[Ledger, Ledger]) -> None:
+    two[0].claim_group("flights", "g", None)
+    two[0].note_store("flights", "g", PositionStore.LEDGER, two[0].look("flights").version)
+    two[0].take_over_group("gates", "g", "flights")
+    assert (two[1].look("gates").stores, two[1].look("flights").stores) == ({"g": PositionStore.LEDGER}, {})

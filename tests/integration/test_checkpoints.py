@@ -1,6 +1,5 @@
 """`commit-strategy: checkpoint` on a real broker: positions and the job's state live in the ledger's database."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidegate.model.batch import State
-from tidegate.model.errors import BatchFailedError, StaleError
+from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
@@ -73,15 +72,17 @@ def test_the_restart_resumes_from_the_store_and_not_from_kafka(
     assert committed(broker, f"{name}-lake", (name, 0)) == [2]
 
 
-def test_a_group_that_somebody_moved_before_its_first_checkpoint_begins_there(
-    admin: AdminClient, topic, produce, open_subscription, caplog: pytest.LogCaptureFixture
+def test_a_group_that_kafka_knows_begins_its_checkpoints_there_once_its_positions_are_moved(
+    admin: AdminClient, topic, produce, open_subscription
 ) -> None:
     name = topic()
     produce(name, 5)
     move(admin, name, {0: 2})
-    with caplog.at_level(logging.WARNING):
-        deliver(open_subscription(name, commit_strategy="checkpoint"))
-    assert sum(f"no checkpoint yet, it goes on where Kafka has the group: {name}-0 at 2" in m for m in caplog.messages)
+    first = open_subscription(name, commit_strategy="checkpoint")
+    with pytest.raises(WrongDefinitionError, match=r"Kafka has positions of the group.*tidegate offsets move"):
+        first.plan()
+    first.move_positions("ada")
+    deliver(first)
     move(admin, name, {0: 0})
     produce(name, 1)
     again = open_subscription(name, commit_strategy="checkpoint")
@@ -89,14 +90,20 @@ def test_a_group_that_somebody_moved_before_its_first_checkpoint_begins_there(
     assert (again.offsets.state(), in_lake(again)) == ('{"records": 4}', [(0, offset) for offset in range(2, 6)])
 
 
-def test_a_subscription_goes_on_when_its_strategy_becomes_checkpoint(
+def test_a_subscription_goes_on_in_the_other_store_once_its_positions_are_moved(
     topic, produce, open_subscription, processor: CopyingProcessor
 ) -> None:
     name = topic()
     processor.fold = lambda _: None
-    for strategy in ("after-processing", "checkpoint", "after-processing", "checkpoint"):
+    produce(name, 3)
+    deliver(open_subscription(name, commit_strategy="after-processing"))
+    for strategy in ("checkpoint", "after-processing", "checkpoint"):
         produce(name, 3)
-        deliver(open_subscription(name, commit_strategy=strategy))
+        changed = open_subscription(name, commit_strategy=strategy)
+        with pytest.raises(WrongDefinitionError, match="tidegate offsets move"):
+            changed.plan()
+        changed.move_positions("ada")
+        deliver(changed)
     last = open_subscription(name, commit_strategy="checkpoint", poll_timeout_ms=1500)
     assert deliver(last) is None
     assert in_lake(last) == everything(12)

@@ -1,4 +1,4 @@
-"""Definitions that are renamed, copied or pointed at another cluster, as their users meet it on the command line."""
+"""Definitions that are renamed, copied, pointed at another cluster or store, as users meet it on the command line."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -138,3 +138,30 @@ def test_another_cluster_behind_the_connection_is_refused_until_it_is_accepted(
     status, run = tidegate("run", "moved")
     assert (status, run["committed"]) == (0, {f"{name}-0": 15})
     assert rows(tmp_path) == sorted([*range(10), *range(15)])
+
+
+def test_another_store_of_positions_is_refused_until_they_are_moved(
+    tidegate: Invoke, topic: MakeTopic, produce: Produce, define: Callable[..., Path], tmp_path: Path
+) -> None:
+    name = topic()
+    produce(name, 10)
+    define("stored", name)
+    assert tidegate("run", "stored")[0] == 0
+    produce(name, 5)
+    define("stored", name, "checkpoint")
+    [looked] = [each for each in tidegate("status", "--check")[1] if each["subscription"] == "stored"]
+    assert (looked["verdict"], "`tidegate offsets move stored`" in looked["action"]) == ("STALLED", True)
+    status, refused = tidegate("run", "stored")
+    assert (status, refused["state"]) == (2, "refused")
+    assert refused["error"].startswith("Kafka has the group's positions, and commit-strategy: checkpoint keeps them in")
+    assert "run `tidegate offsets move stored`" in refused["error"]
+    at = {"topic": name, "partition": 0, "offset": 10}
+    moved = {"subscription": "stored", "store": "ledger", "positions": [at]}
+    assert tidegate("offsets", "move", "stored") == (0, moved)
+    assert tidegate("run", "stored")[1]["committed"] == {f"{name}-0": 15}
+    define("stored", name)
+    produce(name, 1)
+    assert tidegate("run", "stored")[0] == 2
+    assert tidegate("offsets", "move", "stored")[1]["positions"] == [{**at, "offset": 15}]
+    assert tidegate("run", "stored")[1]["committed"] == {f"{name}-0": 16}
+    assert rows(tmp_path) == list(range(16))

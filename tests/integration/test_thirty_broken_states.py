@@ -143,6 +143,12 @@ def another_cluster(scene: Scene) -> None:
     scene.ledger("UPDATE tidegate_groups SET cluster_id = 'of-last-year'")
 
 
+def positions_in_kafka(scene: Scene) -> None:
+    scene.define()
+    scene.delivered()
+    scene.define(**{"commit-strategy": "checkpoint"})
+
+
 def shared_group(scene: Scene) -> None:
     scene.define("owner", consumer={"group.id": scene.group})
     with scene.line.pipeline("owner") as pipeline:
@@ -352,6 +358,13 @@ STATES = {
         "accept-cluster {name}",
         run=2,
         status=("another Kafka cluster", "To do: ", "accept-cluster {name}"),
+    ),
+    "positions in another store": State(
+        positions_in_kafka,
+        "Kafka has the group's positions",
+        "offsets move {name}",
+        run=2,
+        status=("Kafka has the group's positions", "To do: ", "offsets move {name}"),
     ),
     "two definitions of one group": State(
         shared_group, "is subscription owner's", "consumer.group.id of its own", run=2

@@ -354,8 +354,9 @@ def accept_cluster(
     """Let a subscription go on in the Kafka cluster that its connection leads to now, though it read from another.
 
     What was committed in the other cluster means nothing in this one: the subscription goes on where this cluster has
-    its group, else at its cursor or auto.offset.reset. A batch that is open is abandoned, unless its offsets are
-    committed: what of it isn't in the lake is read again only if this cluster has those records too.
+    its group, else at its cursor or auto.offset.reset, as it does under commit-strategy: checkpoint. A batch that is
+    open is abandoned, unless its offsets are committed: what of it isn't in the lake is read again only if this cluster
+    has those records too.
     """
     from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
 
@@ -370,6 +371,30 @@ def accept_cluster(
     if abandoned is not None:
         ranges = ", ".join(str(r) for r in abandoned.ranges if not r.is_empty)
         out.print(f"  batch {abandoned.id} of the other cluster is abandoned: {ranges}", markup=False)
+
+
+@offsets.command("move")
+def move(
+    name: Annotated[str, typer.Argument(help="The subscription whose commit-strategy keeps positions elsewhere now.")],
+    as_json: Json = False,
+) -> None:
+    """Take a subscription's positions to where its commit-strategy keeps them: Kafka, or the ledger for checkpoint.
+
+    Its next run goes on where the last one ended. Refused while a batch is open, which the strategy that it was planned
+    with has to commit first. The state of a job stays where it is.
+    """
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        moved = pipeline.move_positions(getpass.getuser())
+    if as_json:
+        positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]
+        print_json({"subscription": name, "store": moved.store.name.lower(), "positions": positions})
+        return
+    out.print(f"{name}'s positions are in {moved.store}, and its next run goes on from there", markup=False)
+    for at, offset in sorted(moved.positions.items()):
+        out.print(f"  {at} at {offset}", markup=False)
 
 
 @contextmanager

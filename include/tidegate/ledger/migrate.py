@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 from tidegate.ledger.database import Database
 from tidegate.model.errors import UnusableLedgerError
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 
@@ -63,4 +63,4 @@ def _upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE
-    command.upgrade(config, "head")
+    command.upgrade(config, REVISIONS[-1])

@@ -8,20 +8,17 @@ from itertools import chain
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.ledger.database import Database
-from tidegate.ledger.tables import batches, checkpoints, states, subscriptions
-from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
+from tidegate.ledger.tables import checkpoints, states
 from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
-from tidegate.ports import Committed, Fence, OffsetStore, Outbox
+from tidegate.ports import Committed, Fence, Outbox
 
 log = logging.getLogger(__name__)
-
-_KEPT_HERE = [name for name, policy in COMMIT_POLICIES.items() if policy.store is PositionStore.LEDGER]
 
 
 def _utc_now() -> datetime:
@@ -31,9 +28,7 @@ def _utc_now() -> datetime:
 class SqlOffsets:
     """The port `OffsetStore` in the database of this URL, whose tables `SqlLedger` makes.
 
-    Before the first checkpoint the positions are those of `before`, which is Kafka as a rule, receipts and all; from
-    then on it isn't asked any more, unless batches were committed there since, under another commit strategy. Connects
-    when it is first used. A database that can't be reached raises UnavailableError.
+    Connects when it is first used. A database that can't be reached raises UnavailableError.
     """
 
     durable = True
@@ -44,26 +39,18 @@ class SqlOffsets:
         subscription: str,
         group: str,
         outbox: Outbox,
-        *,
-        before: OffsetStore | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._database = Database(url)
         self._subscription = subscription
         self._group = group
         self._outbox = outbox
-        self._before = before
         self._now = now
-        self._has_said_start = False
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`."""
         with self._database.read() as connection:
             found = connection.execute(select(checkpoints).where(*self._mine(checkpoints))).all()
-            elsewhere: int | None = connection.scalar(self._committed_elsewhere)
-        newest = max((row.version for row in found), default=None)
-        if self._before is not None and (newest is None or (elsewhere is not None and elsewhere > newest)):
-            return self._begin(self._before.committed(partitions))
         known = {TopicPartition(r.topic, r.partition): Committed(r.offset, r.metadata, r.leader_epoch) for r in found}
         return {tp: known[tp] for tp in partitions if tp in known}
 
@@ -104,9 +91,8 @@ class SqlOffsets:
             with self._database.write() as connection:
                 query = select(states.c.epoch).where(*self._mine(states))
                 self._compare(connection.scalar(query.with_for_update()), epoch)
-                version: int = connection.scalar(self._version) or 0
                 for tp, position in sorted(positions.items()):
-                    self._put(connection, tp, position, version)
+                    self._put(connection, tp, position)
                 if state is not None:
                     kept = {"state": state, "since": self._now()}
                     connection.execute(update(states).where(*self._mine(states)).values(kept))
@@ -116,33 +102,13 @@ class SqlOffsets:
                 raise
             raise CommitUnknownError(message(error, self._where, "the next run finds out")) from error
 
-    def _begin(self, start: dict[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
-        """Say once where the checkpoints begin."""
-        if start and not self._has_said_start:
-            self._has_said_start = True
-            said = ", ".join(f"{tp} at {position.offset}" for tp, position in sorted(start.items()))
-            log.warning("no checkpoint yet, it goes on where Kafka has the group: %s (%s)", said, self._where)
-        return start
-
-    @property
-    def _committed_elsewhere(self) -> Select[Any]:
-        """The subscription's version that opened the newest committed batch of another commit strategy."""
-        mine = (*self._mine(batches), batches.c.offsets_committed, batches.c.commit_strategy.not_in(_KEPT_HERE))
-        return select(func.max(batches.c.number)).where(*mine)
-
-    @property
-    def _version(self) -> Select[Any]:
-        """How many writes changed one of the subscription's batches so far: no clock's time."""
-        return select(subscriptions.c.version).where(subscriptions.c.name == self._subscription)
-
-    def _put(self, connection: Connection, at: TopicPartition, position: Committed, version: int) -> None:
+    def _put(self, connection: Connection, at: TopicPartition, position: Committed) -> None:
         """Write one position; whoever holds the fence's row is alone."""
         of_partition = (checkpoints.c.topic == at.topic, checkpoints.c.partition == at.partition)
         values = {
             "offset": position.offset,
             "metadata": position.metadata,
             "leader_epoch": position.leader_epoch,
-            "version": version,
             "committed_at": self._now(),
         }
         moved = update(checkpoints).where(*self._mine(checkpoints), *of_partition).values(values)

@@ -219,6 +219,17 @@ def cannot_take_over(subscription: str, group: str) -> StaleError:
     )
 
 
+def overtaken_store(subscription: str, group: str) -> OvertakenError:
+    """What a ledger says where a run went on while the store of a group was to be noted."""
+    return OvertakenError(
+        message(
+            "a run of this subscription has gone on meanwhile: nothing was moved",
+            location(subscription=subscription, group=group),
+            "try again while no run is under way",
+        )
+    )
+
+
 def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
     """The batch once a delivery has failed; unchanged unless that is the newest one and still processing."""
     if batch.state is not State.PROCESSING or batch.delivery is None or batch.delivery.token != delivery.token:

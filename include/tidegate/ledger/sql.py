@@ -29,7 +29,7 @@ from tidegate.ledger.tables import (
 )
 from tidegate.ledger.tables import losses as lost
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
-from tidegate.model.commit_policy import CommitStrategy
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
@@ -65,8 +65,8 @@ class SqlLedger:
                 missing=frozenset(connection.scalars(noted)),
                 topic_ids={row.topic: row.topic_id for row in connection.execute(known)},
                 committed_at=_committed_at(connection, subscription),
-                committed_under=_committed_under(connection, subscription),
                 clusters=_clusters(connection, subscription),
+                stores=_stores(connection, subscription),
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -143,6 +143,19 @@ class SqlLedger:
             _put(connection, groups, {"subscription": subscription, "group_id": group}, accepted)
             takeover.forget_topics(connection, subscription)
             takeover.forget_checkpoints(connection, subscription, group)
+
+    def note_store(
+        self, subscription: str, group: str, store: PositionStore, version: str, by: str | None = None
+    ) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            number = _hold(connection, subscription)
+            if _version(connection, number) != version or (number is None and not _enter(connection, subscription)):
+                raise rules.overtaken_store(subscription, group)
+            moved = {} if by is None else {"moved_by": by, "moved_at": self._now(connection)}
+            mine = (groups.c.subscription == subscription, groups.c.group_id == group)
+            connection.execute(update(groups).where(*mine).values(store=store.name.lower(), **moved))
+            _count_write(connection, subscription)
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""
@@ -506,12 +519,12 @@ def _clusters(connection: Connection, subscription: str) -> dict[str, str | None
     return {row.group_id: row.cluster_id for row in connection.execute(found)}
 
 
-def _committed_under(connection: Connection, subscription: str) -> CommitStrategy | None:
-    """The strategy of the newest batch that was committed."""
-    is_committed = (batches.c.subscription == subscription, batches.c.offsets_committed)
-    newest = select(batches.c.commit_strategy).where(*is_committed).order_by(batches.c.number.desc()).limit(1)
-    strategy: CommitStrategy | None = connection.scalar(newest)
-    return strategy
+def _stores(connection: Connection, subscription: str) -> dict[str, PositionStore]:
+    """The store of the positions of each group of the subscription that has any."""
+    found = select(groups.c.group_id, groups.c.store).where(
+        groups.c.subscription == subscription, groups.c.store.is_not(None)
+    )
+    return {row.group_id: PositionStore[row.store.upper()] for row in connection.execute(found)}
 
 
 def _put(connection: Connection, table: Table, key: Mapping[str, object], values: Mapping[str, object]) -> None:

@@ -87,6 +87,9 @@ groups = Table(
     Column("version", BigInteger, nullable=False),  # what was committed before this version is another cluster's
     Column("accepted_by", Text),  # who said that the cluster is another one now
     Column("accepted_at", Instant),
+    Column("store", String(20)),  # which one has its positions, once one has any
+    Column("moved_by", Text),  # who moved them there, if a person did
+    Column("moved_at", Instant),
 )
 
 Index("tidegate_groups_cluster", groups.c.group_id, groups.c.cluster_id, unique=True)
@@ -113,7 +116,6 @@ checkpoints = Table(
     Column("offset", BigInteger, nullable=False),
     Column("metadata", Text, nullable=False),  # the receipt
     Column("leader_epoch", Integer),
-    Column("version", BigInteger, nullable=False),  # the subscription's, when it was committed
     Column("committed_at", Instant, nullable=False),
 )
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
-from tidegate.model.commit_policy import CommitStrategy
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
 
@@ -17,8 +17,8 @@ class LedgerSnapshot:
     """What the ledger says of a subscription.
 
     Its version, the open batch, topics once found missing, the topic ids that positions belong to, when its positions
-    were last committed, under which strategy a batch of this subscription last was, and by group the id of the cluster
-    that its positions belong to (None where the cluster tells none, or nobody has asked yet).
+    were last committed, and by group the id of the cluster that its positions belong to (None where the cluster tells
+    none, or nobody has asked yet) and the store that has them, where one has any.
     """
 
     version: str
@@ -26,8 +26,8 @@ class LedgerSnapshot:
     missing: frozenset[str] = frozenset()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     committed_at: datetime | None = None
-    committed_under: CommitStrategy | None = None
     clusters: Mapping[str, str | None] = field(default_factory=dict)
+    stores: Mapping[str, PositionStore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,16 @@ class Ledger(Protocol):
 
     def accept_cluster(self, subscription: str, group: str, cluster_id: str, by: str) -> None:
         """Note that the group is one of another cluster now: what was committed before means nothing any more."""
+        ...
+
+    def note_store(
+        self, subscription: str, group: str, store: PositionStore, version: str, by: str | None = None
+    ) -> None:
+        """Note which store has the positions of a claimed group; `by` is who moved them there, if a person did.
+
+        That makes a new version: who planned from the other store goes on no more. Raises OvertakenError if the
+        subscription's version isn't this one any more.
+        """
         ...
 
     def open_batches(self) -> tuple[Batch, ...]:

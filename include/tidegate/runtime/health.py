@@ -63,8 +63,9 @@ class Facts:
     """What is known of a subscription at the instant `now`.
 
     `unavailable` is why Kafka didn't answer. `other_cluster` says that the connection leads to another cluster than
-    that of the group's positions, which are compared with nothing then. `missing` are topics, partitions or a pattern
-    that aren't there, `lost` positions whose records are gone, in words; both are empty where Kafka didn't answer.
+    that of the group's positions, `other_store` that another store has them: they are compared with nothing then.
+    `missing` are topics, partitions or a pattern that aren't there, `lost` positions whose records are gone, in words;
+    both are empty where Kafka didn't answer.
     `overdue` says that what the open batch's job made has waited too long to be stored.
     """
 
@@ -76,6 +77,7 @@ class Facts:
     contact: Contact | None = None
     last_run: LastRun | None = None
     other_cluster: str | None = None
+    other_store: str | None = None
     open: Outcome | None = None
     overdue: bool = False
     missing: tuple[str, ...] = ()
@@ -148,12 +150,22 @@ def _other_cluster(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.STALLED, f"no run begins: {facts.other_cluster}", since, action)
 
 
+def _other_store(facts: Facts) -> Iterator[Finding]:
+    if facts.other_store:
+        run = facts.last_run
+        since = run.failing_since if run is not None and run.error == "WrongDefinitionError" else None
+        action = f"run `tidegate offsets move {facts.name}`, which takes them there, or set the strategy back"
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, action)
+
+
 def _failing_runs(facts: Facts) -> Iterator[Finding]:
     """Runs that fail, unless something else says why already."""
     run = facts.last_run
     if run is None or run.error is None or run.failing_since is None or run.error == "StoppedError":
         return
-    if (run.error == "LostDataError" and facts.lost) or (run.error == "WrongDefinitionError" and facts.other_cluster):
+    if (run.error == "LostDataError" and facts.lost) or (
+        run.error == "WrongDefinitionError" and (facts.other_cluster or facts.other_store)
+    ):
         return
     if run.error in _NEEDS_A_PERSON:
         yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _NEEDS_A_PERSON[run.error])
@@ -187,6 +199,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _outage,
     _held_batch,
     _other_cluster,
+    _other_store,
     _loss,
     _failing_runs,
     _moved,

@@ -51,6 +51,7 @@ from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
 from tidegate.steps.commit import Committer
 from tidegate.steps.land import land
+from tidegate.steps.move_positions import MovedPositions, move_positions
 from tidegate.steps.ownership import accept_cluster
 from tidegate.steps.plan import Plan, Planner
 from tidegate.steps.process import process
@@ -89,7 +90,8 @@ def _failure_noted(
 class Pipeline:
     """The steps of one subscription against its ports; each is idempotent and takes only the batch's id.
 
-    Without a lander this process lands, from the source.
+    Without a lander this process lands, from the source. `elsewhere` is the store of positions that the commit strategy
+    doesn't name, which may have the group's until somebody moves them.
     """
 
     subscription: Subscription
@@ -106,6 +108,7 @@ class Pipeline:
     job_logs: JobLogs = field(default_factory=NamedJobLogs)
     lander: Lander | None = None
     definitions: Definitions = field(default_factory=NoOtherDefinitions)
+    elsewhere: OffsetStore | None = None
 
     @_failure_noted
     def plan(self) -> Plan:
@@ -122,6 +125,7 @@ class Pipeline:
             clock=self.clock,
             committer=self._committer,
             definitions=self.definitions,
+            elsewhere=self.elsewhere,
         )
         plan = planner.plan()
         if plan.batch is None:
@@ -196,6 +200,18 @@ class Pipeline:
         """Let the group go on in another cluster; see `steps.ownership`."""
         return accept_cluster(self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger)
 
+    def move_positions(self, by: str) -> MovedPositions:
+        """Take the group's positions to the store of the commit strategy; see `steps.move_positions`."""
+        return move_positions(
+            self.subscription,
+            by,
+            source=self.source,
+            offsets=self.offsets,
+            elsewhere=self.elsewhere,
+            ledger=self.ledger,
+            definitions=self.definitions,
+        )
+
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
         with suppress(TidegateError):
@@ -245,11 +261,13 @@ def open_pipeline(
             timeout=subscription.poll_timeout_ms / 1000,
         )
         stack.callback(source.close)
+        offsets, elsewhere = stack.enter_context(_offset_stores(subscription, settings, client))
         yield Pipeline(
             subscription=subscription,
             output=absolute_uri(settings.home, subscription.processing.output),
             source=source,
-            offsets=stack.enter_context(_offsets(subscription, settings, client)),
+            offsets=offsets,
+            elsewhere=elsewhere,
             landing=ParquetLanding(settings.landing),
             lake=ParquetLake(),
             ledger=SqlLedger(settings.ledger),
@@ -264,8 +282,10 @@ def open_pipeline(
 
 
 @contextmanager
-def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str, Scalar]) -> Iterator[OffsetStore]:
-    """Where the commit strategy keeps the group's positions."""
+def _offset_stores(
+    subscription: Subscription, settings: Settings, client: Mapping[str, Scalar]
+) -> Iterator[tuple[OffsetStore, OffsetStore | None]]:
+    """Where the commit strategy keeps the group's positions, and where it doesn't."""
     group = subscription.consumer.group_id
     commit_timeout = subscription.commit_timeout_ms / 1000
     kafka = KafkaOffsets(
@@ -276,14 +296,15 @@ def _offsets(subscription: Subscription, settings: Settings, client: Mapping[str
         take_fence=_FENCES[subscription.commit_fence],
     )
     outbox = KafkaOutbox(client, commit_timeout)
+    checkpoints = SqlOffsets(settings.ledger, subscription.name, group, outbox)
     with closing(kafka), closing(outbox):
         match subscription.commit_policy.store:
             case PositionStore.KAFKA:
-                yield kafka
+                yield kafka, checkpoints
             case PositionStore.LEDGER:
-                yield SqlOffsets(settings.ledger, subscription.name, group, outbox, before=kafka)
+                yield checkpoints, kafka
             case PositionStore.NONE:
-                yield NullOffsetStore(outbox)
+                yield NullOffsetStore(outbox), None
 
 
 def _lander(

@@ -15,7 +15,7 @@ from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
 from tidegate.steps.group_position import offsets_from_ledger
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
-from tidegate.steps.ownership import other_cluster
+from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.selection import partitions_of
 from tidegate.strategies.commit.unsynced_state import unsynced
 
@@ -162,6 +162,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         open=next((o for o in history if o.batch.state.is_open), None),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         other_cluster=seen.other_cluster,
+        other_store=seen.other_store,
         missing=seen.missing,
         lost=seen.lost,
         moves=moves(history, _moved_to(seen, history), losses),
@@ -192,6 +193,7 @@ class _Seen:
     lost: tuple[str, ...] = ()
     stands: Mapping[TopicPartition, int] = field(default_factory=dict)
     other_cluster: str | None = None
+    other_store: str | None = None
 
 
 def _look(pipeline: Pipeline) -> _Seen:
@@ -200,7 +202,9 @@ def _look(pipeline: Pipeline) -> _Seen:
     partitions = partitions_of(subscription, source)
     own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
     committed = pipeline.offsets.committed(partitions)
-    other = other_cluster(subscription, source.cluster_id(), snapshot)
+    cluster = other_cluster(subscription, source.cluster_id(), snapshot)
+    store = other_store(subscription, snapshot) if snapshot.open is None else None
+    is_foreign = cluster is not None or store is not None
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
     last_ends, missing = offsets_from_ledger(subscription, pipeline.offsets, ledger, snapshot)
     older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
@@ -216,9 +220,10 @@ def _look(pipeline: Pipeline) -> _Seen:
     return _Seen(
         positions=tuple(positions),
         missing=tuple(sorted(missing_names(subscription.topics, own))),
-        lost=() if other else tuple(map(str, lost)),
-        stands={} if other else {tp: position.offset for tp, position in known.committed.items()},
-        other_cluster=other,
+        lost=() if is_foreign else tuple(map(str, lost)),
+        stands={} if is_foreign else {tp: position.offset for tp, position in known.committed.items()},
+        other_cluster=cluster,
+        other_store=store,
     )
 
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy, PositionStore
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import LostDataError, first_few, location, message
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition, ends
@@ -92,7 +92,7 @@ class PositionResolver:
         known = seen.known
         if lost := self._lost_with_their_topic(older):
             return self._lose(lost, seen)
-        at = self._from_ledger(seen, snapshot.committed_under) or anchorage(self.subscription, partitions, known)
+        at = anchorage(self.subscription, partitions, known)
         if at.unanchored:
             return self._anchor(at, seen)
         if at.receipt in known.published:
@@ -108,22 +108,6 @@ class PositionResolver:
         self._note_new_topics(seen)
         ends = readable_ends(self.subscription, self.source, known.committed, marks, self.ledger.now)
         return GroupPosition(at.receipt, known.committed, ends)
-
-    def _from_ledger(self, seen: _Seen, last: CommitStrategy | None) -> InitialOffsets | None:
-        """Where Kafka's positions are those of before a checkpoint, which moves none of them: on from the ledger.
-
-        Until a batch is committed to Kafka again, the ledger knows better than whoever moves the group there.
-        """
-        is_behind = last is not None and COMMIT_POLICIES[last].store is PositionStore.LEDGER
-        if not is_behind or self.subscription.commit_policy.store is not PositionStore.KAFKA:
-            return None
-        stands, ends_of = seen.known.committed, seen.known.last_ends
-        if all(stands[tp].offset == ends_of[tp] for tp in seen.partitions if tp in stands and tp in ends_of):
-            return None
-        from_ledger = {tp: Committed(offset) for tp, offset in ends_of.items()}
-        why = f"positions were kept elsewhere under commit-strategy: {last}: on from the ledger"
-        known = replace(seen.known, committed=from_ledger)
-        return reincarnation(self.subscription, seen.partitions, known, why)
 
     def _why_not_finished(self, published: Published, committed: Mapping[TopicPartition, Committed]) -> str | None:
         """Why a published batch can't be committed from where the group stands; None if it can.

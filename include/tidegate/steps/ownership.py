@@ -1,11 +1,14 @@
 """Whose a group is: one subscription's, in one cluster, with its positions in one store, and so are its batches."""
 
 import logging
+from collections.abc import Collection
 
 from tidegate.model.batch import Batch, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, RecordSource
+from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, OffsetStore, RecordSource
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +153,52 @@ def accept_cluster(
     at = location(subscription=name, group=group)
     log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)
     return abandoned
+
+
+def other_store(subscription: Subscription, snapshot: LedgerSnapshot) -> str | None:
+    """That the group's positions are in another store than the definition's, in words; None if they aren't."""
+    store, noted = subscription.commit_policy.store, snapshot.stores.get(subscription.consumer.group_id)
+    if PositionStore.NONE in (store, noted) or noted in (None, store):
+        return None
+    strategy = subscription.commit_strategy
+    return f"{noted} has the group's positions, and commit-strategy: {strategy} keeps them in {store}"
+
+
+def claim_store(
+    subscription: Subscription,
+    snapshot: LedgerSnapshot,
+    partitions: Collection[TopicPartition],
+    *,
+    elsewhere: OffsetStore | None,
+    ledger: Ledger,
+) -> bool:
+    """Note the definition's store as that of the group, if no other one has positions of it; whether that was new.
+
+    `elsewhere` is the store that the definition doesn't name. Raises WrongDefinitionError where that one has them: only
+    a person moves positions from store to store.
+    """
+    group, store = subscription.consumer.group_id, subscription.commit_policy.store
+    noted = snapshot.stores.get(group)
+    if store in (PositionStore.NONE, noted):
+        return False
+    if noted is not None and ledger.last_ends(subscription.name, group):
+        raise _positions_elsewhere(subscription, str(other_store(subscription, snapshot)))
+    if noted is None and elsewhere is not None and elsewhere.committed(partitions):
+        other = PositionStore.LEDGER if store is PositionStore.KAFKA else PositionStore.KAFKA
+        why = f"{other} has positions of the group, and commit-strategy: {subscription.commit_strategy} keeps them in "
+        raise _positions_elsewhere(subscription, f"{why}{store}")
+    ledger.note_store(subscription.name, group, store, snapshot.version)
+    return True
+
+
+def _positions_elsewhere(subscription: Subscription, why: str) -> WrongDefinitionError:
+    return WrongDefinitionError(
+        message(
+            f"{why}: nothing was read or changed",
+            location(subscription=subscription.name, group=subscription.consumer.group_id),
+            f"run `tidegate offsets move {subscription.name}`, which takes them there, or set the strategy back",
+        )
+    )
 
 
 def _nothing_to_accept(now: str | None, noted: str | None) -> str:

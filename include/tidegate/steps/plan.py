@@ -25,7 +25,7 @@ from tidegate.steps.availability import Availability
 from tidegate.steps.commit import Committer
 from tidegate.steps.freeze import batch_of, freeze
 from tidegate.steps.group_position import Changed, GroupPosition, PositionResolver, UncommittedPublish
-from tidegate.steps.ownership import claim_group, refuse_other_group
+from tidegate.steps.ownership import claim_group, claim_store, refuse_other_group
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.reconcile import Reconciler
 from tidegate.steps.selection import partitions_of
@@ -62,6 +62,7 @@ class Planner:
     clock: Clock
     committer: Committer
     definitions: Definitions
+    elsewhere: OffsetStore | None = None
 
     def plan(self) -> Plan:
         """The open batch, if it can go on; else a new one; else nothing, after the poll timeout.
@@ -103,6 +104,8 @@ class Planner:
             refuse_other_group(snapshot.open, self.subscription)
             return self._reconcile(snapshot.open)
         partitions = partitions_of(self.subscription, self.source)
+        if claim_store(self.subscription, snapshot, partitions, elsewhere=self.elsewhere, ledger=self.ledger):
+            return Changed("the store of the group's positions was noted")
         self._note_missing(partitions, snapshot.missing)
         if not partitions:
             missing = ", ".join(sorted(missing_names(self.subscription.topics, ())))
@@ -137,7 +140,7 @@ class Planner:
                     "no batch was planned",
                     self._place,
                     "have it keep offset metadata, or set commit-strategy: checkpoint, which keeps positions in the "
-                    "ledger",
+                    f"ledger, and run `tidegate offsets move {self.subscription.name}`",
                 )
             )
         counted = Counter(changes).most_common(3)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from tidegate.ledger import rules
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
@@ -56,6 +57,7 @@ class MemoryLedger:
         self._topic_ids: dict[str, dict[str, str]] = defaultdict(dict)
         self._positions: dict[tuple[str, str], dict[TopicPartition, tuple[int, int, datetime]]] = defaultdict(dict)
         self._groups: dict[tuple[str, str], tuple[str | None, int]] = {}  # the cluster, and since which version
+        self._stores: dict[tuple[str, str], PositionStore] = {}
         self._alive: dict[tuple[str, str], datetime] = {}
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._operations: dict[str, str] = {}
@@ -69,17 +71,16 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
-            settled = (e.batch.commit_strategy for e in self._of(subscription) if e.batch.offsets_committed)
             return LedgerSnapshot(
                 version=self._version(subscription),
                 open=found[0] if found else None,
                 missing=frozenset(self._missing[subscription]),
                 topic_ids=dict(self._topic_ids[subscription]),
                 committed_at=self._last_commit(subscription),
-                committed_under=next(settled, None),
                 clusters={
                     group: cluster for (name, group), (cluster, _) in self._groups.items() if name == subscription
                 },
+                stores={group: store for (name, group), store in self._stores.items() if name == subscription},
             )
 
     def note_missing(self, subscription: str, topics: Collection[str]) -> None:
@@ -128,6 +129,9 @@ class MemoryLedger:
             self._positions[subscription, group] = {tp: (o, v + shift, at) for tp, (o, v, at) in taken.items()}
             cluster, since = self._groups.pop((holder, group))
             self._groups[subscription, group] = (cluster, since + shift)
+            self._stores.pop((subscription, group), None)
+            if store := self._stores.pop((holder, group), None):
+                self._stores[subscription, group] = store
             self._topic_ids[subscription].update(self._topic_ids[holder])
             self._missing[subscription].update(self._missing[holder])
             self._losses[subscription].update(self._losses[holder])
@@ -141,6 +145,17 @@ class MemoryLedger:
             self._groups[subscription, group] = (cluster_id, self._writes[subscription])
             self._topic_ids[subscription].clear()
             self._missing[subscription].clear()
+
+    def note_store(
+        self, subscription: str, group: str, store: PositionStore, version: str, by: str | None = None
+    ) -> None:
+        """See `tidegate.ports.Ledger`; who moved them isn't kept."""
+        del by
+        with self._lock:
+            if self._version(subscription) != version:
+                raise rules.overtaken_store(subscription, group)
+            self._stores[subscription, group] = store
+            self._writes[subscription] += 1
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""

@@ -15,9 +15,11 @@ from ledger_batches import COUNTS, NOON, result
 from sqlalchemy import NullPool, create_engine, inspect, text
 
 from tidegate.ledger import migrate
+from tidegate.ledger.database import Database
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import metadata
 from tidegate.model.batch import Batch, Delivery, LandedFile, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -111,6 +113,56 @@ def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -
     assert (done.state, done.ranges) == (State.PROCESSED, OPEN.ranges)
     assert ledger.move("b2", State.COMMITTED).state is State.COMMITTED
     assert ledger.look("flights").open is None
+
+
+COMMITTED = """
+    INSERT INTO tidegate_batches (id, subscription, number, opening, group_id, receipt, members, output, partition_by,
+        commit_strategy, state, offsets_committed, opened_at, closed_at)
+    VALUES (:id, 'flights', :number, 1, 'g', 'r', 1, 'file:///lake', '[]',
+        :strategy, 'committed', :offsets_committed, '2024-05-01 12:00:00', '2024-05-01 12:00:00')
+"""
+CHECKPOINT = """
+    INSERT INTO tidegate_checkpoints
+        (subscription, group_id, topic, partition, "offset", metadata, version, committed_at)
+    VALUES ('flights', 'g', 't', 0, 3, '', :version, '2024-05-01 12:00:00')
+"""
+
+
+@pytest.mark.parametrize(
+    ("strategies", "checkpoint_version", "store"),
+    [
+        (["after-processing"], None, PositionStore.KAFKA),
+        (["checkpoint"], 1, PositionStore.LEDGER),
+        (["after-processing", "checkpoint"], 2, PositionStore.LEDGER),
+        (["checkpoint", "after-processing"], 1, PositionStore.KAFKA),
+        (["checkpoint", "ignore"], 1, PositionStore.LEDGER),
+        (["ignore"], None, None),
+        ([], 0, PositionStore.LEDGER),
+        ([], None, None),
+    ],
+)
+def test_the_store_of_a_group_is_told_from_what_was_committed(
+    url: str,
+    strategies: list[str],
+    checkpoint_version: int | None,
+    store: PositionStore | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Revision 0015: until then the newest batch and the newest checkpoint said where the positions are."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "REVISIONS", migrate.REVISIONS[:14])
+        migrate.migrate(Database(url))
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("INSERT INTO tidegate_subscriptions VALUES ('flights', 9)"))
+        connection.execute(
+            text("INSERT INTO tidegate_groups (subscription, group_id, version) VALUES ('flights', 'g', 0)")
+        )
+        for number, strategy in enumerate(strategies, 1):
+            row = {"id": f"b{number}", "number": number, "strategy": strategy}
+            connection.execute(text(COMMITTED), {**row, "offsets_committed": strategy != "ignore"})
+        if checkpoint_version is not None:
+            connection.execute(text(CHECKPOINT), {"version": checkpoint_version})
+    assert SqlLedger(url).look("flights").stores == ({} if store is None else {"g": store})
 
 
 def test_opening_again_changes_nothing(url: str) -> None:

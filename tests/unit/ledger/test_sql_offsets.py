@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from sqlite3 import OperationalError as SqliteError
 
 import pytest
-from ledger_batches import NOON, closed, plan
+from ledger_batches import NOON
 from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import (
     BrokerUnavailableError,
     CommitUnknownError,
@@ -22,8 +21,6 @@ from tidegate.model.errors import (
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
-from tidegate.ports import Committed
-from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics
 
@@ -129,34 +126,6 @@ def test_a_committer_that_was_shut_out_produces_nothing(url: str) -> None:
         with pytest.raises(StaleError, match="newer committer"):
             older.commit({}, "", outgoing=[LETTER])
     assert (stands(store), store.outbox.produced) == (([], None), [])
-
-
-def test_before_the_first_checkpoint_the_positions_are_kafkas(url: str) -> None:
-    kafka = MemoryOffsets("g")
-    kafka.reset({AT: 7}, "theirs")
-    store = Store(url, before=kafka)
-    with store.fence() as fence:
-        assert store.committed([AT, OTHER]) == fence.committed([AT]) == {AT: Committed(7, "theirs")}
-        fence.commit({OTHER: 1}, "ours")
-        assert fence.committed([AT, OTHER]) == {OTHER: Committed(1, "ours")}
-    kafka.go_away()
-    assert store.committed([AT, OTHER]) == {OTHER: Committed(1, "ours")}
-
-
-@pytest.mark.parametrize("minutes", [-60, 60])
-def test_positions_that_another_strategy_moved_on_in_kafka_are_kafkas_whatever_the_clocks_say(
-    url: str, minutes: int
-) -> None:
-    kafka = MemoryOffsets("g")
-    kafka.reset({AT: 7}, "theirs")
-    store = Store(url, before=kafka)
-    commit(store, 3, "3")
-    assert store.committed([AT])[AT].offset == 3
-    closed(SqlLedger(url, now=lambda: NOON + timedelta(minutes=minutes)), plan())
-    assert store.committed([AT])[AT].offset == 7
-    later = Store(url, before=kafka, at=NOON - timedelta(minutes=minutes))
-    commit(later, 9)
-    assert (stands(later), kafka.positions[AT].offset) == (([9, 9], "3"), 7)
 
 
 def test_a_state_of_any_size_comes_back_as_it_was(url: str) -> None:

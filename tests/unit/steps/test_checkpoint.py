@@ -282,35 +282,6 @@ def test_an_open_batch_keeps_its_strategy_from_being_changed(world: World, befor
         changed.publish(batch.id)
     deliver(world.pipeline(commit_strategy=before))
     assert world.committed() == 5
-    changed.plan()
-
-
-def test_kafka_goes_on_where_the_checkpoints_ended(world: World) -> None:
-    """Given up, a batch leaves nothing in the lake by which stale positions could be brought forward."""
-    world.processor.fold = lambda _: None
-    kafka, checkpoints = MemoryOffsets("orders-lake", fencing=True), world.offsets
-    world.offsets = kafka
-    world.produce(5)
-    deliver(world.pipeline())
-    world.offsets = checkpoints
-    world.offsets.positions = dict(kafka.positions)
-    world.produce(3)
-    world.processor.failures.append("no memory")
-    giving_up = pipeline(world, failure_strategy="ignore", max_retries=0)
-    batch = planned(giving_up)
-    assert batch is not None
-    with pytest.raises(BatchFailedError):
-        giving_up.process(batch.id)
-    giving_up.commit(batch.id)
-    world.produce(2)
-    world.offsets = kafka
-    assert world.committed() == 5
-    deliver(world.pipeline())
-    assert (world.committed(), world.published()) == (10, [(0, 5), (8, 10)])
-    world.offsets.reset(dict.fromkeys(world.topics.logs, 8))
-    again = deliver(world.pipeline())
-    assert again is not None
-    assert [(r.start, r.end) for r in again.ranges] == [(8, 10)]
 
 
 # What waits to be stored

@@ -1,0 +1,74 @@
+"""Move: take a group's positions from the store that has them to the one of the definition."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.model.commit_policy import PositionStore
+from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Committed, Definitions, Ledger, OffsetStore, RecordSource
+from tidegate.steps.ownership import claim_group, refuse_other_store
+from tidegate.steps.selection import partitions_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPositions:
+    """What was taken to which store."""
+
+    positions: Mapping[TopicPartition, int]
+    store: PositionStore
+
+
+def move_positions(
+    subscription: Subscription,
+    by: str,
+    *,
+    source: RecordSource,
+    offsets: OffsetStore,
+    elsewhere: OffsetStore | None,
+    ledger: Ledger,
+    definitions: Definitions,
+) -> MovedPositions:
+    """Copy the group's positions, with their receipts, from `elsewhere` to `offsets`, and have the ledger note that.
+
+    The ledger notes it last, so that whoever is interrupted can do it again. Raises WrongDefinitionError where a batch
+    is open that was planned from the other store, and for a strategy without positions; StaleError where nothing is to
+    be moved.
+    """
+    name, group, store = subscription.name, subscription.consumer.group_id, subscription.commit_policy.store
+    at = location(subscription=name, group=group)
+    claim_group(subscription, ledger.look(name), source=source, ledger=ledger, definitions=definitions)
+    snapshot = ledger.look(name)
+    if elsewhere is None:
+        why = f"commit-strategy: {subscription.commit_strategy} keeps no positions: there is nothing to move"
+        raise WrongDefinitionError(message(why, at, "set the strategy that the group is to go on with first"))
+    if snapshot.stores.get(group) is store:
+        raise StaleError(message(f"the group's positions are in {store} already: there is nothing to move", at))
+    if snapshot.open is not None:
+        refuse_other_store(snapshot.open, subscription)
+    partitions = partitions_of(subscription, source)
+    with elsewhere.fence() as there, offsets.fence() as here:
+        positions = there.committed(partitions)
+        for metadata, of_receipt in _by_receipt(positions).items():
+            epochs = {tp: p.leader_epoch for tp, p in of_receipt.items() if p.leader_epoch is not None}
+            here.commit({tp: position.offset for tp, position in of_receipt.items()}, metadata, epochs)
+        ledger.note_store(name, group, store, snapshot.version, by)
+    moved = {tp: position.offset for tp, position in positions.items()}
+    said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(moved.items())) or "there were none yet"
+    log.warning("the group's positions are in %s now, as %s decided: %s (%s)", store, by, said, at)
+    return MovedPositions(moved, store)
+
+
+def _by_receipt(
+    positions: Mapping[TopicPartition, Committed],
+) -> Mapping[str, Mapping[TopicPartition, Committed]]:
+    """The positions by what was committed with each: a commit writes one text on all of its own."""
+    found: defaultdict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    for tp, position in positions.items():
+        found[position.metadata][tp] = position
+    return found
