@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from tidegate.testing.effects import Effect
+from tidegate.testing.effects import Effect, Method
 from tidegate_local.loopback import HOST
 
 FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 1, 2, 3, 8, 9, 10
@@ -71,15 +71,15 @@ class _Connection:
 
 @dataclass
 class Strike:
-    """Does something right before an effect, the first time that it comes; implements effects.Watcher."""
+    """Does something right before a port's method is called, the first time; implements effects.Watcher."""
 
-    point: str
+    method: Method
     act: Callable[[], object]
     at: float | None = None
 
     def before(self, effect: Effect) -> None:
         """See `tidegate.testing.effects.Watcher`."""
-        if str(effect) == self.point and self.at is None:
+        if effect == Effect.of(self.method) and self.at is None:
             self.at = time.monotonic()
             self.act()
 

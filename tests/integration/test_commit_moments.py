@@ -7,6 +7,7 @@ from broker_world import committed, in_lake
 
 from tidegate.model.batch import State
 from tidegate.model.subscription import Cursor
+from tidegate.ports import Processor
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import Run, run_batch
 from tidegate.testing.effects import Effect, watched
@@ -80,7 +81,7 @@ class BeforeTheJob:
         self._stands = stands
 
     def before(self, effect: Effect) -> None:
-        if str(effect) == "processor.run":
+        if effect == Effect.of(Processor.run):
             self.stood.append(self._stands())
 
     def after(self, effect: Effect) -> None:

@@ -20,6 +20,7 @@ from tidegate.config import properties
 from tidegate.kafka import closing
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CommitUnknownError, DeliveryTimeoutError
+from tidegate.ports import Lake
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
@@ -181,7 +182,7 @@ class CrashAfterPublish:
         pass
 
     def after(self, effect: Effect) -> None:
-        if str(effect) == "lake.publish":
+        if effect == Effect.of(Lake.publish):
             raise KeyboardInterrupt
 
 
@@ -219,7 +220,7 @@ def test_a_commit_without_an_answer_stops_the_run_and_the_next_one_finds_out_wha
     pipeline = make(commit=1.5, commit_fence=fence)
     with ExitStack() as until_the_end:
         fault = Fault(frozenset({kind}), hold=held)
-        strike = Strike("lake.publish", lambda: until_the_end.enter_context(road.faulty(fault)))
+        strike = Strike(Lake.publish, lambda: until_the_end.enter_context(road.faulty(fault)))
         with pytest.raises(CommitUnknownError, match=r"didn't come .* the next run finds out"):
             deliver(watched(pipeline, strike))
         assert strike.at is not None

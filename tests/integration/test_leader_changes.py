@@ -18,8 +18,9 @@ from tidegate.kafka.source import KafkaSource
 from tidegate.model.batch import Batch
 from tidegate.model.errors import CommitUnknownError, LostDataError, TidegateError, UnavailableError
 from tidegate.model.offsets import Range
+from tidegate.ports import Fence, LandingWriter, OffsetStore
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.testing.effects import watched
+from tidegate.testing.effects import Method, watched
 from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
@@ -106,7 +107,7 @@ def test_the_leader_dies_while_its_partition_is_landed(
     pipeline = open_subscription(name, consumer=EVERYTHING, poll_timeout_ms=poll_seconds * 1000)
     plan = patient.plan()
     assert plan.batch is not None
-    strike = Strike("writer.write", lambda: broker.kill(1))
+    strike = Strike(LandingWriter.write, lambda: broker.kill(1))
     landed = watched(pipeline, strike).land(plan.batch.id, 0)
     assert strike.at is not None
     assert (landed.ranges[0].end == RECORDS) is whole
@@ -118,11 +119,11 @@ def test_the_leader_dies_while_its_partition_is_landed(
 
 
 @pytest.mark.parametrize(
-    ("coordinator", "point", "commit_seconds", "ends"),
+    ("coordinator", "method", "commit_seconds", "ends"),
     [
-        ("__consumer_offsets", "fence.open", 40, (Batch,)),
-        ("__transaction_state", "fence.commit", 40, (Batch,)),
-        ("__consumer_offsets", "fence.commit", 1, (UnavailableError, CommitUnknownError)),
+        ("__consumer_offsets", OffsetStore.fence, 40, (Batch,)),
+        ("__transaction_state", Fence.commit, 40, (Batch,)),
+        ("__consumer_offsets", Fence.commit, 1, (UnavailableError, CommitUnknownError)),
     ],
 )
 def test_a_coordinator_dies_before_the_commit(
@@ -131,7 +132,7 @@ def test_a_coordinator_dies_before_the_commit(
     fill,
     open_subscription,
     coordinator: str,
-    point: str,
+    method: Method,
     commit_seconds: float,
     ends: tuple[type, ...],
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_coordinator_dies_before_the_commit(
     assert plan.batch is not None
     patient.land(plan.batch.id, 0)
     patient.process(plan.batch.id)
-    strike = Strike(point, lambda: broker.kill(broker.leader(coordinator)))
+    strike = Strike(method, lambda: broker.kill(broker.leader(coordinator)))
     pipeline = open_subscription(name, commit_timeout_ms=int(commit_seconds * 1000))
     ended: object
     try:
@@ -162,7 +163,7 @@ def test_the_controller_dies_under_a_batch(broker: Cluster, topic, fill, open_su
     name = topic(leaders=[before % 3 + 1])
     fill(name, 5)
     pipeline = open_subscription(name, poll_timeout_ms=40_000, commit_timeout_ms=40_000)
-    strike = Strike("writer.write", lambda: broker.kill(before))
+    strike = Strike(LandingWriter.write, lambda: broker.kill(before))
     deliver(watched(pipeline, strike))
     assert strike.at is not None
     assert broker.controller() != before

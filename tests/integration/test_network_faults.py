@@ -21,8 +21,9 @@ from tidegate.model.errors import (
     TidegateError,
     UnavailableError,
 )
+from tidegate.ports import Fence, Lake, LandingWriter, OffsetStore, Processor, RecordSource
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.testing.effects import watched
+from tidegate.testing.effects import Method, watched
 from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
@@ -106,15 +107,15 @@ class Exposed:
         assert producer.flush(30) == 0
         self.records += count
 
-    def run(self, point: str, act: Callable[[], object]) -> TidegateError | Batch | None:
-        """A run to which something is done at a point: the batch that it committed, or how it ended."""
-        strike = Strike(point, act)
+    def run(self, method: Method, act: Callable[[], object]) -> TidegateError | Batch | None:
+        """A run to which something is done at a port's method: the batch that it committed, or how it ended."""
+        strike = Strike(method, act)
         try:
             return deliver(watched(self.pipeline, strike))
         except TidegateError as error:
             return error
         finally:
-            assert strike.at is not None, f"the run never came to {point}"
+            assert strike.at is not None, f"the run never came to {method.__qualname__}"
             self.took = time.monotonic() - strike.at
 
     def go_on(self) -> None:
@@ -165,16 +166,16 @@ def expose(topic: Callable[..., str], open_subscription, broker: Broker, road: T
 
 
 POINTS = {
-    "anchor": "fence.commit",
-    "plan": "source.watermarks",
-    "land": "reader.open",
-    "half landed": "writer.write",
-    "process": "processor.run",
-    "commit": "fence.open",
-    "publish": "lake.publish",
-    "offsets": "fence.commit",
+    "anchor": Fence.commit,
+    "plan": RecordSource.watermarks,
+    "land": RecordSource.read,
+    "half landed": LandingWriter.write,
+    "process": Processor.run,
+    "commit": OffsetStore.fence,
+    "publish": Lake.publish,
+    "offsets": Fence.commit,
 }
-"""What a run is about to do, by the effect that it begins with."""
+"""What a run is about to do, by the method that it begins with."""
 
 FAULTS = {
     "refused": Fault(refuse=True),

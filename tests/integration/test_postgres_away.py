@@ -13,8 +13,9 @@ from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import UnavailableError
 from tidegate.model.offsets import TopicPartition
+from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Method, watched
 from tidegate_local.postgres import Postgres, short_lived
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres]
@@ -22,10 +23,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.postgres]
 RECORDS = 20
 SECONDS = 30
 STRIKES = {
-    "plan": ("look", "open"),
-    "land": ("batch", "landed"),
-    "process": ("batch", "start_delivery", "processed"),
-    "commit": ("batch", "adopt", "move"),
+    "plan": (Ledger.look, Ledger.open),
+    "land": (Ledger.batch, Ledger.landed),
+    "process": (Ledger.batch, Ledger.start_delivery, Ledger.processed),
+    "commit": (Ledger.batch, Ledger.adopt, Ledger.move),
 }
 STEPS = (*STRIKES, "")
 TEMPLATE = "template"
@@ -47,11 +48,11 @@ def settings(mortal: Postgres, tmp_path: Path) -> Settings:
 
 @dataclass
 class Killer:
-    """Kills the server once, before or after the ledger's first effect of this name in a step."""
+    """Kills the server once, before or after the first call of this method of the ledger in a step."""
 
     server: Postgres
     step: str
-    call: str
+    call: Method
     when: str
     now_in: str = ""
 
@@ -62,7 +63,7 @@ class Killer:
         self._strike("after", effect)
 
     def _strike(self, when: str, effect: Effect) -> None:
-        if (when, self.now_in, str(effect)) == (self.when, self.step, f"ledger.{self.call}") and self.server.running:
+        if (when, self.now_in, effect) == (self.when, self.step, Effect.of(self.call)) and self.server.running:
             self.server.kill()
 
 

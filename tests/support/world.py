@@ -9,7 +9,7 @@ from tidegate.model.batch import Batch
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.effects import Effect
+from tidegate.testing.effects import Effect, Method
 from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
@@ -28,13 +28,13 @@ class Crash(BaseException):
 
 
 class Before:
-    """Ends the process before an effect of this name."""
+    """Ends the process before this method of a port is called."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, method: Method) -> None:
+        self._effect = Effect.of(method)
 
     def before(self, effect: Effect) -> None:
-        if str(effect) == self._name:
+        if effect == self._effect:
             raise Crash
 
     def after(self, effect: Effect) -> None:

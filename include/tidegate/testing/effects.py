@@ -7,8 +7,21 @@ effects: to let another one run, to end the process, or to lose an answer.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from tidegate.ports import (
+    Clock,
+    Fence,
+    Lake,
+    Landing,
+    LandingWriter,
+    Ledger,
+    OffsetStore,
+    Processor,
+    Reader,
+    RecordSource,
+    SchemaRegistry,
+)
 from tidegate.runtime.pipeline import Pipeline
 
 _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
@@ -23,6 +36,24 @@ HELD = {
 }
 """Calls of a port that give something to hold for a while, and what that is called."""
 
+_NAMES = {
+    RecordSource: "source",
+    Reader: "reader",
+    OffsetStore: "offsets",
+    Fence: "fence",
+    Landing: "landing",
+    LandingWriter: "writer",
+    Lake: "lake",
+    Ledger: "ledger",
+    Processor: "processor",
+    Clock: "clock",
+    SchemaRegistry: "registry",
+}
+_NAME_OF = {port.__qualname__: name for port, name in _NAMES.items()}
+
+Method = Callable[..., Any]
+"""A port's method, as its protocol has it: `Ledger.open`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -30,6 +61,21 @@ class Effect:
 
     port: str
     call: str
+
+    @classmethod
+    def of(cls, method: Method) -> Self:
+        """A call of this method: `Effect.of(Ledger.open)`; where it gives something to hold, that this is opened.
+
+        Raises KeyError if it isn't a method of a port that is watched.
+        """
+        owner, _, call = method.__qualname__.partition(".")
+        port = _NAME_OF[owner]
+        return cls(HELD[port, call], "open") if (port, call) in HELD else cls(port, call)
+
+    @classmethod
+    def close_of(cls, method: Method) -> Self:
+        """The end of what this method gives to hold: `Effect.close_of(OffsetStore.fence)`."""
+        return cls(cls.of(method).port, "close")
 
     def __str__(self) -> str:
         """`ledger.look`, `fence.commit`, `reader.next`."""

@@ -2,6 +2,7 @@ from world import World
 
 from tidegate.model.batch import State
 from tidegate.model.errors import LostDataError, StoppedError, UnavailableError
+from tidegate.ports import Ledger
 from tidegate.runtime.run import run_batch
 from tidegate.testing.effects import Effect, watched
 
@@ -28,7 +29,7 @@ def test_a_run_that_another_one_was_faster_than_has_nothing_to_do_and_says_so() 
 
     class Overtaken:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "ledger.open" and not faster:
+            if effect == Effect.of(Ledger.open) and not faster:
                 faster.append(run_batch(world.pipeline(), print))
 
         def after(self, effect: Effect) -> None:
@@ -48,7 +49,7 @@ def test_a_run_whose_batch_another_one_settles_before_it_is_processed_ends_well_
 
     class Overtaken:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "ledger.start_delivery" and not faster:
+            if effect == Effect.of(Ledger.start_delivery) and not faster:
                 faster.append(run_batch(world.pipeline(), print))
 
         def after(self, effect: Effect) -> None:
@@ -69,7 +70,7 @@ def test_an_error_stands_in_the_run_even_if_the_ledger_is_away_by_then() -> None
         gone = False
 
         def before(self, effect: Effect) -> None:
-            self.gone |= str(effect) == "ledger.start_delivery"
+            self.gone |= effect == Effect.of(Ledger.start_delivery)
             if self.gone and effect.port == "ledger":
                 raise UnavailableError("the ledger is away")
 

@@ -9,6 +9,7 @@ from tidegate.cli.console import out
 from tidegate.model.errors import GroupInUseError, StaleError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor
+from tidegate.ports import RecordSource
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
@@ -92,7 +93,7 @@ def test_what_arrives_meanwhile_makes_no_lag_negative() -> None:
 
     class Arriving:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "source.watermarks":
+            if effect == Effect.of(RecordSource.watermarks):
                 world.produce(1)
 
         def after(self, effect: Effect) -> None:

@@ -15,8 +15,9 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.ports import Fence, Lake, Landing, OffsetStore, Processor
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.processor import Acks
 from tidegate.testing.topics import Record
 
@@ -77,52 +78,53 @@ def test_what_is_acknowledged_is_committed_row_by_row(name: str) -> None:
 def test_nothing_is_looked_at_before_the_interval_has_passed() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
-    told: list[str] = []
+    told: list[Effect] = []
     world.processor.acks = [Acks({P0: [number]}, 1) for number in range(4)] + [Acks({}, 1)]
     world.pipeline(**THROTTLED)
     with suppress(BatchFailedError):
         watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count("lake.ack_files") == 1
+    assert told.count(Effect.of(Lake.ack_files)) == 1
     assert partial_commits(world, batch) == [4]
-    assert told.count("fence.open") == 1
+    assert told.count(Effect.of(OffsetStore.fence)) == 1
 
 
 def test_other_strategies_look_at_no_acknowledgements() -> None:
     world = World()
     batch = landed(world)
-    told: list[str] = []
+    told: list[Effect] = []
     world.processor.acks = acks([0], [1])
     watched(world.pipeline(), Listener(told)).process(batch.id)
-    assert not {"lake.ack_files", "lake.read_acks", "landing.pending_acks", "offsets.committed", "fence.open"} & {*told}
+    looks = [Lake.ack_files, Lake.read_acks, Landing.pending_acks, OffsetStore.committed, OffsetStore.fence]
+    assert not {*map(Effect.of, looks)} & {*told}
 
 
 def test_a_file_is_read_once_and_nothing_is_committed_without_progress() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
-    told: list[str] = []
+    told: list[Effect] = []
     world.processor.acks = acks([0], [], [2], [1, 3])
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count("lake.read_acks") == 4 + 1  # and what was rejected
-    assert told.count("landing.pending_acks") == 1
-    assert told.count("fence.commit") == 2
+    assert told.count(Effect.of(Lake.read_acks)) == 4 + 1  # and what was rejected
+    assert told.count(Effect.of(Landing.pending_acks)) == 1
+    assert told.count(Effect.of(Fence.commit)) == 2
 
 
 def test_without_acknowledgements_what_landed_isnt_read() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
-    told: list[str] = []
+    told: list[Effect] = []
     world.processor.seconds = 10
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count("lake.ack_files") == 1
-    assert not {"landing.pending_acks", "fence.open"} & {*told}
+    assert told.count(Effect.of(Lake.ack_files)) == 1
+    assert not {*map(Effect.of, [Landing.pending_acks, OffsetStore.fence])} & {*told}
 
 
 class Listener:
-    def __init__(self, told: list[str]) -> None:
+    def __init__(self, told: list[Effect]) -> None:
         self.told = told
 
     def before(self, effect: Effect) -> None:
-        self.told.append(str(effect))
+        self.told.append(effect)
 
     def after(self, effect: Effect) -> None:
         pass
@@ -355,12 +357,12 @@ def test_what_a_job_acknowledged_is_committed_when_it_is_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        watched(world.pipeline(**THROTTLED), Disturbed("lake.results", interrupt)).process(batch.id)
+        watched(world.pipeline(**THROTTLED), Disturbed(Lake.results, interrupt)).process(batch.id)
     assert partial_commits(world, batch) == [2]
 
 
-@pytest.mark.parametrize("at", ["lake.ack_files", "fence.open", "fence.commit"])
-def test_what_stands_in_the_way_of_the_last_look_is_not_told_in_place_of_the_failure(at: str) -> None:
+@pytest.mark.parametrize("at", [Lake.ack_files, OffsetStore.fence, Fence.commit])
+def test_what_stands_in_the_way_of_the_last_look_is_not_told_in_place_of_the_failure(at: Method) -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.acks = unseen([0, 1])
@@ -384,11 +386,11 @@ def test_the_last_look_passes_over_what_never_landed() -> None:
 class Dead:
     """The process is gone from an effect on: nothing that is unwound does anything any more."""
 
-    def __init__(self, at: str) -> None:
-        self.at, self.is_dead = at, False
+    def __init__(self, at: Method) -> None:
+        self.at, self.is_dead = Effect.of(at), False
 
     def before(self, effect: Effect) -> None:
-        self.is_dead = self.is_dead or str(effect) == self.at
+        self.is_dead = self.is_dead or effect == self.at
         if self.is_dead:
             raise Kill
 
@@ -399,7 +401,7 @@ class Dead:
 def dies(world: World, batch: Batch, **definition: Any) -> None:
     """A delivery whose process is killed before it has looked at anything."""
     with pytest.raises(Kill):
-        watched(world.pipeline(**definition), Dead("lake.results")).process(batch.id)
+        watched(world.pipeline(**definition), Dead(Lake.results)).process(batch.id)
     assert world.ledger.batch(batch.id).state is State.PROCESSING
 
 
@@ -423,7 +425,7 @@ def test_a_look_that_cannot_be_taken_costs_no_delivery() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
-    for at in ("lake.staged_folders", "lake.read_acks", "landing.pending_acks", "fence.open", "fence.commit"):
+    for at in (Lake.staged_folders, Lake.read_acks, Landing.pending_acks, OffsetStore.fence, Fence.commit):
         with pytest.raises(UnavailableError):
             watched(world.pipeline(**THROTTLED), Disturbed(at, away)).process(batch.id)
     assert world.ledger.deliveries(batch.id) == 1
@@ -434,11 +436,11 @@ def test_a_look_takes_no_fence_from_a_run_that_has_gone_on() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
-    told: list[str] = []
-    another = Disturbed("landing.pending_acks", lambda: world.ledger.start_delivery(batch.id))
+    told: list[Effect] = []
+    another = Disturbed(Landing.pending_acks, lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="another run has gone on"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
-    assert "fence.open" not in told
+    assert Effect.of(OffsetStore.fence) not in told
 
 
 def test_what_a_dead_delivery_acknowledged_is_committed_at_the_limit_too() -> None:
@@ -564,11 +566,11 @@ def test_a_job_that_acknowledges_nothing_while_it_runs_has_no_longer() -> None:
 class Disturbed:
     """A watcher that does something once, before an effect."""
 
-    def __init__(self, at: str, what: Any) -> None:
-        self.at, self.what = at, what
+    def __init__(self, at: Method, what: Any) -> None:
+        self.at, self.what = Effect.of(at), what
 
     def before(self, effect: Effect) -> None:
-        if str(effect) == self.at and self.what is not None:
+        if effect == self.at and self.what is not None:
             what, self.what = self.what, None
             what()
 
@@ -581,9 +583,9 @@ def away() -> None:
 
 
 @pytest.mark.parametrize(
-    "at", ["lake.ack_files", "lake.read_acks", "landing.pending_acks", "fence.open", "fence.committed", "fence.commit"]
+    "at", [Lake.ack_files, Lake.read_acks, Landing.pending_acks, OffsetStore.fence, Fence.committed, Fence.commit]
 )
-def test_what_is_away_for_now_is_tried_again_with_the_next_commit(at: str) -> None:
+def test_what_is_away_for_now_is_tried_again_with_the_next_commit(at: Method) -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0], [1], [])
@@ -595,7 +597,7 @@ def test_a_live_member_of_the_group_is_waited_for() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0], [1])
-    pipeline = watched(world.pipeline(**THROTTLED), Disturbed("processor.run", lambda: world.offsets.join("tool")))
+    pipeline = watched(world.pipeline(**THROTTLED), Disturbed(Processor.run, lambda: world.offsets.join("tool")))
     pipeline.process(batch.id)
     assert partial_commits(world, batch) == []
     world.offsets.leave("tool")
@@ -617,7 +619,7 @@ def test_a_group_that_was_moved_stops_the_job_and_is_honoured(definition: dict[s
     world = World()
     pipeline, batch = world.pipeline(**definition), landed(world, **definition)
     world.processor.acks = acks([0], [1], [2])
-    moved = Disturbed("fence.open", lambda: world.offsets.reset({P0: 3}))
+    moved = Disturbed(OffsetStore.fence, lambda: world.offsets.reset({P0: 3}))
     with pytest.raises(StaleError, match="stands at 3 without a receipt of ours"):
         watched(pipeline, moved).process(batch.id)
     assert len(world.lake.acks) == 1
@@ -646,7 +648,7 @@ def test_a_delivery_that_another_one_followed_commits_nothing_more() -> None:
         world.ledger.start_delivery(batch.id)
 
     with pytest.raises(StaleError, match="no more delivery 1's"):
-        watched(world.pipeline(**THROTTLED), Disturbed("fence.open", another)).process(batch.id)
+        watched(world.pipeline(**THROTTLED), Disturbed(OffsetStore.fence, another)).process(batch.id)
     assert partial_commits(world, batch) == []
 
 
@@ -654,11 +656,11 @@ def test_a_delivery_that_another_one_followed_takes_no_fence_from_it() -> None:
     world = World()
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0])
-    told: list[str] = []
-    another = Disturbed("lake.ack_files", lambda: world.ledger.start_delivery(batch.id))
+    told: list[Effect] = []
+    another = Disturbed(Lake.ack_files, lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="no more delivery 1's"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
-    assert "fence.open" not in told
+    assert Effect.of(OffsetStore.fence) not in told
 
 
 # Lost ledgers, and crashes
@@ -686,7 +688,7 @@ def test_with_the_ledger_lost_after_the_publish_the_commit_is_finished(done: Col
     world.processor.acks = acks(done)
     pipeline.process(batch.id)
     with pytest.raises(UnavailableError):
-        watched(pipeline, Disturbed("fence.commit", away)).commit(batch.id)
+        watched(pipeline, Disturbed(Fence.commit, away)).commit(batch.id)
     fresh = replace_ledger(world)
     again = fresh.plan().batch
     assert again is not None
@@ -727,7 +729,7 @@ def test_what_was_published_of_a_partition_that_nobody_moved_isnt_delivered_agai
     world.processor.acks = [Acks({P0: [0, 1]}), Acks({P0: range(2, 6), P1: range(3)}, 1)]
     pipeline.process(batch.id)
     with pytest.raises(UnavailableError):
-        watched(pipeline, Disturbed("fence.commit", away)).commit(batch.id)
+        watched(pipeline, Disturbed(Fence.commit, away)).commit(batch.id)
     assert (world.committed(0), world.committed(1)) == (2, 0)
     world.offsets.reset({P1: 1})
     world.processor.acks = None

@@ -15,6 +15,7 @@ from tidegate.ledger.offsets import SqlOffsets
 from tidegate.model.batch import State
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.manifest import Manifest
+from tidegate.ports import Fence
 from tidegate.runtime.health import Finding, Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
@@ -204,7 +205,7 @@ def test_whoever_finishes_the_commit_finds_the_state_in_the_lake(world: World) -
     assert batch is not None
     pipeline(world).process(batch.id)
     with pytest.raises(Crash):
-        watched(pipeline(world), Before("fence.commit")).commit(batch.id)
+        watched(pipeline(world), Before(Fence.commit)).commit(batch.id)
     world.ledger = MemoryLedger(world.clock.now)
     deliver(pipeline(world))
     assert (seen(world), world.committed(), len(world.processor.delivered)) == (5, 5, 1)
@@ -297,7 +298,7 @@ def test_a_monitor_is_told_of_a_state_that_nobody_stores(world: World, limit: in
     assert batch is not None
     described.process(batch.id)
     with pytest.raises(Crash):
-        watched(described, Before("fence.commit")).commit(batch.id)
+        watched(described, Before(Fence.commit)).commit(batch.id)
     world.clock.wait(15)
     (finding,) = status_of(described, 5).findings
     assert (finding.verdict, finding.verdict.exit_status) == (verdict, int(verdict is Verdict.WARN))

@@ -12,6 +12,7 @@ from tidegate.model.errors import (
     StaleError,
 )
 from tidegate.model.offsets import TopicPartition
+from tidegate.ports import Fence, Lake
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 
@@ -159,7 +160,7 @@ def test_whoever_loses_the_fence_to_one_that_finished_the_commit_finds_it_done()
 
     class Interrupted(Quiet):
         def before(self, effect: Effect) -> None:
-            if str(effect) == "fence.commit":
+            if effect == Effect.of(Fence.commit):
                 other.commit(batch_id)
 
     batch = watched(world.pipeline(), Interrupted()).commit(batch_id)
@@ -192,7 +193,7 @@ def test_what_another_ledgers_runner_has_planned_gives_way_to_what_this_one_publ
 
     class LostMeanwhile(Quiet):
         def before(self, effect: Effect) -> None:
-            if str(effect) == "lake.publish" and not other.processor.delivered:
+            if effect == Effect.of(Lake.publish) and not other.processor.delivered:
                 other.__dict__.update({**world.__dict__, "ledger": first.ledger})
                 first.ledger.__dict__.update(MemoryLedger(world.clock.now).__dict__)
                 world.produce(2)

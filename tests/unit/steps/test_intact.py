@@ -7,6 +7,7 @@ from world import OUTPUT, World, deliver, planned
 
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CorruptFileError, StaleError, StoppedError
+from tidegate.ports import Landing, Processor
 from tidegate.testing.effects import Effect, watched
 
 
@@ -97,7 +98,7 @@ def test_a_landed_file_that_changes_while_the_job_runs_fails_the_delivery_and_is
             """Nothing."""
 
         def after(self, effect: Effect) -> None:
-            if str(effect) == "processor.run":
+            if effect == Effect.of(Processor.run):
                 damage(world, batch)
 
     with pytest.raises(CorruptFileError, match="has changed"):
@@ -131,7 +132,7 @@ def test_whoever_verifies_files_that_another_run_has_replaced_abandons_nothing()
 
     class Overtaking:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "landing.verify" and world.ledger.batch(batch.id).files == batch.files:
+            if effect == Effect.of(Landing.verify) and world.ledger.batch(batch.id).files == batch.files:
                 with pytest.raises(CorruptFileError):
                     world.pipeline().process(batch.id)
                 planned(world.pipeline())

@@ -10,7 +10,7 @@ from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
-from tidegate.ports import Committed, Loss
+from tidegate.ports import Committed, Loss, OffsetStore
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger
@@ -513,7 +513,7 @@ def test_a_planner_that_slept_while_all_was_committed_and_expired_anchors_nothin
 
     class Slept(Quiet):
         def before(self, effect: Effect) -> None:
-            if str(effect) == "fence.open" and not world.ledger.history("orders", 1):
+            if effect == Effect.of(OffsetStore.fence) and not world.ledger.history("orders", 1):
                 deliver(world.pipeline())
                 world.offsets.expire()
 

@@ -3,6 +3,7 @@ from world import World, deliver, planned
 
 from tidegate.model.batch import State
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError
+from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
 
@@ -78,7 +79,7 @@ class LandingMeanwhile:
         self.other = other
 
     def before(self, effect: Effect) -> None:
-        if str(effect) == "ledger.start_delivery":
+        if effect == Effect.of(Ledger.start_delivery):
             batch = self.other.ledger.look("orders").open
             assert batch is not None
             self.other.land(batch.id, 0)

@@ -13,13 +13,13 @@ from tidegate.model.batch import Batch, State
 from tidegate.model.errors import LostDataError, StaleError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import TopicNames
-from tidegate.ports import Loss
+from tidegate.ports import Fence, Landing, Ledger, Loss, OffsetStore, RecordSource
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
 from tidegate.steps.loss import created_again
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.processor import Acks
 
@@ -226,33 +226,33 @@ def test_what_landed_of_the_old_topic_still_reaches_the_lake_and_then_the_new_on
 
 
 class Recreated:
-    """Somebody creates the topic again once an effect of this name was seen for the `nth` time."""
+    """Somebody creates the topic again once this method of a port was called for the `nth` time."""
 
-    def __init__(self, world: World, name: str, nth: int = 1) -> None:
+    def __init__(self, world: World, method: Method, nth: int = 1) -> None:
         self._world = world
-        self._name = name
+        self._effect = Effect.of(method)
         self._left = nth
 
     def before(self, effect: Effect) -> None:
         """Nothing yet."""
 
     def after(self, effect: Effect) -> None:
-        self._left -= str(effect) == self._name
+        self._left -= effect == self._effect
         if self._left == 0:
             self._left = -1
             recreate(self._world)
 
 
-@pytest.mark.parametrize("seen", ["source.topic_ids", "offsets.committed", "ledger.last_ends", "fence.committed"])
+@pytest.mark.parametrize("seen", [RecordSource.topic_ids, OffsetStore.committed, Ledger.last_ends, Fence.committed])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_topic_that_is_created_again_while_a_plan_looks_is_read_from_its_beginning(
-    seen: str, *, is_known: bool
+    seen: Method, *, is_known: bool
 ) -> None:
     """Whatever it has looked at by then, and with a ledger that was lost before too."""
     world = ten_are_committed()
     if not is_known:
         world.ledger = MemoryLedger(world.clock.now)
-    if seen == "fence.committed":
+    if seen is Fence.committed:
         world.kafka.expire()
     pipeline = world.pipeline(**QUICK, on_data_loss="reset")
     planned_meanwhile = watched(pipeline, Recreated(world, seen))
@@ -292,7 +292,7 @@ def test_what_a_plan_took_from_the_lake_moves_no_position_in_a_newer_topic() -> 
         world.produce(2, partition)
     pipeline = world.pipeline(**QUICK, on_data_loss="reset")
     with suppress(Crash):
-        deliver(watched(pipeline, Before("fence.commit")))
+        deliver(watched(pipeline, Before(Fence.commit)))
     world.ledger = MemoryLedger(world.clock.now)
     pipeline = world.pipeline(**QUICK, on_data_loss="reset")
     taken = pipeline.plan().batch
@@ -307,31 +307,31 @@ def test_what_a_plan_took_from_the_lake_moves_no_position_in_a_newer_topic() -> 
 
 
 class After:
-    """The run ends behind an effect of this name."""
+    """The run ends after this method of a port was called."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, method: Method) -> None:
+        self._effect = Effect.of(method)
 
     def before(self, effect: Effect) -> None:
         """Goes on."""
 
     def after(self, effect: Effect) -> None:
-        if str(effect) == self._name:
+        if effect == self._effect:
             raise Crash
 
 
 class Meanwhile:
-    """Something happens once an effect of this name was seen."""
+    """Something happens once this method of a port was called."""
 
-    def __init__(self, name: str, happens: Callable[[], object]) -> None:
-        self._name = name
+    def __init__(self, method: Method, happens: Callable[[], object]) -> None:
+        self._effect = Effect.of(method)
         self._happens: Callable[[], object] | None = happens
 
     def before(self, effect: Effect) -> None:
         """Nothing yet."""
 
     def after(self, effect: Effect) -> None:
-        if str(effect) == self._name and self._happens is not None:
+        if effect == self._effect and self._happens is not None:
             happens, self._happens = self._happens, None
             happens()
 
@@ -344,12 +344,12 @@ def test_a_plan_that_looked_before_another_went_on_with_the_topic_moves_nothing(
     def others() -> None:
         """Another plan goes on with the newer topic, and then with where somebody moves the group to."""
         with suppress(Crash):
-            watched(pipeline, Before("ledger.open")).plan()
+            watched(pipeline, Before(Ledger.open)).plan()
         world.kafka.reset({TopicPartition("orders", number): 25 for number in (0, 1)})
         with suppress(Crash):
-            watched(pipeline, Before("ledger.open")).plan()
+            watched(pipeline, Before(Ledger.open)).plan()
 
-    planned_late = watched(pipeline, Meanwhile("source.topic_ids", others)).plan()
+    planned_late = watched(pipeline, Meanwhile(RecordSource.topic_ids, others)).plan()
     assert planned_late.batch is not None
     assert [(r.start, r.end) for r in planned_late.batch.ranges] == [(25, 30), (25, 30)]
 
@@ -373,7 +373,7 @@ def test_what_was_read_of_the_newer_topic_under_an_earlier_name_is_not_landed() 
         recreate(world, partitions=1)
 
     with pytest.raises(StaleError, match="is subscription sales's"):
-        watched(pipeline, Meanwhile("writer.open", others)).land(plan.batch.id, 0)
+        watched(pipeline, Meanwhile(Landing.writer, others)).land(plan.batch.id, 0)
     assert not world.landing.files
     while deliver(renamed) is not None:
         pass
@@ -401,7 +401,7 @@ def test_an_anchor_whose_run_ends_before_it_is_noted_whole_skips_nothing_of_a_ne
     world.kafka.reset({TopicPartition("orders", 0): 5})
     pipeline = world.pipeline(**QUICK, on_data_loss="reset")
     with suppress(Crash):
-        watched(pipeline, After("ledger.note_commit")).plan()
+        watched(pipeline, After(Ledger.note_commit)).plan()
     recreate(world, partitions=1)
     batch = deliver(pipeline)
     assert batch is not None
@@ -414,10 +414,10 @@ def test_a_person_who_resets_the_group_on_a_newer_topic_is_honoured_though_its_a
     recreate(world)
     pipeline = world.pipeline(**QUICK, on_data_loss="reset")
     with suppress(Crash):
-        watched(pipeline, After("fence.commit")).plan()
+        watched(pipeline, After(Fence.commit)).plan()
     world.kafka.reset({TopicPartition("orders", number): 25 for number in (0, 1)})
     with suppress(Crash):
-        watched(pipeline, After("fence.commit")).plan()
+        watched(pipeline, After(Fence.commit)).plan()
     batch = deliver(pipeline)
     assert batch is not None
     assert batch.ranges == (Range("orders", 0, 25, 30), Range("orders", 1, 25, 30))
@@ -433,10 +433,10 @@ def test_a_plan_that_looked_at_the_older_topic_freezes_nothing_of_the_newer() ->
     def others() -> None:
         recreate(world)
         with suppress(Crash):
-            watched(pipeline, Before("ledger.open")).plan()
+            watched(pipeline, Before(Ledger.open)).plan()
 
     with suppress(StaleError):
-        deliver(watched(pipeline, Meanwhile("source.watermarks", others)))
+        deliver(watched(pipeline, Meanwhile(RecordSource.watermarks, others)))
     while deliver(pipeline) is not None:
         pass
     assert world.published() == [(0, 10), (0, 30)]

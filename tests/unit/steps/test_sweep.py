@@ -7,8 +7,9 @@ from world import OUTPUT, World, deliver, planned
 from tidegate.model.errors import LostDataError, UnavailableError
 from tidegate.model.manifest import Counts
 from tidegate.model.subscription import TopicNames
+from tidegate.ports import Lake, Landing, Ledger, OffsetStore
 from tidegate.steps.sweep import sweep
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.lake import StagedAttempt
 
 
@@ -72,7 +73,7 @@ def test_nothing_of_a_batch_that_is_opened_meanwhile_goes() -> None:
 
     class Opening:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "ledger.states" and world.ledger.look("orders").open is None:
+            if effect == Effect.of(Ledger.states) and world.ledger.look("orders").open is None:
                 batch = planned(world.pipeline())
                 assert batch is not None
                 world.pipeline().process(batch.id)
@@ -97,7 +98,7 @@ def test_what_cannot_be_cleaned_now_is_left_to_the_next_sweep() -> None:
 
     class Away:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "landing.data_files":
+            if effect == Effect.of(Landing.data_files):
                 raise UnavailableError("the landing is away")
 
         def after(self, effect: Effect) -> None:
@@ -113,12 +114,12 @@ def test_what_cannot_be_cleaned_now_is_left_to_the_next_sweep() -> None:
 class Raising:
     """At an effect, the world raises what no port is to raise."""
 
-    def __init__(self, effect: str, error: Exception) -> None:
-        self._effect = effect
+    def __init__(self, method: Method, error: Exception) -> None:
+        self._effect = Effect.of(method)
         self._error = error
 
     def before(self, effect: Effect) -> None:
-        if str(effect) == self._effect:
+        if effect == self._effect:
             raise self._error
 
     def after(self, effect: Effect) -> None:
@@ -190,7 +191,7 @@ def test_a_folder_in_a_batchs_place_keeps_that_batch_alone_from_being_swept() ->
     leave(world, batch.id)
     strange = f"{ours()}-{uuid.uuid4().hex}"
     stage(world, strange)
-    seen = watched(world.pipeline(), Raising("lake.published", LostDataError("it holds something else")))
+    seen = watched(world.pipeline(), Raising(Lake.published, LostDataError("it holds something else")))
     sweep("orders", OUTPUT, 20, landing=seen.landing, lake=seen.lake, ledger=seen.ledger)
     assert staged(world) == {strange}
 
@@ -198,11 +199,9 @@ def test_a_folder_in_a_batchs_place_keeps_that_batch_alone_from_being_swept() ->
 @pytest.mark.parametrize(
     "error", [OSError("no such device"), UnavailableError("away"), RuntimeError("what"), LostDataError("x")]
 )
-@pytest.mark.parametrize(
-    "effect", ["lake.staged_folders", "lake.remove_staged", "landing.remove", "landing.data_files"]
-)
+@pytest.mark.parametrize("method", [Lake.staged_folders, Lake.remove_staged, Landing.remove, Landing.data_files])
 def test_whatever_a_sweep_meets_the_commit_stands(
-    effect: str, error: Exception, caplog: pytest.LogCaptureFixture
+    method: Method, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()
     world.produce(2)
@@ -215,7 +214,7 @@ def test_whatever_a_sweep_meets_the_commit_stands(
     world.pipeline().process(planned_next.id)
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        batch = watched(world.pipeline(), Raising(effect, error)).commit(planned_next.id)
+        batch = watched(world.pipeline(), Raising(method, error)).commit(planned_next.id)
     assert batch is not None
     assert (batch.state, world.committed()) == ("committed", 4)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -227,15 +226,15 @@ def test_whatever_a_sweep_meets_the_commit_stands(
 def test_the_fence_is_given_back_before_the_sweep() -> None:
     world = World()
     world.produce(2)
-    effects: list[str] = []
+    effects: list[Effect] = []
 
     class Noting:
         def before(self, effect: Effect) -> None:
-            effects.append(str(effect))
+            effects.append(effect)
 
         def after(self, effect: Effect) -> None:
             """Nothing."""
 
     deliver(watched(world.pipeline(), Noting()))
-    assert effects.index("fence.close") < effects.index("lake.staged_folders")
-    assert effects.count("lake.staged_folders") == 1
+    assert effects.index(Effect.close_of(OffsetStore.fence)) < effects.index(Effect.of(Lake.staged_folders))
+    assert effects.count(Effect.of(Lake.staged_folders)) == 1

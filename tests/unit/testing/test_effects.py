@@ -4,7 +4,8 @@ import pytest
 from world import World, deliver
 
 from tidegate.model.batch import State
-from tidegate.testing.effects import Effect, watched
+from tidegate.ports import Fence, Landing, Ledger, OffsetStore, Outbox
+from tidegate.testing.effects import Effect, Method, watched
 
 
 class Listener:
@@ -53,3 +54,20 @@ def test_what_is_held_is_closed_when_the_step_fails() -> None:
         deliver(watched(world.pipeline(), listener))
     assert "writer.close" not in listener.begun
     assert world.landing.files == {}
+
+
+def test_an_effect_is_named_by_the_method_of_its_port() -> None:
+    methods = [Ledger.open, Fence.commit, OffsetStore.fence, Landing.writer]
+    assert [str(Effect.of(method)) for method in methods] == [
+        "ledger.open",
+        "fence.commit",
+        "fence.open",
+        "writer.open",
+    ]
+    assert str(Effect.close_of(OffsetStore.fence)) == "fence.close"
+
+
+@pytest.mark.parametrize("method", [Outbox.send, World.produce])
+def test_what_no_watched_port_has_is_no_effect(method: Method) -> None:
+    with pytest.raises(KeyError):
+        Effect.of(method)
