@@ -14,6 +14,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres
 
+pytest.register_assert_rewrite("broker_world", "crash_cases", "crash_plays")  # whose audits show what they compared
 pytest_plugins = ("shared_servers", "suite_times")
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared

@@ -1,103 +1,76 @@
-"""A run that is killed anywhere leaves a state from which plain next runs end with each record once in the lake.
+"""A run of any strategy that is struck anywhere leaves a state from which plain next runs keep the strategy's promise.
 
-Every point is struck in a child process by SIGKILL, so that nothing unwinds. The subscription has two members and
-three partitions, one of them written in transactions: an aborted one and its marker are the last in its log.
+The matrix is strategy by point. Every point is struck in a child process by SIGKILL, or by SIGSTOP until others have
+gone on, so that nothing unwinds; what a strategy promises stands in `crash_cases`, what happens in `crash_plays`.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from broker_world import Scene, rows_in_lake
-from crashing import Point, Striker, run_steps
-from strategy_world import LATE, UNTIL_THE_BROKER_ABORTS, playing
+from broker_world import Scene
+from confluent_kafka.admin import AdminClient
+from crash_cases import (
+    CHECKPOINT,
+    CHECKPOINT_AND_DEAD_LETTERS,
+    DEAD_BATCHES,
+    DEAD_LETTERS,
+    LATEST,
+    LATEST_LATE,
+    ON_NEXT_POLL,
+    ON_RECEIPT,
+    PUBLISHED,
+    RETRIED,
+    RETRIED_BATCHES,
+    THROTTLED,
+    THROTTLED_LATE,
+    Case,
+    CaseScene,
+)
+from crash_plays import (
+    KilledAmidAcks,
+    Scenario,
+    later_run,
+    ledger_lost,
+    ledger_lost_and_partition_reset,
+    playing,
+    second_run,
+    second_run_after_a_foreign_move,
+    woken,
+)
+from crashing import Inside, Point, Striker, after, before, run_watched, within
 from world import World
 
 from tidegate.lake import parquet as lake
+from tidegate.ports import (
+    Clock,
+    Fence,
+    Lake,
+    Landing,
+    LandingWriter,
+    Ledger,
+    OffsetStore,
+    Processor,
+)
 from tidegate.testing.copying import CopyingProcessor
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect
 
 pytestmark = pytest.mark.broker
 
-_CAP = 12  # of 16 offsets: the batch that is struck isn't the last one
-_IN_TRANSACTIONS = 2
-_RECORDS = (6, 4, 3)
-
-TABLE = [
-    Point("plan", within="members looked for, fence not taken"),
-    Point("plan", within="transaction begun, nothing sent"),
-    Point("plan", within="offsets sent, not committed"),
-    Point("plan", within="ledger written, not committed", during="ledger.open"),
-    Point("land", within="row group written, file not closed"),
-    Point("land", within="file closed, the next not begun"),
-    Point("land", within="file closed, the next not begun", nth=3),
-    Point("land", within="files written, not synced"),
-    Point("land", within="files written, not synced", nth=2),
-    Point("land", within="ledger written, not committed", during="ledger.landed"),
-    Point("land", within="ledger written, not committed", during="ledger.landed", nth=2),
-    Point("process", before="ledger.start_delivery"),
-    Point("process", within="ledger written, not committed", during="ledger.start_delivery"),
-    Point("process", within="document written, not renamed", during="landing.put_manifest"),
-    Point("process", before="processor.run"),
-    Point("process", within="output half written", nth=2),
-    Point("process", within="output written, no result"),
-    Point("process", within="result half written"),
-    Point("process", after="processor.run"),
-    Point("process", within="ledger written, not committed", during="ledger.processed"),
-    Point("commit", before="fence.open"),
-    Point("commit", within="members looked for, fence not taken"),
-    Point("commit", before="lake.publish"),
-    Point("commit", within="manifest put, not synced", during="lake.publish"),
-    Point("commit", within="manifest put, not renamed", during="lake.publish"),
-    Point("commit", within="renamed, not synced", during="lake.publish"),
-    Point("commit", within="ledger written, not committed", during="ledger.adopt"),
-    Point("commit", within="ledger written, not committed", during="ledger.move"),
-    Point("commit", within="transaction begun, nothing sent"),
-    Point("commit", within="offsets sent, not committed"),
-    Point("plan", within="positions asked for a commit without a fence", fence="none"),
-    Point("plan", after="fence.commit", fence="none"),
-    Point("commit", after="fence.open", fence="none"),
-    Point("commit", before="fence.commit", fence="none"),
-    Point("commit", within="positions asked for a commit without a fence", fence="none"),
-    Point("commit", after="fence.commit", fence="none"),
-]
-"""Inside of effects, and the effects of a fence that isn't one."""
-
 _READS = frozenset(
-    {
-        *("ledger.look", "ledger.batch", "ledger.reported", "ledger.deliveries", "ledger.delivery_age", "ledger.now"),
-        *(
-            "ledger.history",
-            "ledger.states",
-            "ledger.last_ends",
-            "ledger.losses",
-            "ledger.closed_files",
-            "ledger.tries",
-        ),
-        *("lake.rejections", "landing.framings"),
-        *(
-            "offsets.committed",
-            "fence.committed",
-            "lake.published",
-            "lake.has_attempt",
-            "lake.results",
-            "lake.seal",
-            "lake.prepare",
-        ),
-        *(
-            "lake.staged_folders",
-            "landing.data_files",
-            "landing.verify",
-            "writer.files",
-            "clock.now",
-            "clock.monotonic",
-            "clock.wait",
-        ),
-    }
+    map(
+        Effect.of,
+        [
+            *(Ledger.look, Ledger.batch, Ledger.reported, Ledger.deliveries, Ledger.delivery_age, Ledger.now),
+            *(Ledger.history, Ledger.states, Ledger.last_ends, Ledger.losses, Ledger.closed_files, Ledger.tries),
+            *(Lake.published, Lake.has_attempt, Lake.results, Lake.seal, Lake.prepare, Lake.rejections),
+            *(Lake.staged_folders, Landing.framings, Landing.data_files, Landing.verify, LandingWriter.files),
+            *(OffsetStore.committed, Fence.committed, Clock.now, Clock.monotonic, Clock.wait),
+        ],
+    )
 )
 """Effects that change nothing outside of the process: a kill after one is a kill before it."""
 
@@ -116,134 +89,195 @@ class Recorder:
         """Nothing has happened yet."""
 
     def after(self, effect: Effect) -> None:
-        if str(effect) in _READS or effect.port in ("source", "reader"):
+        if effect in _READS or effect.port in ("source", "reader"):
             return
-        nth = 1 + sum((p.step, p.after) == (self._step, str(effect)) for p in self.points)
-        if str(effect) != "writer.write" or nth == 1:  # there are as many as chunks
-            self.points.append(Point(self._step, after=str(effect), nth=nth))
+        nth = 1 + sum((p.step, p.after) == (self._step, effect) for p in self.points)
+        if effect != Effect.of(LandingWriter.write) or nth == 1:  # there are as many as chunks
+            self.points.append(Point(self._step, after=effect, nth=nth))
 
 
 def healthy_run() -> list[Point]:
     """After every effect of a run in which nothing goes wrong, and so before every one but the first."""
-    world = World(partitions=3)
-    for partition, count in enumerate(_RECORDS):
+    world = World(partitions=len(PUBLISHED.records))
+    for partition, count in enumerate(PUBLISHED.records):
         world.produce(count, partition)
     recorder = Recorder()
-    pipeline = world.pipeline(members=2, consumer={"max_poll_records": _CAP})
-    run_steps(watched(pipeline, recorder), recorder.enter)
+    run_watched(world.pipeline(**PUBLISHED.definition), recorder)
     return recorder.points
 
 
-MakeFed = Callable[[], Scene]
+def _before_each(points: list[Point]) -> Iterator[Point]:
+    for point in points:
+        yield Point(point.step, before=point.after, nth=point.nth)
+
+
+_INSIDE_AND_UNFENCED = [
+    within("plan", Inside.MEMBERS_LOOKED_FOR),
+    within("plan", Inside.TRANSACTION_BEGUN),
+    within("plan", Inside.OFFSETS_SENT),
+    within("plan", Inside.LEDGER_WRITTEN, during=Ledger.open),
+    within("land", Inside.ROW_GROUP_WRITTEN),
+    within("land", Inside.FILE_CLOSED),
+    within("land", Inside.FILE_CLOSED, nth=3),
+    within("land", Inside.FILES_WRITTEN),
+    within("land", Inside.FILES_WRITTEN, nth=2),
+    within("land", Inside.LEDGER_WRITTEN, during=Ledger.landed),
+    within("land", Inside.LEDGER_WRITTEN, during=Ledger.landed, nth=2),
+    before("process", Ledger.start_delivery),
+    within("process", Inside.LEDGER_WRITTEN, during=Ledger.start_delivery),
+    within("process", Inside.DOCUMENT_WRITTEN, during=Landing.put_manifest),
+    before("process", Processor.run),
+    within("process", Inside.OUTPUT_HALF_WRITTEN, nth=2),
+    within("process", Inside.OUTPUT_WRITTEN),
+    within("process", Inside.RESULT_HALF_WRITTEN),
+    within("process", Inside.LEDGER_WRITTEN, during=Ledger.processed),
+    before("commit", OffsetStore.fence),
+    within("commit", Inside.MEMBERS_LOOKED_FOR),
+    before("commit", Lake.publish),
+    within("commit", Inside.MANIFEST_PUT, during=Lake.publish),
+    within("commit", Inside.MANIFEST_SYNCED, during=Lake.publish),
+    within("commit", Inside.RENAMED, during=Lake.publish),
+    within("commit", Inside.LEDGER_WRITTEN, during=Ledger.adopt),
+    within("commit", Inside.LEDGER_WRITTEN, during=Ledger.move),
+    within("commit", Inside.TRANSACTION_BEGUN),
+    within("commit", Inside.OFFSETS_SENT),
+    within("plan", Inside.UNFENCED_COMMIT, fence="none"),
+    after("plan", Fence.commit, fence="none"),
+    after("commit", OffsetStore.fence, fence="none"),
+    before("commit", Fence.commit, fence="none"),
+    within("commit", Inside.UNFENCED_COMMIT, fence="none"),
+    after("commit", Fence.commit, fence="none"),
+]
+"""Inside of effects, and the effects of a fence that isn't one."""
+
+KILLS = [
+    *(Scenario(PUBLISHED, point) for point in [*healthy_run(), *_INSIDE_AND_UNFENCED]),
+    Scenario(ON_RECEIPT, before("commit", Fence.commit)),
+    Scenario(ON_RECEIPT, within("commit", Inside.OFFSETS_SENT)),
+    Scenario(ON_RECEIPT, after("commit", Fence.commit)),
+    Scenario(ON_RECEIPT, after("commit", Ledger.received)),
+    Scenario(ON_RECEIPT, before("process", Processor.run)),
+    Scenario(ON_RECEIPT, after("process", Ledger.processed)),
+    Scenario(ON_RECEIPT, after("publish", Lake.publish)),
+    Scenario(ON_RECEIPT, after("publish", Ledger.move)),
+    Scenario(ON_NEXT_POLL, before("publish", Lake.publish)),
+    Scenario(ON_NEXT_POLL, after("publish", Lake.publish)),
+    Scenario(ON_NEXT_POLL, after("publish", Ledger.adopt)),
+    Scenario(ON_NEXT_POLL, before("plan", Fence.commit), before=second_run),
+    Scenario(ON_NEXT_POLL, within("plan", Inside.OFFSETS_SENT), before=second_run),
+    Scenario(ON_NEXT_POLL, after("plan", Fence.commit), before=second_run),
+    Scenario(ON_NEXT_POLL, after("plan", Ledger.move), before=second_run),
+    Scenario(DEAD_LETTERS, after("commit", Lake.publish)),
+    Scenario(DEAD_LETTERS, after("commit", Ledger.adopt)),
+    Scenario(DEAD_LETTERS, within("commit", Inside.TRANSACTION_BEGUN)),
+    Scenario(DEAD_LETTERS, within("commit", Inside.OFFSETS_SENT)),
+    Scenario(DEAD_LETTERS, after("commit", Fence.commit)),
+    Scenario(DEAD_LETTERS, after("commit", Ledger.move)),
+    Scenario(DEAD_BATCHES, after("commit", Ledger.move)),
+    Scenario(DEAD_BATCHES, after("commit", Lake.set_aside)),
+    Scenario(DEAD_BATCHES, within("commit", Inside.OFFSETS_SENT)),
+    Scenario(DEAD_BATCHES, after("commit", Fence.commit)),
+    Scenario(DEAD_BATCHES, after("commit", Ledger.move, nth=2)),
+    Scenario(RETRIED, after("commit", Lake.publish)),
+    Scenario(RETRIED, within("commit", Inside.TRANSACTION_BEGUN)),
+    Scenario(RETRIED, within("commit", Inside.OFFSETS_SENT)),
+    Scenario(RETRIED, after("commit", Fence.commit)),
+    Scenario(RETRIED, within("commit", Inside.TRANSACTION_BEGUN), before=second_run),
+    Scenario(RETRIED, within("commit", Inside.OFFSETS_SENT), before=second_run),
+    Scenario(RETRIED, after("commit", Fence.commit), before=second_run),
+    Scenario(RETRIED_BATCHES, after("commit", Ledger.move)),
+    Scenario(RETRIED_BATCHES, within("commit", Inside.TRANSACTION_BEGUN)),
+    Scenario(RETRIED_BATCHES, within("commit", Inside.OFFSETS_SENT)),
+    Scenario(RETRIED_BATCHES, within("commit", Inside.OFFSETS_SENT), before=second_run),
+    Scenario(CHECKPOINT, within("plan", Inside.LEDGER_WRITTEN, during=Fence.commit)),
+    Scenario(CHECKPOINT, after("commit", Fence.commit)),
+    *(
+        Scenario(case, point, before=second_run_after_a_foreign_move)
+        for case, point in [
+            (CHECKPOINT, after("process", Processor.run)),
+            (CHECKPOINT, within("commit", Inside.MANIFEST_SYNCED, during=Lake.publish)),
+            (CHECKPOINT, after("commit", Lake.publish)),
+            (CHECKPOINT, within("commit", Inside.POSITION_WRITTEN)),
+            (CHECKPOINT, within("commit", Inside.POSITIONS_WRITTEN)),
+            (CHECKPOINT, within("commit", Inside.LEDGER_WRITTEN, during=Fence.commit)),
+            (CHECKPOINT, after("commit", Fence.commit)),
+            (CHECKPOINT, within("commit", Inside.LEDGER_WRITTEN, during=Ledger.move)),
+            (CHECKPOINT_AND_DEAD_LETTERS, within("commit", Inside.NO_LETTER_PRODUCED)),
+            (CHECKPOINT_AND_DEAD_LETTERS, within("commit", Inside.LETTERS_PRODUCED)),
+            (CHECKPOINT_AND_DEAD_LETTERS, after("commit", Fence.commit)),
+        ]
+    ),
+    *(
+        Scenario(THROTTLED, point, play)
+        for point, play in [
+            (before("process", Fence.commit), KilledAmidAcks((0, 0), begins=(2, 0))),
+            (within("process", Inside.OFFSETS_SENT, nth=2), KilledAmidAcks((2, 0), begins=(5, 1))),
+            (after("process", Fence.commit, nth=2), KilledAmidAcks((5, 1), begins=(5, 1))),
+            (within("process", Inside.RESULT_HALF_WRITTEN), KilledAmidAcks((6, 1), begins=(6, 1))),
+            (within("process", Inside.UNFENCED_COMMIT, nth=2, fence="none"), KilledAmidAcks((2, 0), begins=(5, 1))),
+        ]
+    ),
+    *(
+        Scenario(THROTTLED_LATE, point, play)
+        for point, play in [
+            (after("process", Processor.run), KilledAmidAcks((2, 0), begins=(6, 1))),
+            (after("process", Ledger.processed), KilledAmidAcks((2, 0), begins=(6, 1), is_processed=True)),
+            (after("commit", Lake.publish), KilledAmidAcks((2, 0), begins=(6, 1), is_processed=True)),
+            (within("commit", Inside.OFFSETS_SENT), KilledAmidAcks((2, 0), begins=(6, 1), is_processed=True)),
+            (after("commit", Fence.commit), KilledAmidAcks((6, 1), begins=(6, 1), is_processed=True)),
+        ]
+    ),
+    Scenario(LATEST, after("process", Fence.commit, nth=2), KilledAmidAcks((4, 0), begins=(4, 0))),
+    Scenario(LATEST_LATE, before("commit", Fence.commit), KilledAmidAcks((2, 0), begins=(4, 2), is_processed=True)),
+    Scenario(LATEST_LATE, after("commit", Fence.commit), KilledAmidAcks((4, 2), begins=(4, 2), is_processed=True)),
+]
+
+SLEEPS = [
+    *(Scenario(PUBLISHED, point, woken) for point in _before_each(healthy_run())),
+    Scenario(PUBLISHED, within("land", Inside.ROW_GROUP_WRITTEN), woken),
+    Scenario(PUBLISHED, within("commit", Inside.MANIFEST_SYNCED, during=Lake.publish), woken),
+    Scenario(PUBLISHED, within("commit", Inside.MEMBERS_LOOKED_FOR), woken),
+    Scenario(PUBLISHED, within("commit", Inside.TRANSACTION_BEGUN), woken),
+    Scenario(PUBLISHED, within("commit", Inside.OFFSETS_SENT), woken),
+    Scenario(RETRIED, before("commit", Lake.publish), woken),
+    Scenario(RETRIED, within("commit", Inside.TRANSACTION_BEGUN), woken),
+    Scenario(CHECKPOINT, before("commit", Lake.publish), woken, second_run_after_a_foreign_move),
+    Scenario(CHECKPOINT, before("commit", Fence.commit), woken, second_run_after_a_foreign_move),
+]
+
+LOSSES = [
+    *(
+        Scenario(PUBLISHED, point, play, later_run)
+        for play in (ledger_lost, ledger_lost_and_partition_reset)
+        for point in [
+            after("land", Ledger.landed),
+            before("commit", Lake.publish),
+            after("commit", Lake.publish),
+            before("commit", Fence.commit),
+            within("commit", Inside.OFFSETS_SENT),
+            after("commit", Fence.commit),
+        ]
+    ),
+    Scenario(RETRIED, after("commit", Fence.commit), ledger_lost),
+    Scenario(RETRIED, after("commit", Lake.publish), ledger_lost, second_run),
+]
 
 
 @pytest.fixture(scope="module")
-def fed(scene: Callable[..., Scene]) -> MakeFed:
-    def begin() -> Scene:
-        made = scene(partitions=3, members=2, consumer={"max_poll_records": _CAP})
-        for partition, count in enumerate(_RECORDS):
-            send: Any = made.feed.send_in_transactions if partition == _IN_TRANSACTIONS else made.feed.send
-            send(partition, count)
-        return made
-
-    return begin
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What happens at a point and must turn out well."""
-
-    play: Callable[[Point, Scene], None]
-    point: Point
-
-    def __str__(self) -> str:
-        return str(self.point)
+def begin(scene: Callable[..., Scene], admin: AdminClient) -> Callable[[Case], CaseScene]:
+    return lambda case: case.begin(scene, admin)
 
 
 @pytest.fixture(scope="module")
-def under_way(request: pytest.FixtureRequest, fed: MakeFed) -> Iterator[dict[Scenario, Future[None]]]:
-    def begun(scenario: Scenario) -> None:
-        scenario.play(scenario.point, fed())
-
-    with playing(request, begun) as futures:
+def under_way(
+    request: pytest.FixtureRequest, begin: Callable[[Case], CaseScene]
+) -> Iterator[dict[Scenario, Future[None]]]:
+    with playing(request, begin) as futures:
         yield futures
 
 
-def killed(point: Point, scene: Scene) -> None:
-    scene.kill(point)
-    scene.feed.send(0, 2)
-    scene.go_on()
-    scene.audit()
-    assert scene.leftovers() == []
-
-
-def woken(point: Point, scene: Scene) -> None:
-    sleeper = scene.stop(point)
-    scene.go_on()
-    scene.feed.send(0, 2)
-    assert scene.go_on()
-    before = scene.feed.committed(scene.group)
-    ended = sleeper.wake()
-    assert ended.error in LATE, ended
-    scene.audit()
-    assert scene.feed.committed(scene.group) == before
-    scene.feed.send(1, 2)
-    scene.go_on()
-    scene.audit()
-    assert scene.leftovers() == []
-
-
-def ledger_lost(point: Point, scene: Scene, reset: int | None = None) -> None:
-    scene.go_on()
-    for partition in range(3):
-        scene.feed.send(partition, 3)
-    scene.kill(point)
-    scene.lose_ledger()
-    scene.feed.send(0, 2)
-    scene.feed.send(scene.feed.add_partition(), 3)
-    again = []
-    if reset is not None:
-        with scene.pipeline() as pipeline:
-            again = [row for row in rows_in_lake(pipeline) if row[0] == 1 and row[1] >= reset]
-        scene.feed.reset(scene.group, {1: reset})
-    scene.go_on()
-    scene.audit(again)
-
-
-def ledger_lost_and_partition_reset(point: Point, scene: Scene) -> None:
-    ledger_lost(point, scene, reset=1)
-
-
-KILLS = [Scenario(killed, point) for point in dict.fromkeys([*healthy_run(), *TABLE])]
-SLEEPS = [
-    Scenario(woken, point)
-    for point in [
-        *(Point(p.step, before=p.after, nth=p.nth) for p in healthy_run()),
-        Point("land", within="row group written, file not closed"),
-        Point("commit", within="manifest put, not renamed", during="lake.publish"),
-        Point("commit", within="members looked for, fence not taken"),
-        Point("commit", within="transaction begun, nothing sent"),
-        Point("commit", within="offsets sent, not committed"),
-    ]
-]
-
-
-LOSSES = [
-    Scenario(play, point)
-    for play in (ledger_lost, ledger_lost_and_partition_reset)
-    for point in [
-        Point("land", after="ledger.landed"),
-        Point("commit", before="lake.publish"),
-        Point("commit", after="lake.publish"),
-        Point("commit", before="fence.commit"),
-        Point("commit", within=UNTIL_THE_BROKER_ABORTS),
-        Point("commit", after="fence.commit"),
-    ]
-]
-
-
 @pytest.mark.parametrize("scenario", KILLS, ids=str)
-def test_after_a_kill_plain_next_runs_deliver_each_record_once(
+def test_after_a_kill_plain_next_runs_keep_the_promise_of_the_strategy(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:
     under_way[scenario].result()
@@ -256,53 +290,47 @@ def test_a_run_that_slept_until_the_next_ones_committed_doubles_and_moves_nothin
     under_way[scenario].result()
 
 
-@pytest.mark.parametrize("scenario", LOSSES, ids=lambda scenario: f"{scenario.play.__name__}, {scenario}")
+@pytest.mark.parametrize("scenario", LOSSES, ids=str)
 def test_a_ledger_lost_after_a_kill_loses_and_doubles_nothing(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:
     under_way[scenario].result()
 
 
-def test_the_generated_points_are_those_of_a_run_on_the_broker(fed: MakeFed) -> None:
+@pytest.mark.parametrize("fence", ["transactional", "none"])
+def test_the_generated_points_are_those_of_a_run_on_the_broker(fence: str, begin: Callable[[Case], CaseScene]) -> None:
+    """Without a fence, too, so that the points with a fence need not all be struck again without one."""
+    scene = begin(PUBLISHED)
     recorder = Recorder()
-    with fed().pipeline() as pipeline:
-        run_steps(watched(pipeline, recorder), recorder.enter)
-    assert set(recorder.points) == set(healthy_run())
-
-
-def test_without_a_fence_nothing_else_differs(fed: MakeFed) -> None:
-    """So that the points with a fence need not all be struck again without one."""
-    recorder = Recorder()
-    scene = fed()
-    unfenced = replace(scene, subscription=replace(scene.subscription, commit_fence="none"))
-    with unfenced.pipeline() as pipeline:
-        run_steps(watched(pipeline, recorder), recorder.enter)
+    with replace(scene, subscription=replace(scene.subscription, commit_fence=fence)).pipeline() as pipeline:
+        run_watched(pipeline, recorder)
     assert set(recorder.points) == set(healthy_run())
 
 
 @pytest.mark.parametrize(
     "moment",
     [
-        Point("process", before="ledger.processed"),
-        Point("commit", before="lake.publish"),
-        Point("commit", within="rename"),
-        Point("commit", after="lake.publish"),
-        Point("commit", after="fence.commit"),
-        Point("commit", after="lake.remove_staged"),
+        before("process", Ledger.processed),
+        before("commit", Lake.publish),
+        within("commit", Inside.MANIFEST_SYNCED),
+        after("commit", Lake.publish),
+        after("commit", Fence.commit),
+        after("commit", Lake.remove_staged),
     ],
     ids=str,
 )
 def test_a_spark_driver_that_outlives_its_task_and_finishes_late_publishes_nothing(
-    moment: Point, fed: MakeFed, monkeypatch: pytest.MonkeyPatch
+    moment: Point, begin: Callable[[Case], CaseScene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = fed()
-    scene.kill(Point("process", before="processor.run"))
+    scene = begin(PUBLISHED)
+    scene.kill(before("process", Processor.run))
     (orphans,) = scene.manifests()
     driver = Striker(moment, lambda: CopyingProcessor().run(f"file://{orphans}", 60, lambda _: None, lambda: None))
-    rename = lake.rename_folder
-    monkeypatch.setattr(lake, "rename_folder", lambda *a: (driver.strike() if moment.within else None, rename(*a)))
+    if moment.within is not None:
+        monkeypatch.setattr(lake, "rename_folder", lake.rename_folder)  # to be put back
+        moment.within.patch(driver.strike_within)
     with scene.pipeline() as pipeline:
-        run_steps(watched(pipeline, driver), driver.enter)
+        run_watched(pipeline, driver)
         batch = pipeline.ledger.history(scene.subscription.name, 1)[0].batch
     assert driver.has_struck
     published = Path(batch.output.removeprefix("file://"), f"batch_id={batch.id}", "_manifest.json")
@@ -310,3 +338,16 @@ def test_a_spark_driver_that_outlives_its_task_and_finishes_late_publishes_nothi
     scene.go_on()
     scene.audit()
     assert scene.leftovers() == []
+
+
+def test_between_two_runs_the_group_stands_before_the_one_open_batch(begin: Callable[[Case], CaseScene]) -> None:
+    scene = begin(ON_NEXT_POLL)
+    with scene.pipeline() as pipeline:
+        first = scene.next_run(pipeline)
+        assert first is not None
+        assert scene.feed.committed(scene.group) == {r.partition: r.start for r in first.ranges}
+        second = scene.next_run(pipeline)
+        assert second is not None
+        assert scene.feed.committed(scene.group) == {r.partition: r.end for r in first.ranges}
+    scene.go_on()
+    scene.audit()

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from broker_world import committed, in_lake
-from crashing import Child, Point, Task
+from crashing import Child, Task, before
 
 from tidegate.config.settings import Settings
 from tidegate.model.batch import State
+from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
@@ -95,7 +96,7 @@ def test_the_next_poll_commits_and_what_a_reader_took_that_died_is_delivered_aga
     assert first is not None
     assert (first.state, first.rows, committed(broker, f"{name}-lake", (name, 0))) == (State.PUBLISHED, 100, [0])
     settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
-    dying = Point("process", before="ledger.processed")
+    dying = before("process", Ledger.processed)
     taken_by = (reader.subscription, settings, broker.bootstrap_servers)
     Child(Task(*taken_by, dying, SIGKILL, tmp_path / "died", reader.processor)).was_killed()
     assert committed(broker, f"{name}-lake", (name, 0)) == [100]

@@ -12,12 +12,12 @@ import pytest
 from broker_world import Scene, rows_in_lake
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
-from crashing import Point, Striker, run_steps
+from crashing import Point, Striker, after, before, run_watched
 
 from tidegate.model.batch import State
 from tidegate.model.errors import CommitFailedError, GroupInUseError, StaleError
 from tidegate.model.subscription import CommitFence, TopicNames
-from tidegate.testing.effects import watched
+from tidegate.ports import Fence, Lake, Ledger, OffsetStore
 
 pytestmark = pytest.mark.broker
 
@@ -37,44 +37,44 @@ def fed(scene: Callable[..., Scene]) -> Scene:
 OVERTAKEN = "was planned as .* stands at .* nothing is committed|newer committer of this group has taken the fence"
 
 REFUSALS = [
-    (Point("plan", before="fence.commit"), "StaleError", "a newer committer of this group has taken the fence"),
-    (Point("process", before="ledger.start_delivery"), "OvertakenError", "another run .* has settled this batch"),
-    (Point("commit", before="fence.open"), "StaleError", OVERTAKEN),
-    (Point("commit", before="lake.publish"), "StaleError", "is gone, so somebody published or abandoned it"),
-    (Point("commit", before="fence.commit"), "StaleError", "newer committer of this group has taken the fence"),
-    (Point("commit", before="fence.open", fence="none"), "StaleError", OVERTAKEN),
-    (Point("commit", before="lake.publish", fence="none"), "StaleError", "is gone, so somebody published"),
+    (before("plan", Fence.commit), "StaleError", "a newer committer of this group has taken the fence"),
+    (before("process", Ledger.start_delivery), None, "another run .* has settled this batch"),
+    (before("commit", OffsetStore.fence), "StaleError", OVERTAKEN),
+    (before("commit", Lake.publish), "StaleError", "is gone, so somebody published or abandoned it"),
+    (before("commit", Fence.commit), "StaleError", "newer committer of this group has taken the fence"),
+    (before("commit", OffsetStore.fence, fence="none"), "StaleError", OVERTAKEN),
+    (before("commit", Lake.publish, fence="none"), "StaleError", "is gone, so somebody published"),
 ]
 
 
 def test_a_run_that_slept_through_a_newer_ones_plan_leaves_the_batch_to_it(fed: Scene) -> None:
-    sleeper = fed.stop(Point("plan", before="ledger.open"))
+    sleeper = fed.stop(before("plan", Ledger.open))
     fed.go_on()
-    before = fed.feed.committed(fed.group)
+    stood = fed.feed.committed(fed.group)
     ended = sleeper.wake()
     assert not ended.error, ended
-    assert fed.feed.committed(fed.group) == before
+    assert fed.feed.committed(fed.group) == stood
     fed.audit()
 
 
 @pytest.mark.parametrize(("point", "error", "said"), REFUSALS, ids=[str(point) for point, _, _ in REFUSALS])
 def test_a_run_that_slept_through_a_newer_ones_commit_is_refused_and_moves_nothing(
-    point: Point, error: str, said: str, fed: Scene
+    point: Point, error: str | None, said: str, fed: Scene
 ) -> None:
     sleeper = fed.stop(point)
     fed.go_on()
     fed.feed.send(0, 2)
     assert len(fed.go_on()) == 1
-    before = fed.feed.committed(fed.group)
+    stood = fed.feed.committed(fed.group)
     ended = sleeper.wake()
     assert ended.error == error, ended
     assert re.search(said, ended.message), ended
-    assert fed.feed.committed(fed.group) == before
+    assert fed.feed.committed(fed.group) == stood
     fed.audit()
 
 
 def test_without_a_fence_a_sleeper_may_move_the_group_back_and_the_next_runs_mend_it(fed: Scene) -> None:
-    sleeper = fed.stop(Point("commit", before="fence.commit", fence="none"))
+    sleeper = fed.stop(before("commit", Fence.commit, fence="none"))
     fed.go_on()
     fed.feed.send(0, 2)
     fed.go_on()
@@ -86,7 +86,7 @@ def test_without_a_fence_a_sleeper_may_move_the_group_back_and_the_next_runs_men
 
 
 def test_a_landing_reported_late_is_not_mixed_in(fed: Scene) -> None:
-    sleeper = fed.stop(Point("land", before="ledger.landed"))
+    sleeper = fed.stop(before("land", Ledger.landed))
     (batch,) = fed.go_on()
     sleeper.wake()
     with fed.pipeline() as pipeline:
@@ -98,10 +98,10 @@ def test_a_landing_reported_late_is_not_mixed_in(fed: Scene) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        Point("plan", after="ledger.open"),
-        Point("land", after="ledger.landed"),
-        Point("process", after="ledger.processed"),
-        Point("commit", after="lake.publish"),
+        after("plan", Ledger.open),
+        after("land", Ledger.landed),
+        after("process", Ledger.processed),
+        after("commit", Lake.publish),
     ],
     ids=str,
 )
@@ -114,15 +114,15 @@ def test_a_partition_that_is_reset_during_the_batch_is_honoured_and_the_others_g
         if batch.state in {State.PROCESSED, State.PUBLISHED}:
             with pytest.raises(StaleError, match=r"-0 was planned as .* stands at 2 without a receipt"):
                 pipeline.commit(batch.id)
-        before = rows_in_lake(pipeline)
+        published = rows_in_lake(pipeline)
         done = fed.go_on()
-        assert {(r.partition, r.start) for r in done[0].ranges} == {(0, 2), (1, 3 if before else 0)}
+        assert {(r.partition, r.start) for r in done[0].ranges} == {(0, 2), (1, 3 if published else 0)}
         abandoned = pipeline.ledger.batch(batch.id)
         assert abandoned.state is State.ABANDONED
         assert "-0 was planned as [0, 4) and stands at 2 without a receipt of ours" in (abandoned.reason or "")
         asked_for = [row for row in fed.feed.rows if row[:2] >= (0, 2)]
-        first = [row for row in asked_for if row[0] == 0] if before else asked_for
-        assert rows_in_lake(pipeline) == sorted([*before, *first])
+        first = [row for row in asked_for if row[0] == 0] if published else asked_for
+        assert rows_in_lake(pipeline) == sorted([*published, *first])
     assert fed.feed.committed(fed.group) == fed.feed.ends()
     assert fed.leftovers() == []
 
@@ -131,7 +131,7 @@ def test_a_partition_that_is_reset_during_the_batch_is_honoured_and_the_others_g
 def test_a_group_that_was_deleted_during_the_batch_goes_on_from_the_ledger(fence: CommitFence, fed: Scene) -> None:
     fed.go_on()
     fed.feed.send(0, 2)
-    fed.kill(Point("process", after="ledger.processed", fence=fence))
+    fed.kill(after("process", Ledger.processed, fence=fence))
     fed.feed.admin.delete_consumer_groups([fed.group])[fed.group].result(20)
     fed.go_on()
     fed.audit()
@@ -165,7 +165,7 @@ def test_a_live_consumer_in_the_group_is_refused_by_name_until_it_is_gone(fence:
     with joined(scene), scene.pipeline() as pipeline, pytest.raises(GroupInUseError, match="client dashboard at "):
         pipeline.plan()
     assert scene.feed.committed(scene.group) == {}
-    scene.kill(Point("process", after="ledger.processed", fence=fence))
+    scene.kill(after("process", Ledger.processed, fence=fence))
     with scene.pipeline() as pipeline:
         batch = pipeline.ledger.look(scene.subscription.name).open
         assert batch is not None
@@ -199,10 +199,10 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
             assert monotonic() < deadline, "the topic is still there"
             _PAUSE.wait(0.05)
 
-    striker = Striker(Point("commit", before="fence.commit"), delete)
+    striker = Striker(before("commit", Fence.commit), delete)
     with (
         scene.pipeline() as pipeline,
         pytest.raises(CommitFailedError, match=rf"nknown topic or partition.*topic {doomed}, partition 0, offset 1\b"),
     ):
-        run_steps(watched(pipeline, striker), striker.enter)
+        run_watched(pipeline, striker)
     assert scene.feed.committed(scene.group) == ({0: 0, 1: 0} if fence == "transactional" else {0: 4, 1: 3})

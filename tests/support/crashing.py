@@ -13,11 +13,13 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, local
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol, Self
 
 import psutil
 from sqlalchemy import Engine, event
@@ -27,7 +29,6 @@ from tidegate.kafka.group import Group
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.lake import parquet as lake
 from tidegate.lake import rename
-from tidegate.landing import parquet as landing
 from tidegate.landing import writer
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.model.errors import TidegateError
@@ -35,144 +36,41 @@ from tidegate.model.subscription import Subscription
 from tidegate.parquet import files
 from tidegate.ports import Connection, Processor
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate.runtime.run import run_batch
+from tidegate.runtime.run import Run, run_batch
 from tidegate.testing import copying
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
-from tidegate.testing.effects import Effect, watched
+from tidegate.testing.effects import Effect, Method, Watcher, watched
 
 _SECONDS = 120
 _PAUSE = Event()
 _ONE_AT_A_TIME = Lock()  # multiprocessing looks after all children of a process whenever one is started or asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """An instant of a run: before or after the `nth` such effect of a step, or `within` what `during` does."""
-
-    step: str
-    before: str | None = None
-    after: str | None = None
-    within: str | None = None
-    during: str | None = None
-    nth: int = 1
-    fence: str = "transactional"
-
-    def __str__(self) -> str:
-        """As a test's name: `commit: after lake.publish`."""
-        where = f"before {self.before}" if self.before else f"after {self.after}" if self.after else str(self.within)
-        during = f" during {self.during}" if self.during else ""
-        number = f" #{self.nth}" if self.nth > 1 else ""
-        fence = " (fence: none)" if self.fence == "none" else ""
-        return f"{self.step}: {where}{during}{number}{fence}"
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words.
-
-    With a `job` it is the run of its commit strategy, whatever that job does; else the four steps over a copy.
-    """
-
-    subscription: Subscription
-    settings: Settings
-    bootstrap_servers: str
-    point: Point
-    strike: signal.Signals
-    folder: Path
-    job: Processor | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended that came to its end: the error that it raised, or `None`."""
-
-    error: str | None
-    message: str
-
-
-class UnderWay(local):
-    """The effects that a thread is in, the innermost last: the one that gives signs of life has its own."""
-
-    def __init__(self) -> None:
-        self.effects: list[str] = []
-
-
-class Striker:
-    """Strikes once, at a point of a run; implements `tidegate.testing.effects.Watcher`."""
-
-    def __init__(self, point: Point, strike: Callable[[], None]) -> None:
-        self._point = point
-        self._strike = strike
-        self._step = point.step
-        self._under_way = UnderWay()
-        self._seen = 0
-        self.has_struck = False
-
-    def enter(self, step: str) -> None:
-        """What follows is of this step."""
-        self._step = step
-
-    def before(self, effect: Effect) -> None:
-        """See `Watcher`."""
-        self._under_way.effects.append(str(effect))
-        if str(effect) == self._point.before:
-            self.strike()
-
-    def after(self, effect: Effect) -> None:
-        """See `Watcher`."""
-        if str(effect) == self._point.after:
-            self.strike()
-        while self._under_way.effects.pop() != str(effect):
-            pass  # that one raised
-
-    def strike_within(self) -> None:
-        """Strike if it is this effect that the point means."""
-        if self._point.during is None or self._under_way.effects[-1:] == [self._point.during]:
-            self.strike()
-
-    def strike(self) -> None:
-        """Strike if it is the step, and often enough."""
-        if self._step != self._point.step or self.has_struck:
-            return
-        self._seen += 1
-        if self._seen == self._point.nth:
-            self.has_struck = True
-            self._strike()
-
-
 Strike = Callable[[], None]
 
 
-def _before(owner: Any, name: str) -> Callable[[Strike], None]:
+def _before(owner: Any, name: str, strike: Strike) -> None:
     """Strike before the function of this name is called."""
+    real = getattr(owner, name)
 
-    def patch(strike: Strike) -> None:
-        real = getattr(owner, name)
+    def struck(*args: Any, **kwargs: Any) -> Any:
+        strike()
+        return real(*args, **kwargs)
 
-        def struck(*args: Any, **kwargs: Any) -> Any:
-            strike()
-            return real(*args, **kwargs)
-
-        setattr(owner, name, struck)
-
-    return patch
+    setattr(owner, name, struck)
 
 
-def _after(owner: Any, name: str) -> Callable[[Strike], None]:
+def _after(owner: Any, name: str, strike: Strike) -> None:
     """Strike when it has returned."""
+    real = getattr(owner, name)
 
-    def patch(strike: Strike) -> None:
-        real = getattr(owner, name)
+    def struck(*args: Any, **kwargs: Any) -> Any:
+        answer = real(*args, **kwargs)
+        strike()
+        return answer
 
-        def struck(*args: Any, **kwargs: Any) -> Any:
-            answer = real(*args, **kwargs)
-            strike()
-            return answer
-
-        setattr(owner, name, struck)
-
-    return patch
+    setattr(owner, name, struck)
 
 
 def _before_sql_commit(strike: Strike) -> None:
@@ -208,29 +106,162 @@ def _half_a_result(strike: Strike) -> None:
     Path.write_text = write  # type: ignore[method-assign,assignment]
 
 
-WITHIN: dict[str, Callable[[Strike], None]] = {
-    "ledger written, not committed": _before_sql_commit,
-    "transaction begun, nothing sent": _before(TransactionalFence, "_send"),
-    "offsets sent, not committed": _after(TransactionalFence, "_send"),
-    "no letter produced, nothing stored": _before(SqlOffsets, "send"),
-    "letters produced, nothing stored": _after(SqlOffsets, "send"),
-    "a position written, the next not": _after(SqlOffsets, "_put"),
-    "positions written, the state not": _before_sql_state,
-    "members looked for, fence not taken": _before(Group, "producer"),
-    "positions asked for a commit without a fence": _before(Group, "commit"),
-    "row group written, file not closed": _after(writer._OpenFile, "write"),
-    "file closed, the next not begun": _after(writer.ParquetWriter, "_close_file"),
-    "files written, not synced": _before(writer, "make_durable"),
-    "document written, not renamed": _before(files, "make_durable"),
-    "document renamed, not synced": _after(landing, "put"),
-    "output half written": _half_a_copy,
-    "output written, no result": _before(copying, "_leave_result"),
-    "result half written": _half_a_result,
-    "manifest put, not synced": _before(lake, "sync_folder"),
-    "manifest put, not renamed": _before(lake, "rename_folder"),
-    "renamed, not synced": _before(rename, "sync"),
-}
-"""Inner points of an effect, by what has happened and what hasn't."""
+class Inside(Enum):
+    """An instant within an effect, by what has happened and what hasn't, and how to strike there in this process."""
+
+    LEDGER_WRITTEN = "ledger written, not committed", _before_sql_commit
+    TRANSACTION_BEGUN = "transaction begun, nothing sent", partial(_before, TransactionalFence, "_send")
+    OFFSETS_SENT = "offsets sent, not committed", partial(_after, TransactionalFence, "_send")
+    NO_LETTER_PRODUCED = "no letter produced, nothing stored", partial(_before, SqlOffsets, "send")
+    LETTERS_PRODUCED = "letters produced, nothing stored", partial(_after, SqlOffsets, "send")
+    POSITION_WRITTEN = "a position written, the next not", partial(_after, SqlOffsets, "_put")
+    POSITIONS_WRITTEN = "positions written, the state not", _before_sql_state
+    MEMBERS_LOOKED_FOR = "members looked for, fence not taken", partial(_before, Group, "producer")
+    UNFENCED_COMMIT = "positions asked for a commit without a fence", partial(_before, Group, "commit")
+    ROW_GROUP_WRITTEN = "row group written, file not closed", partial(_after, writer._OpenFile, "write")
+    FILE_CLOSED = "file closed, the next not begun", partial(_after, writer.ParquetWriter, "_close_file")
+    FILES_WRITTEN = "files written, not synced", partial(_before, writer, "make_durable")
+    DOCUMENT_WRITTEN = "document written, not renamed", partial(_before, files, "make_durable")
+    OUTPUT_HALF_WRITTEN = "output half written", _half_a_copy
+    OUTPUT_WRITTEN = "output written, no result", partial(_before, copying, "_leave_result")
+    RESULT_HALF_WRITTEN = "result half written", _half_a_result
+    MANIFEST_PUT = "manifest put, not synced", partial(_before, lake, "sync_folder")
+    MANIFEST_SYNCED = "manifest put, not renamed", partial(_before, lake, "rename_folder")
+    RENAMED = "renamed, not synced", partial(_before, rename, "sync")
+
+    patch: Callable[[Strike], None]
+
+    def __new__(cls, text: str, patch: Callable[[Strike], None]) -> Self:
+        """Its value is the text alone, by which a child finds it again."""
+        made = object.__new__(cls)
+        made._value_ = text
+        made.patch = patch
+        return made
+
+    def __str__(self) -> str:
+        """What has happened, and what hasn't."""
+        return str(self.value)
+
+
+STEPS = ("plan", "land", "process", "commit", "publish")
+"""What a run announces: the last step is `publish` where the strategy commits before it or later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An instant of a run: before or after the `nth` such effect of a step, or `within` what `during` does.
+
+    `before`, `after` and `within` make one from a port's method.
+    """
+
+    step: str
+    before: Effect | None = None
+    after: Effect | None = None
+    within: Inside | None = None
+    during: Effect | None = None
+    nth: int = 1
+    fence: str = "transactional"
+
+    def __post_init__(self) -> None:
+        """Refuse a step that no run has."""
+        if self.step not in STEPS:
+            raise ValueError(f"no run has a step {self.step}: it has {', '.join(STEPS)}")
+
+    def __str__(self) -> str:
+        """As a test's name: `commit: after lake.publish`."""
+        where = f"before {self.before}" if self.before else f"after {self.after}" if self.after else str(self.within)
+        during = f" during {self.during}" if self.during else ""
+        number = f" #{self.nth}" if self.nth > 1 else ""
+        fence = " (fence: none)" if self.fence == "none" else ""
+        return f"{self.step}: {where}{during}{number}{fence}"
+
+
+def before(step: str, method: Method, *, nth: int = 1, fence: str = "transactional") -> Point:
+    """Before the nth call of a port's method in a step: `before("commit", Fence.commit)`."""
+    return Point(step, before=Effect.of(method), nth=nth, fence=fence)
+
+
+def after(step: str, method: Method, *, nth: int = 1, fence: str = "transactional") -> Point:
+    """After it."""
+    return Point(step, after=Effect.of(method), nth=nth, fence=fence)
+
+
+def within(
+    step: str, inside: Inside, *, during: Method | None = None, nth: int = 1, fence: str = "transactional"
+) -> Point:
+    """Within an effect: `within("plan", Inside.LEDGER_WRITTEN, during=Ledger.open)`."""
+    return Point(step, within=inside, during=Effect.of(during) if during else None, nth=nth, fence=fence)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words."""
+
+    subscription: Subscription
+    settings: Settings
+    bootstrap_servers: str
+    point: Point
+    strike: signal.Signals
+    folder: Path
+    job: Processor = field(default_factory=CopyingProcessor)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended that came to its end: the error that it raised, or `None`, and what it says."""
+
+    error: str | None
+    message: str
+
+
+class UnderWay(local):
+    """The effects that a thread is in, the innermost last: the one that gives signs of life has its own."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+
+
+class Striker:
+    """Strikes once, at a point of a run; implements `tidegate.testing.effects.Watcher`."""
+
+    def __init__(self, point: Point, strike: Callable[[], None]) -> None:
+        self._point = point
+        self._strike = strike
+        self._step = point.step
+        self._under_way = UnderWay()
+        self._seen = 0
+        self.has_struck = False
+
+    def enter(self, step: str) -> None:
+        """What follows is of this step."""
+        self._step = step
+
+    def before(self, effect: Effect) -> None:
+        """See `Watcher`."""
+        self._under_way.effects.append(effect)
+        if effect == self._point.before:
+            self.strike()
+
+    def after(self, effect: Effect) -> None:
+        """See `Watcher`."""
+        if effect == self._point.after:
+            self.strike()
+        while self._under_way.effects.pop() != effect:
+            pass  # that one raised
+
+    def strike_within(self) -> None:
+        """Strike if it is this effect that the point means."""
+        if self._point.during is None or self._under_way.effects[-1:] == [self._point.during]:
+            self.strike()
+
+    def strike(self) -> None:
+        """Strike if it is the step, and often enough."""
+        if self._step != self._point.step or self.has_struck:
+            return
+        self._seen += 1
+        if self._seen == self._point.nth:
+            self.has_struck = True
+            self._strike()
 
 
 def run(task: Task) -> None:
@@ -239,12 +270,11 @@ def run(task: Task) -> None:
     writer._GROUP_ROWS, writer._FILE_ROWS = 2, 2
     striker = Striker(task.point, lambda: os.kill(os.getpid(), task.strike))
     if task.point.within is not None:
-        WITHIN[task.point.within](striker.strike_within)
+        task.point.within.patch(striker.strike_within)
     try:
         with opened(task.subscription, task.settings, task.bootstrap_servers, task.job) as pipeline:
-            go_through = run_steps if task.job is None else run_strategy
-            go_through(watched(pipeline, striker), striker.enter)
-        ended = Ended(None, "")
+            done = run_watched(pipeline, striker)
+        ended = Ended(None, done.why)
     except TidegateError as error:
         ended = Ended(type(error).__name__, str(error))
     except BaseException:  # noqa: BLE001 (the parent tells of it)
@@ -254,34 +284,29 @@ def run(task: Task) -> None:
     left.with_suffix(".part").rename(left)
 
 
-def run_steps(pipeline: Pipeline, enter: Callable[[str], None]) -> None:
-    """Plan, land, process, commit, each announced."""
-    enter("plan")
-    plan = pipeline.plan()
-    if plan.batch is None:
-        return
-    enter("land")
-    for member in plan.members:
-        pipeline.land(plan.batch.id, member)
-    enter("process")
-    pipeline.process(plan.batch.id)
-    enter("commit")
-    pipeline.commit(plan.batch.id)
+class StepWatcher(Watcher, Protocol):
+    """A watcher that is told which step the effects belong to."""
+
+    def enter(self, step: str) -> None:
+        """What follows is of this step."""
+        ...
 
 
-def run_strategy(pipeline: Pipeline, enter: Callable[[str], None]) -> None:
-    """One run in the order of the commit strategy, each step announced."""
-    if (error := run_batch(pipeline, enter).error) is not None:
-        raise error
+def run_watched(pipeline: Pipeline, watcher: StepWatcher) -> Run:
+    """One run in the order of its commit strategy, each step and effect of which is told; raises what it ends with."""
+    done = run_batch(watched(pipeline, watcher), watcher.enter)
+    if done.error is not None:
+        raise done.error
+    return done
 
 
 @contextmanager
 def opened(
-    subscription: Subscription, settings: Settings, bootstrap_servers: str, job: Processor | None = None
+    subscription: Subscription, settings: Settings, bootstrap_servers: str, job: Processor
 ) -> Iterator[Pipeline]:
-    """The pipeline of a subscription on this broker; a copy stands in for Spark, unless there is another job."""
+    """The pipeline of a subscription on this broker, with this job in place of Spark."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": bootstrap_servers})
-    with open_pipeline(subscription, settings, MemoryConnections(kafka), job or CopyingProcessor()) as pipeline:
+    with open_pipeline(subscription, settings, MemoryConnections(kafka), job) as pipeline:
         yield pipeline
 
 
