@@ -18,7 +18,7 @@ from documents import ROOT
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
@@ -28,7 +28,7 @@ from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 
-CLIENT = properties.translate({})  # what a definition that says nothing of its client comes to
+CLIENT = consumer_properties.translate({})  # what a definition that says nothing of its client comes to
 
 JOBS = Path(__file__).parent / "jobs"
 
@@ -140,7 +140,7 @@ def scene(
             admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
             home = folder / name
             home.mkdir()
-            client = properties.translate({"fetch.max.wait.ms": 50})
+            client = consumer_properties.translate({"fetch.max.wait.ms": 50})
             definition = subscription(
                 name=name,
                 topics=TopicNames((name,)),

@@ -16,7 +16,7 @@ from broker_world import deliver, in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.kafka import closing
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CommitUnknownError, DeliveryTimeoutError
@@ -91,7 +91,7 @@ def make(
             name = topic()
             produce(name, records)
         given = {"fetch.max.wait.ms": 50, "group.id": f"{name}-lake", **(client or {})}
-        consumer = {"librdkafka": properties.translate(given), "max_poll_interval_ms": interval_ms}
+        consumer = {"librdkafka": consumer_properties.translate(given), "max_poll_interval_ms": interval_ms}
         return open_subscription(
             name,
             bootstrap=f"127.0.0.1:{road.port}",

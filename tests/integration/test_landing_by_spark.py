@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from definitions import subscription
 from test_topics_of_all_kinds import COMPACTED, SECONDS, compacting, first_message
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import PROJECT, Settings
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import TidegateError, UnavailableError
@@ -66,8 +66,8 @@ class Opening:
                 "group_id": f"{name}-lake",
                 "max_poll_records": 100_000,
                 "max_poll_interval_ms": 500_000,
-                "librdkafka": properties.translate(given),
-                "java": properties.for_java(given),
+                "librdkafka": consumer_properties.translate(given),
+                "java": consumer_properties.for_java(given),
             },
             **values,
         )

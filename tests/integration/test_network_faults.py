@@ -13,7 +13,7 @@ from broker_world import committed, deliver, in_lake
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.model.batch import Batch
 from tidegate.model.errors import (
     BrokerUnavailableError,
@@ -40,7 +40,7 @@ COMMIT_SECONDS = 3.0
 SLACK_SECONDS = 3.0
 CALM_SECONDS = 60.0
 RECORD_BYTES = 1000
-CLIENT = properties.translate({})
+CLIENT = consumer_properties.translate({})
 SMALL_FETCHES = CLIENT | {"max.partition.fetch.bytes": 20_000}
 PASSWORD = "correct horse"
 USERS = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_lake="{PASSWORD}";'

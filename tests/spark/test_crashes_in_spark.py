@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Producer
 from definitions import subscription
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import BatchFailedError
@@ -174,7 +174,7 @@ def stage(
             poll_timeout_ms=10_000,
             processing=Processing(f"lake/{name}", "warm", f"held_transforms:{transform}", ()),
             failure_strategy="ignore",
-            consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
+            consumer={"group_id": f"{name}-lake", "librdkafka": consumer_properties.translate({})},
         )
         connections = MemoryConnections(
             connection("kafka_default", "kafka", None, None, {"bootstrap.servers": broker.bootstrap_servers}),

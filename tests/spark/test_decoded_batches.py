@@ -18,7 +18,7 @@ from running import JOB, JOBS
 
 from batch_io import read_manifest, read_records, write_outcome
 from deserializers.step import DeserializationError
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Deserialization, Deserializer, Processing, TopicNames
 from tidegate.ports import Connection
@@ -212,7 +212,7 @@ def test_from_the_broker_to_the_lake_with_a_registry(broker, topic, connect, reg
             topics=TopicNames((name,)),
             poll_timeout_ms=10_000,
             processing=Processing(f"lake/{name}", "spark_default", "user_transforms:large_orders", ()),
-            consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
+            consumer={"group_id": f"{name}-lake", "librdkafka": consumer_properties.translate({})},
             deserialization=how,
             failure_strategy="ignore",
         )

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from definitions import subscription
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.model.errors import TidegateError
 from tidegate.model.subscription import CommitFence, Processing, TopicNames
@@ -158,7 +158,7 @@ class Guarded:
             processing=Processing(f"lake/{self.name}", "spark_default", None, ()),
             consumer={
                 "group_id": f"{self.name}-lake",
-                "librdkafka": properties.translate({"group.id": f"{self.name}-lake", "fetch.max.wait.ms": 50}),
+                "librdkafka": consumer_properties.translate({"group.id": f"{self.name}-lake", "fetch.max.wait.ms": 50}),
             },
         )
         extra = {"bootstrap.servers": bootstrap, **extra}

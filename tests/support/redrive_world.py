@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
@@ -29,7 +29,7 @@ def opened(name: str, home: Path, servers: str, **values: Any) -> Iterator[OpenD
     definition = subscription(
         name=name,
         poll_timeout_ms=30_000,
-        consumer={"group_id": f"{name}-lake", "librdkafka": properties.translate({})},
+        consumer={"group_id": f"{name}-lake", "librdkafka": consumer_properties.translate({})},
         **values,
     )
     settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})

@@ -8,7 +8,7 @@ import json
 import re
 from typing import get_args
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.assign_seek import ASSIGN_SEEK
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.property_table import ALIASES, PROPERTIES, REQUIRED, SECTIONS, TOP, Property
@@ -71,9 +71,11 @@ def _section(section: str) -> Schema:
         schema["required"] = needed
     match section:
         case "consumer":
-            schema["properties"] = known | {name: _refused(f"{name} {why}") for name, why in properties.REFUSED.items()}
+            schema["properties"] = known | {
+                name: _refused(f"{name} {why}") for name, why in consumer_properties.REFUSED.items()
+            }
             schema["patternProperties"] = {
-                f"^{re.escape(prefix)}": _refused(why) for prefix, why in properties.REFUSED_FAMILIES.items()
+                f"^{re.escape(prefix)}": _refused(why) for prefix, why in consumer_properties.REFUSED_FAMILIES.items()
             }
         case "cursor":
             schema["anyOf"] = [_given("type"), {"not": {"anyOf": [_given("time"), _given("offset")]}}]

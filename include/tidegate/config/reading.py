@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tidegate.config import properties, rules, strategies
+from tidegate.config import consumer_properties, rules, strategies
 from tidegate.config.findings import Findings
 from tidegate.config.nearest import nearest
 from tidegate.config.property_table import REQUIRED, fields, with_defaults
@@ -120,8 +120,8 @@ def _subscription(
         topics=topics,
         consumer=ConsumerProperties(
             **fields("consumer", "consumer", values["consumer"]),
-            librdkafka=properties.translate(good["consumer"]),
-            java=properties.for_java(good["consumer"]),
+            librdkafka=consumer_properties.translate(good["consumer"]),
+            java=consumer_properties.for_java(good["consumer"]),
         ),
         cursor=cursor,
         deserialization=deserialization,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from tidegate.config import properties, timeouts
+from tidegate.config import consumer_properties, timeouts
 from tidegate.config.deserializers import CLASSES, NAMES
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.property_table import ALIASES, PROPERTIES, SECTIONS, Property
@@ -108,7 +108,9 @@ def _deserializers() -> str:
 
 
 def _refused() -> str:
-    reasons = {f"{name}*": why for name, why in properties.REFUSED_FAMILIES.items()} | dict(properties.REFUSED)
+    reasons = {f"{name}*": why for name, why in consumer_properties.REFUSED_FAMILIES.items()} | dict(
+        consumer_properties.REFUSED
+    )
     return "## Consumer properties that are refused\nEach is an error that gives the reason.\n\n" + _by_meaning(reasons)
 
 

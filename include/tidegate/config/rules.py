@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from tidegate.config import properties, timeouts
+from tidegate.config import consumer_properties, timeouts
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.findings import Findings
@@ -101,7 +101,9 @@ def check_cursor(cursor: Cursor | None, topics: TopicSelection | None, findings:
 
 def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:
     """The rules R1 to R5, and R7 where there is an execution timeout; none over a value that is wrong by itself."""
-    values = {path_of("consumer", name): value for name, value in properties.effective(good["consumer"]).items()}
+    values = {
+        path_of("consumer", name): value for name, value in consumer_properties.effective(good["consumer"]).items()
+    }
     values |= with_defaults("", good[""])
     lengths = {name: int(values[name]) for name in timeouts.TIMEOUTS}
     found = [*timeouts.breaches(lengths)]

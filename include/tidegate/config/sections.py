@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.findings import Findings, shown
 from tidegate.config.foreign_properties import elsewhere
 from tidegate.config.nearest import nearest
@@ -79,7 +79,7 @@ def _add_unknown(section: str, name: str, value: object, findings: Findings) -> 
     """Say of a name that isn't known in its section why it can't be given, or what was probably meant."""
     path = path_of(section, name)
     kafka_name = name.removeprefix("consumer.")
-    if section in ("", "consumer") and (reason := properties.refusal(kafka_name)):
+    if section in ("", "consumer") and (reason := consumer_properties.refusal(kafka_name)):
         findings.add(path, f"{path} {reason}", "refused", value)
     elif (place := _place(kafka_name, section)) is not None:
         text = f"{path} isn't a property here: {kafka_name} stands {place}"

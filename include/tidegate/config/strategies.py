@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import TOP, fields, with_defaults
@@ -106,7 +106,7 @@ def _starts(good: Mapping[str, Values], topics: TopicSelection | None) -> Iterat
     if "type" in good["cursor"]:
         yield good["cursor"]["type"], "cursor.type"
     else:
-        yield str(properties.effective(good["consumer"])["auto.offset.reset"]), RESET
+        yield str(consumer_properties.effective(good["consumer"])["auto.offset.reset"]), RESET
 
 
 def _check_ignore(definition: _Definition, starts: Mapping[str, str]) -> None:

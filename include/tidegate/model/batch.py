@@ -41,17 +41,17 @@ class State(StrEnum):
     @property
     def is_discarded(self) -> bool:
         """Whether nothing of the batch is to be published, though its offsets are to be committed."""
-        return self in _GIVEN_UP
+        return self in _DISCARDED
 
 
-_GIVEN_UP: Mapping[State, State] = {
+_DISCARDED: Mapping[State, State] = {
     State.IGNORING: State.IGNORED,
     State.DEAD_LETTERING: State.DEAD_LETTERED,
     State.RETRYING: State.RETRIED,
 }
 """What becomes of a batch of which nothing is published, once that is settled."""
 
-SETTLED = frozenset({State.COMMITTED, State.UNCOMMITTED, *_GIVEN_UP.values()})
+SETTLED = frozenset({State.COMMITTED, State.UNCOMMITTED, *_DISCARDED.values()})
 """How a batch can end that was delivered to its end."""
 
 _UNDELIVERED = frozenset({State.LANDED, State.PROCESSING, State.FAILED, State.STOPPED, State.ASKING})
@@ -65,10 +65,10 @@ _FOLLOWS: Mapping[State, frozenset[State]] = {
     State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
     State.LANDED: _FACTS | {State.PROCESSING, State.FAILED},
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
-    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.ASKING, *_GIVEN_UP},
-    State.STOPPED: _FACTS | {State.FAILED, *_GIVEN_UP},
-    State.ASKING: _FACTS | {State.FAILED, State.STOPPED, *_GIVEN_UP},
-    **{giving: frozenset({given, State.ABANDONED, State.PUBLISHED}) for giving, given in _GIVEN_UP.items()},
+    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.ASKING, *_DISCARDED},
+    State.STOPPED: _FACTS | {State.FAILED, *_DISCARDED},
+    State.ASKING: _FACTS | {State.FAILED, State.STOPPED, *_DISCARDED},
+    **{giving: frozenset({given, State.ABANDONED, State.PUBLISHED}) for giving, given in _DISCARDED.items()},
     State.PROCESSED: _FACTS | {State.FAILED},
     State.PUBLISHED: _FACTS,
     **dict.fromkeys((*SETTLED, State.EMPTY, State.ABANDONED), frozenset()),
@@ -215,7 +215,7 @@ class Batch:
     def final_state(self) -> State:
         """What the state becomes when output and offsets are settled: what the output came to, for good."""
         published = State.UNCOMMITTED if self.commit_policy.store is PositionStore.NONE else State.COMMITTED
-        return _GIVEN_UP.get(self.state, self.state if self.state in SETTLED else published)
+        return _DISCARDED.get(self.state, self.state if self.state in SETTLED else published)
 
     @property
     def landed_records(self) -> int:

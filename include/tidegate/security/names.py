@@ -6,7 +6,7 @@ configuration classes of Apache Kafka 4.1's clients, CONFIGURATION.md of librdka
 
 from collections.abc import Mapping
 
-from tidegate.config.properties import REFUSED
+from tidegate.config.consumer_properties import REFUSED
 from tidegate.config.property_table import CONSUMER
 
 _NO_JAVA = "names a Java class, and no Java runs in the client: remove it"

@@ -46,9 +46,9 @@ def land(
         raise
     if batch.state is not State.PLANNED:
         landing.remove(mine - {file.uri for file in batch.files})
-    if batch.state is not State.PLANNED and not set(landed.files) <= set(batch.files):
-        log.warning("member %d came too late: its landing doesn't count and was removed (%s)", member, batch)
-        return batch
+        if not set(landed.files) <= set(batch.files):
+            log.warning("member %d came too late: its landing doesn't count and was removed (%s)", member, batch)
+            return batch
     _say(batch, member, landed, dict(zip((r.at for r in share), share, strict=True)), clock.monotonic() - began)
     return batch
 

@@ -69,9 +69,16 @@ def process(
         )
     refuse_other_store(batch, subscription)
     acknowledging = None
-    if strategy := PartialCommits.of(batch, subscription):
+    if partial_commits := PartialCommits.of(batch, subscription):
         acknowledging = Acknowledging(
-            batch, strategy, source=source, offsets=offsets, landing=landing, lake=lake, ledger=ledger, clock=clock
+            batch,
+            partial_commits,
+            source=source,
+            offsets=offsets,
+            landing=landing,
+            lake=lake,
+            ledger=ledger,
+            clock=clock,
         )
     _check_limit(batch, subscription, ledger, acknowledging)
     IntactLanding(source, offsets, landing, lake, ledger).verify(batch)

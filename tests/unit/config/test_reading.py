@@ -10,7 +10,7 @@ from time import perf_counter
 import pytest
 from definition_files import FLIGHTS, LEAST, told
 
-from tidegate.config.properties import translate
+from tidegate.config.consumer_properties import translate
 from tidegate.config.reading import DefinitionError, load, load_named, read
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Cursor, Processing, Subscription, TopicNames

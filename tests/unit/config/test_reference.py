@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
 from tidegate.config.check import examine
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.property_table import ALIASES, PROPERTIES
@@ -41,9 +41,9 @@ def test_every_property_is_on_the_page_with_its_values_default_and_unit(section)
 
 def test_every_name_that_is_refused_or_another_s_is_on_the_page():
     page = reference()
-    for name in (*properties.REFUSED, *ELSEWHERE, *ALIASES):
+    for name in (*consumer_properties.REFUSED, *ELSEWHERE, *ALIASES):
         assert re.search(rf"`(consumer\.)?{re.escape(name)}`", page), name
-    for family in properties.REFUSED_FAMILIES:
+    for family in consumer_properties.REFUSED_FAMILIES:
         assert f"`{family}*`" in page
     for rule in ("R1", "R2", "R3", "R4", "R5", "R7"):
         assert f"| {rule} |" in page

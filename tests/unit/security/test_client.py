@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from tidegate.config.properties import refusal, translate
+from tidegate.config.consumer_properties import refusal, translate
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from java_source import FOLDER, run_source
 
-from tidegate.config import properties
+from tidegate.config import consumer_properties
+from tidegate.config.consumer_properties import effective, refusal, translate
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
-from tidegate.config.properties import effective, refusal, translate
 from tidegate.config.property_table import CONSUMER
 from tidegate.config.property_types import LONG_MAX, Choice, Flag, PropertyType, Text, Whole
 from tidegate_local.java import find_java
@@ -222,8 +222,8 @@ REFUSED_BY_SPARK = {
 
 def test_spark_is_handed_what_is_given_and_nothing_that_it_sets_or_refuses():
     given = {"fetch.min.bytes": 5, "client.rack": "a", "max.poll.records": 9, "auto.offset.reset": "latest"}
-    assert properties.for_java(given) == {"fetch.min.bytes": 5, "client.rack": "a"}
+    assert consumer_properties.for_java(given) == {"fetch.min.bytes": 5, "client.rack": "a"}
     every = dict.fromkeys(CONSUMER, 1)
-    assert not properties.for_java(every).keys() & REFUSED_BY_SPARK
+    assert not consumer_properties.for_java(every).keys() & REFUSED_BY_SPARK
     members = {"session.timeout.ms", "heartbeat.interval.ms", "group.protocol", "partition.assignment.strategy"}
-    assert not properties.for_java(every).keys() & members
+    assert not consumer_properties.for_java(every).keys() & members
