@@ -20,30 +20,30 @@ def redriver_of(topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FencedRedriveLock:
-    """The port `dead_letters.ports.Turns` by the positions of the redriver's group, whose commits are transactions."""
+    """The port `dead_letters.ports.RedriveLock` by positions of the redriver's group, committed in transactions."""
 
     offsets: OffsetStore
     topic: str
 
     @contextmanager
     def acquire(self) -> Iterator["HeldFencedRedriveLock"]:
-        """See `tidegate.dead_letters.ports.Turns`; errors are those of `tidegate.ports.OffsetStore.fence`."""
+        """See `tidegate.dead_letters.ports.RedriveLock`; errors are those of `tidegate.ports.OffsetStore.fence`."""
         with self.offsets.fence() as fence:
             yield HeldFencedRedriveLock(fence, TopicPartition(self.topic, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFencedRedriveLock:
-    """The port `dead_letters.ports.Turn`, as long as nobody newer has the fence."""
+    """The port `dead_letters.ports.HeldRedriveLock`, as long as nobody newer has the fence."""
 
     fence: Fence
     at: TopicPartition
 
     def last_token(self) -> str | None:
-        """See `tidegate.dead_letters.ports.Turn`; offsets of a transaction that is being ended are waited for."""
+        """See `dead_letters.ports.HeldRedriveLock`; offsets of a transaction that is being ended are waited for."""
         found = self.fence.committed([self.at]).get(self.at)
         return found.metadata or None if found else None
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """See `tidegate.dead_letters.ports.Turn`; returns or raises within the fence's timeout."""
+        """See `tidegate.dead_letters.ports.HeldRedriveLock`; returns or raises within the fence's timeout."""
         self.fence.commit({self.at: 0}, token, outgoing=records)

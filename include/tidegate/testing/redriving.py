@@ -63,7 +63,7 @@ class MemoryDeadLetters:
 
 
 class MemoryRedriveLock:
-    """The port `dead_letters.ports.Turns`; what was produced, and the standing token."""
+    """The port `dead_letters.ports.RedriveLock`; what was produced, and the standing token."""
 
     def __init__(self) -> None:
         self.produced: list[Outgoing] = []
@@ -72,13 +72,13 @@ class MemoryRedriveLock:
 
     @contextmanager
     def acquire(self) -> Iterator["HeldMemoryRedriveLock"]:
-        """See `tidegate.dead_letters.ports.Turns`."""
+        """See `tidegate.dead_letters.ports.RedriveLock`."""
         self.newest += 1
         yield HeldMemoryRedriveLock(self, self.newest)
 
 
 class HeldMemoryRedriveLock:
-    """The port `dead_letters.ports.Turn`."""
+    """The port `dead_letters.ports.HeldRedriveLock`."""
 
     def __init__(self, turns: MemoryRedriveLock, number: int) -> None:
         self._turns = turns
@@ -86,11 +86,11 @@ class HeldMemoryRedriveLock:
         self._has_produced = False
 
     def last_token(self) -> str | None:
-        """See `tidegate.dead_letters.ports.Turn`."""
+        """See `tidegate.dead_letters.ports.HeldRedriveLock`."""
         return self._turns.token
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """See `tidegate.dead_letters.ports.Turn`."""
+        """See `tidegate.dead_letters.ports.HeldRedriveLock`."""
         if self._has_produced:
             raise AssertionError("a second transaction under one fence")
         if self._number != self._turns.newest:
