@@ -12,7 +12,7 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import BatchFailedError, OvertakenError, StaleError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import TopicNames
-from tidegate.ports import Committed
+from tidegate.ports import Committed, Fence, Ledger
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
@@ -181,13 +181,13 @@ def test_an_open_batch_keeps_its_positions_from_being_moved(strategy: Any) -> No
 class Failing:
     """An effect that fails once, after it was carried out or before."""
 
-    def __init__(self, name: str, *, carried_out: bool) -> None:
-        self.name = name
+    def __init__(self, effect: Effect, *, carried_out: bool) -> None:
+        self.effect = effect
         self.carried_out = carried_out
         self.is_over = False
 
     def _fail(self, effect: Effect, *, after: bool) -> None:
-        if str(effect) == self.name and after == self.carried_out and not self.is_over:
+        if effect == self.effect and after == self.carried_out and not self.is_over:
             self.is_over = True
             raise UnavailableError("away")
 
@@ -199,9 +199,9 @@ class Failing:
 
 
 @pytest.mark.parametrize("carried_out", [False, True])
-@pytest.mark.parametrize("effect", ["fence.commit", "ledger.note_store"])
+@pytest.mark.parametrize("effect", [Effect.of(Fence.commit), Effect.of(Ledger.note_store)], ids=str)
 @pytest.mark.parametrize("strategy", OTHER)
-def test_a_move_that_is_interrupted_is_done_again_or_was_done(strategy: Any, effect: str, carried_out: bool) -> None:
+def test_a_move_that_is_interrupted_is_done_again_or_was_done(strategy: Any, effect: Effect, carried_out: bool) -> None:
     world = TwoStores(2)
     world.produce(5)
     deliver(world.pipeline(commit_strategy=strategy))
@@ -210,7 +210,7 @@ def test_a_move_that_is_interrupted_is_done_again_or_was_done(strategy: Any, eff
     failing = Failing(effect, carried_out=carried_out)
     with pytest.raises(UnavailableError):
         watched(changed, failing).move_positions("ada")
-    if (effect, carried_out) == ("ledger.note_store", True):
+    if carried_out and effect == Effect.of(Ledger.note_store):
         with pytest.raises(StaleError, match="already"):
             changed.move_positions("ada")
     else:
@@ -233,7 +233,7 @@ def test_who_planned_from_the_old_store_meanwhile_is_refused() -> None:
 
     class Moving:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "ledger.open":
+            if effect == Effect.of(Ledger.open):
                 changed.move_positions("ada")
 
         def after(self, effect: Effect) -> None:
@@ -252,7 +252,7 @@ def test_a_run_that_plans_meanwhile_keeps_the_positions_where_they_are() -> None
 
     class Planning:
         def before(self, effect: Effect) -> None:
-            if str(effect) == "ledger.note_store":
+            if effect == Effect.of(Ledger.note_store):
                 assert world.pipeline().plan().batch is not None
 
         def after(self, effect: Effect) -> None:
