@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simulation.contents import check_contents, check_counts, first_places, landed_offsets, visible
+from simulation.contents import before_any, check_contents, check_counts, first_places, landed_offsets, visible
 from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
 from simulation.moves import Move, is_of
 from simulation.promises import Promise
@@ -248,6 +248,7 @@ class Audit:
             raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
         rejected = frozenset((each.at, each.offset) for each in published.attempt.rejected)
+        world.spark.overtake(batch.receipt.incarnation, before_any(rejected, written))
         done = self.promise.order.also(replace(self.facts(world), first={}), batch.receipt.incarnation)
         check_contents(world, batch, written, rejected, done)
         if rejected and not self.promise.ends.may_reject:

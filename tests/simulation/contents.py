@@ -41,6 +41,11 @@ def batch_holds(batch: Batch, at: TopicPartition, offset: int, *, goes_on: bool 
     return any(r.at == at and r.start <= offset and (goes_on or offset < r.end) for r in batch.ranges)
 
 
+def before_any(records: Records, of: Iterable[At]) -> Records:
+    """Those that lie before one of the records in its partition."""
+    return frozenset((at, o) for at, o in of if any(at == other and o < offset for other, offset in records))
+
+
 def check_counts(world: "World") -> None:
     """What the ledger says of a published batch that it closed is what there is."""
     for outcome in world.ledger.history(world.subscription.name, len(world.lake.published_attempts) + _NEWEST):

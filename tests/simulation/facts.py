@@ -41,7 +41,8 @@ class Facts:
     lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
     nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
 
-    Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them.
+    Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them; so does a published
+    batch by what it rejected.
 
     Records are named by their first place but in `published` and `given_up`; `first` has that of each record in a retry
     topic. `waiting` ones are in a retry topic, and the group isn't past them.

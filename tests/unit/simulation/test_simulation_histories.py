@@ -284,6 +284,14 @@ def test_a_guard_is_seen_to_matter(guard: str, monkeypatch: pytest.MonkeyPatch) 
     assert any(found in each for each in violations())
 
 
+def test_latest_may_pass_what_lies_before_a_rejected_record() -> None:
+    """Of a job that rejects the last of its records, and acknowledges none."""
+    found = history(16, FEW, Dangers(**{**NOTHING, "redrives": 2, "late": 2}), "dead-letter-queue")
+    told = "\n".join(found.lines)
+    assert ("rejects the last record" in told, "acknowledges nothing more" in told) == (True, True)
+    assert found.violation is None, told
+
+
 def test_the_ids_of_topics_matter_while_a_batch_is_open_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The topic is deleted, and created again, while a batch is open, or none."""
     without_topic_ids(monkeypatch)
