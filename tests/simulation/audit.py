@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simulation.contents import before_any, check_contents, check_counts, first_places, landed_offsets, visible
-from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, source, union
+from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, merged, source, union
 from simulation.moves import Move, is_of
 from simulation.promises import Promise
 from simulation.script import TOPIC
@@ -59,6 +59,7 @@ class Audit:
         self.produced = 0
         self.looked: dict[int, Look] = {}
         self.done: dict[int, Mapping[str, Records]] = {}
+        self.overtaken: dict[str, Records] = {}  # by what a published batch rejected
         self.skipped: Records = NONE
         self.excused: Records = NONE
         self.stopped: frozenset[str] = frozenset()
@@ -102,7 +103,7 @@ class Audit:
             replayed=self.replayed,
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
             acknowledged=self._of_topic(world.spark.acknowledged),
-            overtaken=self._of_topic(world.spark.overtaken),
+            overtaken=self._of_topic(merged(world.spark.overtaken, self.overtaken)),
             first=first,
             waiting=frozenset(place for (at, o), place in first.items() if not self._is_past(at, o)),
         )
@@ -248,14 +249,15 @@ class Audit:
             raise ViolationError(f"batch {batch_id} was published, and it had been given up")
         written = [(TopicPartition(t, p), o) for t, p, o in world.spark.contents[result.attempt]]
         rejected = frozenset((each.at, each.offset) for each in published.attempt.rejected)
-        world.spark.overtake(batch.receipt.incarnation, before_any(rejected, written))
-        done = self.promise.order.also(replace(self.facts(world), first={}), batch.receipt.incarnation)
+        name = batch.receipt.incarnation
+        self.overtaken[name] = self.overtaken.get(name, NONE) | before_any(rejected, written)
+        done = self.promise.order.also(replace(self.facts(world), first={}), name)
         check_contents(world, batch, written, rejected, done)
         if rejected and not self.promise.ends.may_reject:
             raise ViolationError(f"batch {batch_id} was published though {listed(rejected)} had been rejected")
         self.given_up.pop(batch_id, None)
         held = {r for r in written if result.ack_files is None or r in done}
-        self.appeared[batch_id] = Appeared(batch.receipt.incarnation, result.attempt, frozenset(held), rejected)
+        self.appeared[batch_id] = Appeared(name, result.attempt, frozenset(held), rejected)
         self._check_doubled(world, f", now batch {batch_id}")
         self._check_behind(world, batch)
 

@@ -119,6 +119,12 @@ def union(sets: Iterable[Iterable[At]]) -> Records:
     return NONE.union(*sets)
 
 
+def merged(*records: Mapping[str, Records]) -> Mapping[str, Records]:
+    """What each of them has, by incarnation."""
+    names = {name for each in records for name in each}
+    return {name: NONE.union(*[each[name] for each in records if name in each]) for name in names}
+
+
 def source(outgoing: Outgoing) -> At:
     """Where the record of a dead letter or a retry was first, as its headers tell.
 

@@ -1,7 +1,7 @@
 """A Spark job that remembers which records it wrote, and whose drivers may outlive their tasks."""
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulation.facts import NONE, At, Records
@@ -125,15 +125,11 @@ class SimulatedSpark:
         if self.order is Order.FAIL:
             raise RecordsFailedError("the job failed: simulated")
 
-    def overtake(self, incarnation: str, records: Iterable[At]) -> None:
-        """They lie before one that is done with."""
-        self.overtaken[incarnation] = self.overtaken.get(incarnation, NONE) | frozenset(records)
-
     def _acknowledged(self, job: Job, record: Rejected) -> Job:
         name, number = job.manifest.batch.receipt.incarnation, len(job.files)
         before = (each for each in job.handed if each.at == record.at and each.offset < record.offset)
         self.acknowledged[name] = self.acknowledged.get(name, NONE) | {_at(record)}
-        self.overtake(name, map(_at, before))
+        self.overtaken[name] = self.overtaken.get(name, NONE) | set(map(_at, before))
         batch_id = job.manifest.batch.id
         self.acknowledged_of[batch_id] = self.acknowledged_of.get(batch_id, NONE) | {_at(record)}
         path, offsets = f"_acks/{number}/part-0.parquet", {record.at: (record.offset,)}
