@@ -405,7 +405,7 @@ class Audit:
             move = self.moves.get(at)
             if move is not None and not move.is_honoured:
                 del self.moves[at]
-                if still := move.after(at, now, runner, fencing=self.fencing):
+                if still := move.after(at, now, runner, fencing=self.fencing, is_late=is_late):
                     self.moves[at] = still
             elif before is not None and now.offset < before.offset and self.fencing and not self._is_of_older(before):
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")

@@ -21,15 +21,18 @@ class Move:
     compared: frozenset[int]
     is_honoured: bool = False
 
-    def after(self, at: TopicPartition, now: Committed, runner: int, *, fencing: bool) -> Self | None:
+    def after(
+        self, at: TopicPartition, now: Committed, runner: int, *, fencing: bool, is_late: bool = False
+    ) -> Self | None:
         """What is known of the move after the first commit since; None once it was overwritten.
 
-        That commit honours it, unless its runner had compared before. Raises ViolationError if it does neither.
+        That commit honours it, unless its runner had compared before, as had whoever sent one that comes late. Raises
+        ViolationError if it does neither.
         """
         receipt = Receipt.parse(now.metadata)
         if now.offset == self.offset and receipt is not None and receipt.incarnation not in self.incarnations:
             return replace(self, compared=frozenset(), is_honoured=True)
-        if runner in self.compared or not fencing:
+        if runner in self.compared or not fencing or is_late:
             return None
         if runner >= 0:
             raise ViolationError(
