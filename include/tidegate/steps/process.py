@@ -67,6 +67,10 @@ def process(
         raise BatchFailedError(
             message("the batch's offsets aren't committed yet, which on-receipt does first", batch, "run commit")
         )
+    if batch.state is State.PLANNED:
+        raise BatchFailedError(
+            message("the batch hasn't landed: nothing of it is processed", batch, "see the log of task land")
+        )
     refuse_other_store(batch, subscription)
     acknowledging = None
     if partial_commits := PartialCommits.of(batch, subscription):

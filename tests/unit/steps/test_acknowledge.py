@@ -681,6 +681,24 @@ def test_with_the_ledger_lost_in_between_the_batch_goes_on_under_its_id() -> Non
     assert (world.published(), world.committed()) == ([(3, 6)], 6)
 
 
+@pytest.mark.parametrize("definition", [THROTTLED, LATEST])
+def test_a_batch_that_was_planned_again_commits_nothing_before_it_has_landed(definition: dict[str, Any]) -> None:
+    """What an earlier delivery under its id acknowledged says nothing of records that nobody has read yet."""
+    world = World()
+    batch = landed(world, 6, **definition)
+    world.processor.acks = unseen([0])
+    dies(world, batch, **definition)
+    world.ledger = World(topic=None).ledger
+    world.produce(4)
+    pipeline = world.pipeline(**definition)
+    again = pipeline.plan().batch
+    assert again is not None
+    assert (again.id, again.state) == (batch.id, State.PLANNED)
+    with pytest.raises(BatchFailedError, match="the batch hasn't landed: nothing of it is processed"):
+        pipeline.process(batch.id)
+    assert world.committed() == 0
+
+
 @pytest.mark.parametrize("done", [[0, 1, 2], range(6)])
 def test_with_the_ledger_lost_after_the_publish_the_commit_is_finished(done: Collection[int]) -> None:
     world = World()

@@ -4,8 +4,8 @@ from world import World, deliver, planned
 from tidegate.model.batch import State
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError
 from tidegate.ports import Ledger
-from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, watched
+from tidegate.testing.ledger import MemoryLedger
 
 
 def landed(world: World) -> str:
@@ -72,30 +72,39 @@ def test_a_job_past_the_poll_interval_is_stopped_and_delivered_again() -> None:
     assert world.published() == [(0, 5)]
 
 
-class LandingMeanwhile:
-    """Lands a planned batch in the instant in which another run's process begins its delivery; an effects.Watcher."""
+class LandedAgainMeanwhile:
+    """The ledger is lost, and another run lands the batch again, in the instant in which a delivery begins."""
 
-    def __init__(self, other: Pipeline) -> None:
-        self.other = other
+    def __init__(self, world: World) -> None:
+        self.world = world
 
     def before(self, effect: Effect) -> None:
         if effect == Effect.of(Ledger.start_delivery):
-            batch = self.other.ledger.look("orders").open
-            assert batch is not None
-            self.other.land(batch.id, 0)
+            vars(self.world.ledger).update(vars(MemoryLedger(self.world.clock.now)))
+            self.world.produce(2)
+            assert planned(self.world.pipeline()) is not None
 
     def after(self, effect: Effect) -> None:
         pass
 
 
-def test_a_batch_that_lands_while_a_delivery_begins_is_not_taken_for_empty() -> None:
+def test_a_batch_that_hasnt_landed_is_not_delivered() -> None:
     world = World()
     world.produce(5)
-    pipeline = world.pipeline()
-    batch = pipeline.plan().batch
+    batch = world.pipeline().plan().batch
     assert batch is not None
+    with pytest.raises(
+        BatchFailedError, match=r"hasn't landed: nothing of it is processed .* see the log of task land"
+    ):
+        world.pipeline().process(batch.id)
+    assert world.ledger.batch(batch.id).state is State.PLANNED
+
+
+def test_a_batch_that_lands_again_while_a_delivery_begins_is_not_taken_for_what_it_was() -> None:
+    world = World()
+    batch_id, pipeline = landed(world), world.pipeline()
     with pytest.raises(StaleError, match="landed meanwhile"):
-        watched(pipeline, LandingMeanwhile(pipeline)).process(batch.id)
+        watched(pipeline, LandedAgainMeanwhile(world)).process(batch_id)
     assert (world.published(), world.processor.delivered) == ([], [])
     assert deliver(pipeline) is not None
-    assert (world.published(), world.processor.delivered[0].records) == ([(0, 5)], 5)
+    assert (world.published(), world.processor.delivered[0].records) == ([(0, 7)], 7)
