@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidegate.model.batch import Batch
-from tidegate.model.errors import LostDataError, first_few, location, message
+from tidegate.model.errors import LostDataError, StaleError, first_few, location, message
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
@@ -117,13 +117,16 @@ def created_again(
     """The topics of a batch that were created again since it was planned, where its ends mean nothing.
 
     A broker drops the group's positions with a topic, so it is asked only where one of these is gone. Raises StaleError
-    if the ledger, which knows the ids of its topics, has lost the batch meanwhile.
+    if the ledger, which knows the ids of an open batch's topics, has lost the batch or another run has closed it.
     """
     vanished = {r.topic for r in batch.ranges if r.at not in positions}
     if not vanished:
         return frozenset()
-    holder = ledger.batch(batch.id).subscription
-    again = recreated(source.topic_ids(vanished), ledger.look(holder).topic_ids)
+    now = source.topic_ids(vanished)
+    snapshot = ledger.look(ledger.batch(batch.id).subscription)
+    if snapshot.open is None or snapshot.open.id != batch.id:
+        raise StaleError(message("another run has closed the batch meanwhile", batch, "the next run finds out"))
+    again = recreated(now, snapshot.topic_ids)
     for topic, why in again.items():
         fact = f"topic {topic} {why}: no position of the batch is committed in it"
         log.warning("%s", message(fact, batch, "the next run decides by on-data-loss where to begin"))

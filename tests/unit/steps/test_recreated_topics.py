@@ -453,3 +453,17 @@ def test_of_what_topic_a_batch_was_is_unknown_once_the_ledger_has_lost_it() -> N
     assert created_again(batch, {}, pipeline.source, world.ledger) == {"orders"}
     with pytest.raises(StaleError, match="the ledger doesn't know the batch"):
         created_again(batch, {}, pipeline.source, MemoryLedger(world.clock.now))
+
+
+def test_a_batch_that_another_run_has_closed_moves_nothing_in_the_newer_topic() -> None:
+    """The ledger has noted the newer topic by then, and no longer tells that the batch was read from the older one."""
+    world = ten_are_committed()
+    world.produce(2)
+    pipeline = world.pipeline(**QUICK)
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    recreate(world)
+    assert pipeline.commit(batch.id) is not None
+    with pytest.raises(StaleError, match="another run has closed the batch meanwhile"):
+        created_again(batch, {}, pipeline.source, world.ledger)
