@@ -39,7 +39,9 @@ class Facts:
     `everything` can be read; of that, `skipped` was passed over by a foreign tool and `landed` is durable. `published`
     and `given_up` are batches by id; `dead` tells how often each record became a dead letter, by incarnation. `passed`
     lies before the group's positions. `replayed` partitions were moved by a foreign tool, and `may_repeat` says that
-    nobody can tell any more how far the group was. `excused` had landed and was committed when the ledger was lost.
+    nobody can tell any more how far the group was; `may_repeat_within` that this goes for one incarnation too, which is
+    so where only the ledger knew that a committer without a fence had moved the group back, and it is lost. `excused`
+    had landed and was committed when the ledger was lost.
 
     Jobs have `acknowledged` records, by incarnation, and in doing so `overtaken` those before them; so does a published
     batch by what it rejected.
@@ -58,6 +60,7 @@ class Facts:
     excused: Records = NONE
     replayed: frozenset[TopicPartition] = frozenset()
     may_repeat: bool = False
+    may_repeat_within: bool = False
     acknowledged: Mapping[str, Records] = field(default_factory=dict)
     overtaken: Mapping[str, Records] = field(default_factory=dict)
     first: Mapping[At, At] = field(default_factory=dict)

@@ -190,7 +190,7 @@ def _in_the_lake_again(facts: Facts, *, kept: bool, once: bool) -> Iterator[str]
     """A replay may bring a second retry of a record; so may one that isn't produced `once`."""
     for name in sorted(facts.incarnations):
         written = [r for b in facts.published.values() if b.incarnation == name for r in b.records]
-        if again := _twice(written):
+        if (again := _twice(written)) and not facts.may_repeat_within:
             yield f"twice within incarnation {name}: {listed(again)}"
     written = [facts.first.get(r, r) for b in facts.published.values() for r in b.records]
     may_repeat = NONE if once else facts.retried

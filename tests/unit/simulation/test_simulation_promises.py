@@ -99,6 +99,8 @@ def test_what_is_lost_once_all_is_over(kept: Promise, facts: Facts, lost: Record
     ("kept", "facts", "said"),
     [
         (promise("after-processing"), Facts(ALL, published=AGAIN), "twice within incarnation i"),
+        (promise("after-processing"), Facts(ALL, published=AGAIN, may_repeat=True), "twice within incarnation i"),
+        (promise("after-processing"), Facts(ALL, published=AGAIN, may_repeat=True, may_repeat_within=True), ""),
         (promise("ignore"), Facts(ALL, published=AGAIN), "twice within incarnation i"),
         (promise("after-processing"), Facts(ALL, published=IN_ANOTHER), "nobody moved the partition"),
         (promise("after-processing"), Facts(ALL, published=IN_ANOTHER, replayed=frozenset({FIRST})), ""),
