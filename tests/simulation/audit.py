@@ -102,6 +102,7 @@ class Audit:
             excused=self.excused,
             replayed=self.replayed,
             may_repeat=not self.fencing or (self.expired and self.lost_ledgers > 0),
+            may_repeat_within=not self.fencing and self.lost_ledgers > 0,
             acknowledged=self._of_topic(world.spark.acknowledged),
             overtaken=self._of_topic(merged(world.spark.overtaken, self.overtaken)),
             first=first,
@@ -158,10 +159,11 @@ class Audit:
         """The group is in this cluster again; what a person began to accept elsewhere has abandoned the open batch."""
         self._look_at_the_ledger(world, "")
 
-    def offsets_expired(self) -> None:
-        """The broker forgets the group, and with it whatever a foreign tool wanted."""
+    def offsets_expired(self, world: "World") -> None:
+        """The broker has forgotten positions, and with them whatever a foreign tool wanted."""
         self.expired = True
-        self.moves, self.positions = {}, {}
+        self.positions = dict(world.offsets.positions)
+        self.moves = {at: move for at, move in self.moves.items() if at in self.positions}
 
     def before_reset(self, world: "World", moved: Mapping[TopicPartition, int]) -> None:
         """A foreign tool is about to move the group."""

@@ -303,8 +303,8 @@ class Expire:
 
     def happen(self, world: World) -> str:
         """What happened, for the history."""
-        world.audit.offsets_expired()
         world.offsets.expire()
+        world.audit.offsets_expired(world)
         return "the group's offsets expire"
 
 

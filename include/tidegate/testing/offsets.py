@@ -147,8 +147,9 @@ class MemoryOffsets:
         self.positions |= {tp: Committed(offset, metadata) for tp, offset in positions.items()}
 
     def expire(self) -> None:
-        """The broker forgets the group's offsets."""
-        self.positions.clear()
+        """The broker forgets the group's offsets, but where a transaction that isn't ended yet has one."""
+        held = self.pending.positions if self.pending is not None else {}
+        self.positions = {tp: position for tp, position in self.positions.items() if tp in held}
 
     def forget(self, topic: str) -> None:
         """The topic is deleted, and the broker drops the group's offsets with it."""
