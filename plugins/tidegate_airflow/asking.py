@@ -13,12 +13,12 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException, TaskAwaitingInput
 from airflow.sdk.log import redact
 
-from tidegate.model.batch import State
+from tidegate.model.batch import ANSWERS, Resolution, State
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
-from tidegate_airflow.question import ANSWERS, body, subject
+from tidegate_airflow.question import body, subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         }
         super().__init__(
             subject="What becomes of a batch that failed as often as it may?",
-            options=list(ANSWERS),
+            options=list(map(str, ANSWERS)),
             response_timeout=_LOOKED_AGAIN,  # not the end of the waiting: execute_complete goes on with it
             retries=_RETRIES,
             **kwargs,
@@ -81,7 +81,7 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         note = str(answer["params_input"].get("note") or "")
         with self._pipeline(context) as pipeline:
             _check_in_time(pipeline, asked)
-            pipeline.clear(named(user), note, answer["chosen_options"][0], asked["batch_id"])
+            pipeline.clear(named(user), note, Resolution(answer["chosen_options"][0]), asked["batch_id"])
             return self._go_on(context, pipeline, asked)
 
     def _look_again(self, context: "Context", asked: "Mapping[str, Any]") -> Any:
@@ -103,10 +103,10 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
         if cleared is None:
             self.log.warning("the batch went on without an answer (batch %s)", asked["batch_id"])
             return None
-        answered = {"answer": cleared.answer, "by": cleared.by}
+        answered = {"answer": str(cleared.answer), "by": cleared.by}
         context["ti"].xcom_push(key=ANSWERED, value=answered)
         self.log.info("%s answered %s: %s (batch %s)", cleared.by, cleared.answer, cleared.note, asked["batch_id"])
-        if cleared.answer == "redeliver" and pipeline.ledger.batch(asked["batch_id"]).state is State.FAILED:
+        if cleared.answer is Resolution.REDELIVER and pipeline.ledger.batch(asked["batch_id"]).state is State.FAILED:
             raise _redelivery(self.dag_id, asked, cleared)
         return answered
 

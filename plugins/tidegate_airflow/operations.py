@@ -8,6 +8,7 @@ from airflow.sdk.configuration import conf
 
 from tidegate.config.reading import NAME, SUFFIX, load_named
 from tidegate.config.settings import Settings
+from tidegate.model.batch import Resolution
 from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
@@ -70,7 +71,7 @@ class _OperationOperator(EngineOperator):
         with self._pipeline(context) as pipeline:
             pipeline.ledger.begin_operation(f"{run.dag_id}/{run.run_id}", by)
             batch, facts = self._operate(pipeline, context["params"], by)
-        done = {"subscription": batch.subscription, "batch_id": batch.id, "state": str(batch.state), **facts, "by": by}
+        done = {"subscription": batch.subscription, "batch_id": batch.id, "state": batch.condition, **facts, "by": by}
         self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in done.items()))
         return done
 
@@ -94,7 +95,7 @@ class ClearOperator(_OperationOperator):
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
         answer, note = params["answer"], params["note"] or ""
-        return pipeline.clear(by, note, answer, params["batch"]), {"answer": answer, "note": note}
+        return pipeline.clear(by, note, Resolution(answer), params["batch"]), {"answer": answer, "note": note}
 
 
 class CommitOpenOperator(_OperationOperator):

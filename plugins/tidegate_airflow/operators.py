@@ -221,7 +221,7 @@ class _SettlingOperator(StepOperator):
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
         facts = {
             "batch_id": batch.id,
-            "state": str(batch.state),
+            "state": batch.condition,
             "records": batch.landed_records,
             "rows": batch.rows,
             "rejected": batch.rejected,

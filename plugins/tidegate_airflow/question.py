@@ -3,14 +3,12 @@
 import re
 from collections.abc import Mapping
 
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Answer
 from tidegate.steps.ask import Question
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.fail import where
-
-ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip", "stop")
 
 _LONGEST = 4000  # characters of a reason, which may hold the last lines of a Spark job
 _BACKTICKS = re.compile(r"`+")
@@ -53,7 +51,7 @@ def fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def _answers(asked: Question, subscription: Subscription) -> Mapping[Answer, str]:
+def _answers(asked: Question, subscription: Subscription) -> Mapping[Resolution, str]:
     """What each answer does."""
     name = subscription.name
     tries = subscription.max_retries + 1
@@ -61,11 +59,12 @@ def _answers(asked: Question, subscription: Subscription) -> Mapping[Answer, str
     by_hand = asked.batch.commit_policy.commit_at is CommitPoint.MANUAL
     on = f"once {code(f'tidegate commit {name}')} has committed it" if by_hand else "behind it"
     return {
-        "redeliver": f"the same batch is delivered again, {often}, by a run that starts when this one has "
+        Resolution.REDELIVER: f"the same batch is delivered again, {often}, by a run that starts when this one has "
         "ended. Mend the job first.",
-        "dead-letter": f"all of its records go to the topic {code(DeadLetters.of(subscription).topic)}, which must "
-        f"exist, each with the reason above. Nothing of the batch is published, and the subscription goes on {on}.",
-        "skip": f"nothing of the batch is published or kept elsewhere, and the subscription goes on {on}.",
-        "stop": f"it stays as it is, and every run fails, until {code(f'tidegate clear {name}')} or the DAG "
+        Resolution.DEAD_LETTER: f"all of its records go to the topic {code(DeadLetters.of(subscription).topic)}, "
+        "which must exist, each with the reason above. Nothing of the batch is published, and the subscription goes "
+        f"on {on}.",
+        Resolution.SKIP: f"nothing of the batch is published or kept elsewhere, and the subscription goes on {on}.",
+        Resolution.STOP: f"it stays as it is, and every run fails, until {code(f'tidegate clear {name}')} or the DAG "
         "`tidegate_clear`.",
     }

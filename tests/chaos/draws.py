@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from tidegate.ports import Answer
+from tidegate.model.batch import Resolution
 
 Step = Literal["plan", "land", "process", "commit"]
 Blow = Literal[
@@ -71,7 +71,7 @@ _BLOWS: dict[Blow, int] = {
 }
 FLIPS: tuple[Blow, ...] = ("flip landed", "flip staged")
 _SKEWS = (*[0.0] * 7, -400.0, 400.0, 200_000.0)  # seconds
-_ANSWERS: tuple[Answer, ...] = ("redeliver", "redeliver", "dead-letter", "skip")
+_ANSWERS = (Resolution.REDELIVER, Resolution.REDELIVER, Resolution.DEAD_LETTER, Resolution.SKIP)
 _APART = 0.3
 _LONGEST_RUN = 1.6  # seconds; a blow that comes later than the run takes hits nothing
 _LONGEST_TASK = 0.6
@@ -102,7 +102,7 @@ class Fate:
     late: float = 0.0
     skew: float = 0.0
     spark: bool = False
-    answer: Answer = "redeliver"
+    answer: Resolution = Resolution.REDELIVER
 
 
 CALM = Fate()

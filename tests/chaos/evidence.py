@@ -16,12 +16,12 @@ from chaos.positions import positions
 from chaos.producing import Numbers
 from chaos.tasks import Place, opened
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, LandedFile, State
+from tidegate.model.batch import Batch, LandedFile, Outcome
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 from tidegate.model.records import last
-from tidegate.ports import Outcome
+from tidegate.ports import HistoryEntry
 
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60
@@ -45,7 +45,7 @@ def open_batches(place: Place) -> list[str]:
     return [batch.id for name in place.names if (batch := ledger.look(name).open)]
 
 
-def history_of(place: Place) -> list[Outcome]:
+def history_of(place: Place) -> list[HistoryEntry]:
     """All of its batches, the newest of each name first."""
     ledger = SqlLedger(place.ledger)
     return [each for name in place.names for each in ledger.history(name, _ALL)]
@@ -108,7 +108,7 @@ def seen(place: Place) -> int | None:
 
 def _may_be_ignored(batch: Batch, place: Place) -> bool:
     """Whether it was given up as it may be: its records failed it, or somebody wants none of it."""
-    if batch.state is not State.IGNORED:
+    if batch.outcome is not Outcome.IGNORED:
         return False
     return place.kind.person == "answers" or SqlLedger(place.ledger).tries(batch.id).fails_records
 
@@ -162,7 +162,7 @@ def history_lines(place: Place) -> list[str]:
         winner = batch.delivery.token if batch.delivery else None
         lines.append(
             f"{each.opened_at.isoformat()} {each.closed_at.isoformat() if each.closed_at else '-'} {batch.id} "
-            f"{batch.state} receipt '{batch.receipt}' {each.deliveries} deliveries, won by {winner} attempt "
+            f"{batch.condition} receipt '{batch.receipt}' {each.deliveries} deliveries, won by {winner} attempt "
             f"{batch.attempt}; {batch.landed_records} records: {ranges}; {batch.reason or ''}"
         )
     return lines

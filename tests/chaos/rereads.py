@@ -19,7 +19,7 @@ from chaos.positions import kafka_lags
 from chaos.producing import Numbers
 from chaos.tasks import Place
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 
 Offsets = npt.NDArray[np.int64]
 _ALL = 1_000_000
@@ -63,7 +63,7 @@ def gather_rereads(place: Place, numbers: Numbers) -> Rereads:
         acknowledged={int(p): np.sort(at[partitions == p]) for p in np.unique(partitions)},
         unsure=bool(found.uncertain.size),
         batches={path.name.removeprefix("batch_id="): _read(path) for path in lake.glob("batch_id=*")},
-        closed=frozenset(line.batch.id for line in history if line.batch.state is State.UNCOMMITTED),
+        closed=frozenset(line.batch.id for line in history if line.batch.outcome is Outcome.UNCOMMITTED),
         moved=sum(lag.committed is not None for lag in kafka_lags(place)),
         open_batches=found.open_batches,
         orphans=[*sorted(found.landed - found.named), *sorted(found.staged)],

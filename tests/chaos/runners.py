@@ -23,6 +23,7 @@ from chaos.draws import CALM, Blow, Fate
 from chaos.flipping import flip_one, landed_files, staged_files
 from chaos.tally import ABORTED, Tally
 from chaos.tasks import DUMP_SIGNAL, PYTHON_PATH, Part, Place, Said, Task, run
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
 
 HUNG_SECONDS = 150
@@ -164,7 +165,7 @@ class Runner:
 
     def _look_after(self, fate: Fate) -> Said | None:
         part: Part = "commit by hand" if self.place.kind.person == "commits" else "answer"
-        answer = fate.answer if self.place.kind.person == "answers" else "redeliver"
+        answer = fate.answer if self.place.kind.person == "answers" else Resolution.REDELIVER
         return self._carry_out(replace(self._task(part, fate), answer=answer), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:

@@ -20,10 +20,10 @@ from chaos.access import client
 from chaos.kinds import DISK, PLAIN, Access, Kind
 from tidegate.config import reading
 from tidegate.config.settings import PROJECT, Settings
-from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.batch import SETTLED, Batch, Resolution, State
 from tidegate.model.errors import InterruptedDeliveryError, TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Answer, Clock, Connection, Processor
+from tidegate.ports import Clock, Connection, Processor
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.runtime.run import run_batch
@@ -110,7 +110,7 @@ class Task:
     skew: float = 0.0
     room: int | None = None
     spark: bool = False
-    answer: Answer = "redeliver"
+    answer: Resolution = Resolution.REDELIVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +226,13 @@ def _look_after(task: Task, pipeline: Pipeline) -> Said:
         return Said()
     if task.part == "commit by hand" and batch.awaits_commit:
         return _said(pipeline.commit_open(), batch.id)
-    if task.part == "answer" and batch.state in (State.ASKING, State.STOPPED):
+    if task.part == "answer" and batch.state is State.HELD:
         pipeline.clear("somebody", "chaos", task.answer)
     return Said(batch.id)
 
 
 def _said(batch: Batch | None, batch_id: str) -> Said:
-    return Said(batch_id, committed=batch is not None and batch.state in (State.PUBLISHED, *SETTLED))
+    return Said(batch_id, committed=batch is not None and (batch.state is State.PUBLISHED or batch.outcome in SETTLED))
 
 
 def _processor(task: Task) -> Processor:

@@ -30,7 +30,7 @@ from ledger_batches import (
 )
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, State, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
@@ -115,11 +115,11 @@ def test_of_two_that_race_to_open_one_wins(two: tuple[Ledger, Ledger]) -> None:
 
 
 def test_a_batch_that_left_no_trace_is_opened_again_under_its_id(ledger: Ledger) -> None:
-    for state in (State.EMPTY, State.ABANDONED):
-        assert closed(ledger, plan(size=10), state).state is state
+    for outcome in (Outcome.EMPTY, Outcome.ABANDONED):
+        assert closed(ledger, plan(size=10), outcome).outcome is outcome
         assert opened(ledger, plan(size=20)) == plan(size=20)
         assert not ledger.reported(plan().id, 0)
-        ledger.move(plan().id, State.ABANDONED)
+        ledger.close(plan().id, Outcome.ABANDONED)
     again = landed(ledger, plan(size=30))
     assert (again.state, again.landed_records, len(again.files)) == (State.LANDED, 35, 2)
     assert len(ledger.history("flights", 10)) == 1
@@ -128,7 +128,7 @@ def test_a_batch_that_left_no_trace_is_opened_again_under_its_id(ledger: Ledger)
 def test_opening_again_keeps_the_count_of_deliveries_and_forgets_who_won(ledger: Ledger) -> None:
     first = processed(ledger)
     assert first.delivery is not None
-    ledger.move(first.id, State.ABANDONED, "the group was reset")
+    ledger.close(first.id, Outcome.ABANDONED, "the group was reset")
     assert opened(ledger) == plan()
     for member in (0, 1):
         ledger.landed(first.id, member, report(plan(), member))
@@ -181,9 +181,11 @@ def test_every_change_of_a_batch_makes_a_new_version(ledger: Ledger) -> None:
     assert is_new()
     ledger.processed(batch.id, delivery, result(batch.id, delivery), COUNTS)
     assert is_new()
-    ledger.move(batch.id, State.PUBLISHED)
+    ledger.adopt(batch.id, published(batch))
     assert is_new()
-    ledger.move(batch.id, State.PUBLISHED)
+    ledger.close(batch.id, Outcome.COMMITTED)
+    assert is_new()
+    ledger.close(batch.id, Outcome.COMMITTED)
     assert not is_new()
 
 
@@ -229,8 +231,8 @@ def test_of_two_reports_that_race_one_counts(two: tuple[Ledger, Ledger]) -> None
 
 
 def test_a_batch_of_which_nothing_was_landed_is_empty_and_closed(ledger: Ledger) -> None:
-    done = closed(ledger, plan(), State.EMPTY)
-    assert done.state is State.EMPTY
+    done = closed(ledger, plan(), Outcome.EMPTY)
+    assert done.outcome is Outcome.EMPTY
     assert not done.moved
     assert ledger.look("flights").open is None
     assert ledger.history("flights", 1)[0].closed_at == NOON
@@ -270,9 +272,9 @@ def test_a_report_that_is_not_of_the_share_is_refused(
 
 
 def test_a_report_to_an_abandoned_batch_is_refused(ledger: Ledger) -> None:
-    batch = closed(ledger, plan(), State.ABANDONED)
+    batch = closed(ledger, plan(), Outcome.ABANDONED)
     late = opened(ledger, plan(1))
-    ledger.move(late.id, State.ABANDONED)
+    ledger.close(late.id, Outcome.ABANDONED)
     with pytest.raises(TransitionError, match="is abandoned"):
         ledger.landed(late.id, 0, report(late, 0))
     assert ledger.batch(batch.id) == batch
@@ -302,7 +304,7 @@ def test_a_batch_that_another_run_has_settled_is_not_delivered_and_nothing_is_lo
     batch_id = processed(ledger).id
     with pytest.raises(OvertakenError, match=r"another run .* has gone on with this batch, which is processed now"):
         ledger.start_delivery(batch_id)
-    ledger.move(batch_id, State.COMMITTED)
+    ledger.close(batch_id, Outcome.COMMITTED)
     with pytest.raises(
         OvertakenError, match=f"has settled this batch.*committed now: nothing is lost.*batch {batch_id}"
     ):
@@ -316,11 +318,15 @@ def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
     won = ledger.processed(batch_id, first, result(batch_id, first, "early"), COUNTS)
     assert (won.state, won.delivery, won.attempt) == (State.PROCESSED, first, "early")
     assert (won.rows, won.rejected) == (7, 1)
-    for state in (State.PROCESSED, State.PUBLISHED, State.COMMITTED):
-        moved = ledger.move(batch_id, state)
+    for go_on in (
+        lambda: won,
+        lambda: ledger.adopt(batch_id, published(won)),
+        lambda: ledger.close(batch_id, Outcome.COMMITTED),
+    ):
+        gone_on = go_on()
         late = ledger.processed(batch_id, second, result(batch_id, second, "late"), Counts(0, 0))
-        assert late == moved == ledger.batch(batch_id)
-        assert moved == replace(won, state=state, offsets_committed=state is State.COMMITTED)
+        assert late == gone_on == ledger.batch(batch_id)
+        assert (late.delivery, late.attempt) == (first, "early")
 
 
 def test_a_batch_shrinks_to_what_the_winner_reached(ledger: Ledger) -> None:
@@ -344,10 +350,10 @@ def test_a_batch_that_has_shrunk_grows_no_more(ledger: Ledger) -> None:
     planned = ledger.batch(batch_id).ranges[0]
     reached = [PartialRange(replace(planned, end=planned.end - less), 10 - less) for less in (4, 2)]
     ledger.processed(batch_id, first, result(batch_id, first), COUNTS, reached[:1])
-    ledger.move(batch_id, State.FAILED, "its staging is gone")
+    ledger.resolve(batch_id, Resolution.REDELIVER, "its staging is gone")
     won = ledger.processed(batch_id, second, result(batch_id, second), COUNTS, reached[1:])
     assert (won.state, won.ranges[0], won.records[T0]) == (State.PROCESSED, reached[0].range, 6)
-    assert ledger.move(batch_id, State.COMMITTED).ranges == won.ranges
+    assert ledger.close(batch_id, Outcome.COMMITTED).ranges == won.ranges
     assert ledger.last_ends("flights", "g")[T0] == reached[0].range.end
 
 
@@ -386,7 +392,7 @@ def test_when_the_staging_is_gone_the_winner_has_failed_and_the_batch_is_deliver
     batch_id, first = processing(ledger)
     newest = ledger.start_delivery(batch_id)
     ledger.processed(batch_id, first, result(batch_id, first), COUNTS)
-    lost = ledger.move(batch_id, State.FAILED, "its staging is gone")
+    lost = ledger.resolve(batch_id, Resolution.REDELIVER, "its staging is gone")
     assert (lost.state, lost.delivery, lost.reason) == (State.FAILED, newest, "its staging is gone")
     assert (lost.attempt, lost.rows, lost.rejected) == (None, None, None)
     third = ledger.start_delivery(batch_id)
@@ -424,21 +430,37 @@ def test_of_two_deliveries_that_race_to_the_end_one_wins(two: tuple[Ledger, Ledg
 # Moving
 
 
-def test_a_move_that_the_state_does_not_allow_is_refused(ledger: Ledger) -> None:
+def test_what_the_state_does_not_allow_is_refused(ledger: Ledger) -> None:
     batch = opened(ledger)
-    with pytest.raises(TransitionError, match="that is planned can't become processed"):
-        ledger.move(batch.id, State.PROCESSED)
+    with pytest.raises(TransitionError, match="that is planned can't become held"):
+        ledger.resolve(batch.id, Resolution.STOP)
+    with pytest.raises(TransitionError, match="that is planned can't be ignored"):
+        ledger.close(batch.id, Outcome.IGNORED)
     assert ledger.batch(batch.id) == batch
 
 
-def test_moving_to_the_same_state_changes_nothing(ledger: Ledger) -> None:
-    batch = closed(ledger, plan(), State.ABANDONED)
-    assert ledger.move(batch.id, State.ABANDONED, "another reason") == batch == ledger.batch(batch.id)
+def test_what_was_decided_before_changes_nothing(ledger: Ledger) -> None:
+    batch = closed(ledger, plan(), Outcome.ABANDONED)
+    assert ledger.close(batch.id, Outcome.ABANDONED, "another reason") == batch == ledger.batch(batch.id)
+    other = landed(ledger, plan(1))
+    for resolution in (Resolution.REDELIVER, Resolution.ASK, Resolution.STOP, Resolution.DEAD_LETTER):
+        resolved = ledger.resolve(other.id, resolution, f"first {resolution}")
+        assert (resolved.resolution, resolved.reason) == (resolution, f"first {resolution}")
+        assert ledger.resolve(other.id, resolution, "another reason") == resolved == ledger.batch(other.id)
+
+
+def test_what_is_in_the_lake_was_resolved_otherwise_in_vain(ledger: Ledger) -> None:
+    """Or a published batch would become dead letters, whole."""
+    batch = landed(ledger)
+    for resolution in (Resolution.REDELIVER, Resolution.DEAD_LETTER):
+        ledger.resolve(batch.id, resolution, "no memory")
+    adopted = ledger.adopt(batch.id, published(batch))
+    assert (adopted.state, adopted.resolution, adopted.final_outcome) == (State.PUBLISHED, None, Outcome.COMMITTED)
 
 
 def test_an_abandoned_batch_keeps_its_reason_and_frees_its_place(ledger: Ledger) -> None:
     batch = opened(ledger)
-    assert ledger.move(batch.id, State.ABANDONED, "the group was reset").reason == "the group was reset"
+    assert ledger.close(batch.id, Outcome.ABANDONED, "the group was reset").reason == "the group was reset"
     assert opened(ledger, plan(1)).id == plan(1).id
 
 
@@ -453,7 +475,7 @@ def test_what_the_lake_holds_of_a_batch_is_adopted_whatever_the_ledger_knew(ledg
         assert (adopted.state, adopted.ranges, adopted.files) == (State.PUBLISHED, found.ranges, found.files)
         assert (adopted.records, adopted.rows, adopted.rejected) == (found.records, 6, 1)
         assert ledger.batch(batch.id) == adopted
-        assert ledger.move(batch.id, State.COMMITTED).ranges == found.ranges
+        assert ledger.close(batch.id, Outcome.COMMITTED).ranges == found.ranges
     assert ledger.last_ends("flights", "g") == {T0: 108, T1: 3, T2: 8}
 
 
@@ -470,7 +492,8 @@ CALLS: dict[str, Callable[[Ledger], object]] = {
     "start_delivery": lambda ledger: ledger.start_delivery("b404"),
     "processed": lambda ledger: ledger.processed("b404", Delivery(1, "x"), result("b404", Delivery(1, "x")), COUNTS),
     "failed": lambda ledger: ledger.failed("b404", Delivery(1, "x"), "no memory"),
-    "move": lambda ledger: ledger.move("b404", State.ABANDONED),
+    "resolve": lambda ledger: ledger.resolve("b404", Resolution.STOP),
+    "close": lambda ledger: ledger.close("b404", Outcome.ABANDONED),
     "adopt": lambda ledger: ledger.adopt("b404", published(plan())),
 }
 
@@ -488,8 +511,8 @@ def test_a_batch_that_the_ledger_does_not_know(ledger: Ledger, call: str) -> Non
 
 def test_a_note_is_kept_whatever_is_pasted_into_it(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
-    ledger.move(batch_id, State.FAILED, "no memory")
-    ledger.move(batch_id, State.STOPPED, "no memory")
+    ledger.resolve(batch_id, Resolution.REDELIVER, "no memory")
+    ledger.resolve(batch_id, Resolution.STOP, "no memory")
     ledger.clear(batch_id, Decision("m\0e", NOON, "see\0 the log \ud800"))
     ((_, clearance),) = ledger.clearances("flights", 9)
     assert (clearance.by, clearance.note) == ("m\N{REPLACEMENT CHARACTER}e", "see\N{REPLACEMENT CHARACTER} the log ?")
@@ -498,8 +521,8 @@ def test_a_note_is_kept_whatever_is_pasted_into_it(ledger: Ledger) -> None:
 def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
     ledger.start_delivery(batch_id)
-    ledger.move(batch_id, State.FAILED, "no memory")
-    ledger.move(batch_id, State.STOPPED, "no memory")
+    ledger.resolve(batch_id, Resolution.REDELIVER, "no memory")
+    ledger.resolve(batch_id, Resolution.STOP, "no memory")
     assert (ledger.tries(batch_id).counted, ledger.clearances("flights", 9)) == (2, ())
     clearance = Decision("ada", NOON, "mended")
     cleared = ledger.clear(batch_id, clearance)
@@ -549,7 +572,7 @@ def test_what_failed_a_delivery_is_remembered(ledger: Ledger) -> None:
     assert ledger.tries(batch_id) == Tries((Cause.SYSTEM, None))
     ledger.failed(batch_id, second, "no rate for XYZ", Cause.RECORDS)
     assert ledger.tries(batch_id).fails_records
-    ledger.move(batch_id, State.STOPPED, "halted")
+    ledger.resolve(batch_id, Resolution.STOP, "halted")
     ledger.clear(batch_id, Decision("ada", NOON))
     assert ledger.tries(batch_id) == Tries()
     third = ledger.start_delivery(batch_id)
@@ -572,10 +595,10 @@ def test_a_run_by_which_somebody_decides_is_entered_once(two: tuple[Ledger, Ledg
 
 def test_a_batch_that_was_given_up_has_committed_its_offsets(ledger: Ledger) -> None:
     batch_id, _ = processing(ledger)
-    ledger.move(batch_id, State.FAILED, "no memory")
-    ledger.move(batch_id, State.IGNORING, "given up")
+    ledger.resolve(batch_id, Resolution.REDELIVER, "no memory")
+    ledger.resolve(batch_id, Resolution.SKIP, "given up")
     assert ledger.look("flights").open is not None
-    ended = ledger.move(batch_id, State.IGNORED, "given up")
+    ended = ledger.close(batch_id, Outcome.IGNORED, "given up")
     assert ledger.look("flights").open is None
     assert ledger.look("flights").committed_at is not None
     assert ledger.last_ends("flights", "g") == {r.at: r.end for r in ended.ranges}
@@ -583,7 +606,7 @@ def test_a_batch_that_was_given_up_has_committed_its_offsets(ledger: Ledger) -> 
 
 def test_the_history_has_the_newest_first(ledger: Ledger) -> None:
     for number in range(4):
-        closed(ledger, plan(number), State.EMPTY if number == 1 else State.COMMITTED)
+        closed(ledger, plan(number), Outcome.EMPTY if number == 1 else Outcome.COMMITTED)
     batch = landed(ledger, plan(1))
     ledger.start_delivery(batch.id)
     history = ledger.history("flights", 3)
@@ -600,7 +623,7 @@ def test_the_last_ends_are_those_of_the_newest_committed_batch(ledger: Ledger) -
     assert ledger.last_ends("flights", "g") == {}
     closed(ledger, plan(0))
     closed(ledger, plan(1))
-    closed(ledger, plan(2), State.ABANDONED)
+    closed(ledger, plan(2), Outcome.ABANDONED)
     opened(ledger, plan(3))
     assert ledger.last_ends("flights", "g") == {T0: 110, T1: 5, T2: 8}
     assert ledger.last_ends("flights", "another group") == {}
@@ -643,7 +666,7 @@ def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple
         assert two[0].claim_group(name, "g" if name == "flights" else "own", "here") is None
     own = replace(plan(7, subscription="gates"), subscription="gates", group="own")
     opened(two[0], own)
-    two[0].move(own.id, State.ABANDONED, "for the test")
+    two[0].close(own.id, Outcome.ABANDONED, "for the test")
     first = closed(two[0], plan(0))
     second = opened(two[0], plan(1))
     note_topics(two[0], {"t": "id"})
@@ -664,7 +687,7 @@ def test_a_group_is_taken_over_whole_behind_what_the_subscription_had(two: tuple
     assert two[0].look("flights").version != before[0]
     assert taken.version != before[1]
     assert two[0].open_batches() == (taken.open,)
-    two[0].move(second.id, State.ABANDONED, "for the test")
+    two[0].close(second.id, Outcome.ABANDONED, "for the test")
     again = two[0].open(replace(plan(2), subscription="gates"), two[0].look("gates").version)
     assert [o.batch.id for o in two[0].history("gates", 1)] == [again.id]
 
@@ -811,7 +834,9 @@ def test_losses_are_remembered_once_and_in_order(two: tuple[Ledger, Ledger]) -> 
 
 
 def test_the_files_of_the_newest_closed_batches(ledger: Ledger) -> None:
-    batches = [closed(ledger, plan(number), State.ABANDONED if number == 1 else State.COMMITTED) for number in range(3)]
+    batches = [
+        closed(ledger, plan(number), Outcome.ABANDONED if number == 1 else Outcome.COMMITTED) for number in range(3)
+    ]
     landed(ledger, plan(3))
     files = {batch.id: frozenset(file.uri for file in batch.files) for batch in batches}
     assert ledger.closed_files("flights", 2) == {batch.id: files[batch.id] for batch in batches[1:]}
@@ -819,25 +844,25 @@ def test_the_files_of_the_newest_closed_batches(ledger: Ledger) -> None:
     assert ledger.closed_files("other", 9) == {}
 
 
-def test_the_states_of_batches_of_any_subscription_as_far_as_they_are_known(ledger: Ledger) -> None:
+def test_the_outcomes_of_batches_of_any_subscription_as_far_as_they_are_known(ledger: Ledger) -> None:
     committed, still_open, other = (
         closed(ledger, plan(0)),
         landed(ledger, plan(1)),
         opened(ledger, plan(subscription="x")),
     )
     asked = [committed.id, still_open.id, other.id, "b" + "0" * 20]
-    assert ledger.states(asked) == {
-        committed.id: State.COMMITTED,
-        still_open.id: State.LANDED,
-        other.id: State.PLANNED,
+    assert ledger.outcomes(asked) == {
+        committed.id: Outcome.COMMITTED,
+        still_open.id: None,
+        other.id: None,
     }
-    assert ledger.states([]) == {}
+    assert ledger.outcomes([]) == {}
 
 
 def test_a_batch_that_never_landed_whole_names_no_files(ledger: Ledger) -> None:
     batch = opened(ledger)
     ledger.landed(batch.id, 0, report(batch, 0))
-    abandoned = ledger.move(batch.id, State.ABANDONED)
+    abandoned = ledger.close(batch.id, Outcome.ABANDONED)
     assert abandoned.files == ()
     assert ledger.closed_files("flights", 9) == {batch.id: frozenset()}
 
@@ -945,9 +970,13 @@ class Both(RuleBasedStateMachine):
 
         self.compare(ask)
 
-    @rule(number=numbers, state=st.sampled_from(State), reason=st.sampled_from([None, "reset"]))
-    def move(self, number: int, state: State, reason: str | None) -> None:
-        self.compare(lambda ledger, _: ledger.move(self.id(number), state, reason))
+    @rule(number=numbers, resolution=st.sampled_from(Resolution), reason=st.sampled_from([None, "no memory"]))
+    def resolve(self, number: int, resolution: Resolution, reason: str | None) -> None:
+        self.compare(lambda ledger, _: ledger.resolve(self.id(number), resolution, reason))
+
+    @rule(number=numbers, outcome=st.sampled_from(Outcome), reason=st.sampled_from([None, "reset"]))
+    def close(self, number: int, outcome: Outcome, reason: str | None) -> None:
+        self.compare(lambda ledger, _: ledger.close(self.id(number), outcome, reason))
 
     @rule(topics=st.sets(st.sampled_from("abc")))
     def note_missing(self, topics: set[str]) -> None:
@@ -1001,12 +1030,12 @@ def test_a_remark_is_added_once_and_outlives_the_commit(ledger: Ledger) -> None:
         remarked = ledger.remark(batch.id, "3 were dropped")
     assert (remarked.state, remarked.reason) == (State.PUBLISHED, "rows come again; 3 were dropped")
     assert ledger.batch(batch.id) == remarked
-    assert ledger.move(batch.id, State.COMMITTED, remarked.reason).reason == remarked.reason
+    assert ledger.close(batch.id, Outcome.COMMITTED, remarked.reason).reason == remarked.reason
 
 
 def test_a_reason_may_hold_whatever_a_job_printed(ledger: Ledger) -> None:
     batch = opened(ledger)
-    ledger.move(batch.id, State.ABANDONED, "zero \x00 and half of a pair \ud800")
+    ledger.close(batch.id, Outcome.ABANDONED, "zero \x00 and half of a pair \ud800")
     assert (ledger.batch(batch.id).reason or "").startswith("zero ")
 
 

@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from world import World
 
 from tidegate.config.settings import PROJECT
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import UnavailableError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
@@ -118,9 +118,9 @@ def room(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Room]
     return make
 
 
-def settled(room: Room) -> tuple[State, int | None, list[tuple[int, int]]]:
+def settled(room: Room) -> tuple[str, int | None, list[tuple[int, int]]]:
     newest = room.world.ledger.history("orders", 1)[0].batch
-    return newest.state, room.world.committed(), room.world.published()
+    return newest.condition, room.world.committed(), room.world.published()
 
 
 def cleared(room: Room) -> list[tuple[str, str, str]]:
@@ -138,7 +138,7 @@ def test_a_batch_that_goes_through_asks_nobody(room: Callable[..., Room]) -> Non
     state, tasks = one.run()
     assert (state, tasks["ask"], tasks["commit"]) == ("success", "skipped", "success")
     assert one.read == []
-    assert settled(one) == (State.COMMITTED, 5, [(0, 5)])
+    assert settled(one) == (Outcome.COMMITTED, 5, [(0, 5)])
 
 
 def test_nothing_to_read_skips_it_too(room: Callable[..., Room]) -> None:
@@ -179,7 +179,7 @@ def test_a_secret_that_a_job_prints_is_not_shown(room: Callable[..., Room], monk
     assert "canary" not in body
 
 
-@pytest.mark.parametrize(("answer", "then"), [("dead-letter", State.DEAD_LETTERED), ("skip", State.IGNORED)])
+@pytest.mark.parametrize(("answer", "then"), [("dead-letter", Outcome.DEAD_LETTERED), ("skip", Outcome.IGNORED)])
 @pytest.mark.parametrize("commit", ["after-processing", "on-receipt"])
 def test_a_batch_that_is_given_up_is_settled_by_this_run(
     room: Callable[..., Room], commit: str, answer: str, then: State
@@ -197,10 +197,10 @@ def test_a_batch_that_is_given_up_is_settled_by_this_run(
 def test_under_manual_commit_a_batch_that_is_given_up_waits_for_its_commit(room: Callable[..., Room]) -> None:
     one = room(commit="manual")
     assert one.run(answers("skip"))[0] == "success"
-    assert settled(one) == (State.IGNORING, 0, [])
+    assert settled(one) == ("ignoring", 0, [])
     assert "once `tidegate commit orders` has committed it" in one.read[0][1]
     one.pipeline.commit_open()
-    assert settled(one) == (State.IGNORED, 5, [])
+    assert settled(one) == (Outcome.IGNORED, 5, [])
 
 
 def test_a_redelivery_is_a_run_of_its_own_and_this_one_fails_saying_which(room: Callable[..., Room]) -> None:
@@ -214,7 +214,7 @@ def test_a_redelivery_is_a_run_of_its_own_and_this_one_fails_saying_which(room: 
         "success",
         {"plan": "success", "land": "success", "process": "success", "ask": "skipped", "commit": "success"},
     )
-    assert settled(one) == (State.COMMITTED, 5, [(0, 5)])
+    assert settled(one) == (Outcome.COMMITTED, 5, [(0, 5)])
     assert cleared(one) == [("ada", "redeliver", "mended")]
 
 
@@ -234,7 +234,7 @@ def test_stopped_means_stopped_and_nobody_is_asked_again(room: Callable[..., Roo
     state, tasks = one.run()
     assert (state, tasks["plan"], tasks["ask"], tasks["commit"]) == ("failed", "failed", "skipped", "failed")
     assert "it stands still since 20" in one.said
-    assert settled(one) == (State.STOPPED, 0, [])
+    assert settled(one) == ("stopped", 0, [])
 
 
 def test_a_run_of_a_subscription_that_asks_already_asks_again_and_settles(room: Callable[..., Room]) -> None:
@@ -248,7 +248,7 @@ def test_a_run_of_a_subscription_that_asks_already_asks_again_and_settles(room: 
     state, tasks = one.run(answers("skip"))
     assert (state, tasks["plan"], tasks["process"]) == ("success", "failed", "upstream_failed")
     assert (tasks["ask"], tasks["commit"]) == ("success", "success")
-    assert settled(one) == (State.IGNORED, 5, [])
+    assert settled(one) == (Outcome.IGNORED, 5, [])
 
 
 def test_what_can_be_tried_again_is_not_asked_about(room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,11 +293,11 @@ def test_where_ids_are_no_names_the_form_is_for_everybody_and_the_check_holds(
 
 def test_an_answer_that_comes_too_late_changes_nothing_and_says_so(room: Callable[..., Room]) -> None:
     one = room()
-    state, tasks = one.run(lambda: one.pipeline.clear("bob", "", "skip"), answers("redeliver"))
+    state, tasks = one.run(lambda: one.pipeline.clear("bob", "", Resolution.SKIP), answers("redeliver"))
     assert (state, tasks["ask"], tasks["commit"]) == ("success", "failed", "success")
     assert "this answer comes too late, bob answered skip at 20" in one.said
     assert cleared(one) == [("bob", "skip", "")]
-    assert settled(one) == (State.IGNORED, 5, [])
+    assert settled(one) == (Outcome.IGNORED, 5, [])
 
 
 def test_an_answer_to_an_earlier_question_about_the_batch_is_too_late(room: Callable[..., Room]) -> None:
@@ -305,7 +305,7 @@ def test_an_answer_to_an_earlier_question_about_the_batch_is_too_late(room: Call
 
     def delivered_in_vain_by_hand() -> None:
         pipeline = one.pipeline
-        pipeline.clear("bob", "", "redeliver")
+        pipeline.clear("bob", "", Resolution.REDELIVER)
         one.world.processor.failures.append("still not")
         with pytest.raises(Exception, match="still not"):
             pipeline.process(one.world.ledger.look("orders").open.id)
@@ -313,7 +313,7 @@ def test_an_answer_to_an_earlier_question_about_the_batch_is_too_late(room: Call
     state, tasks = one.run(delivered_in_vain_by_hand, answers("skip"))
     assert (state, tasks["ask"], tasks["commit"]) == ("failed", "failed", "failed")
     assert "too late, bob answered redeliver" in one.said
-    assert settled(one) == (State.ASKING, 0, [])
+    assert settled(one) == ("asking", 0, [])
 
 
 def test_while_nobody_answers_it_waits_on(room: Callable[..., Room]) -> None:
@@ -323,9 +323,11 @@ def test_while_nobody_answers_it_waits_on(room: Callable[..., Room]) -> None:
     assert one.waits == [timedelta(minutes=5)] * 2
 
 
-@pytest.mark.parametrize(("answer", "state", "runs"), [("skip", "success", 0), ("redeliver", "failed", 1)])
+@pytest.mark.parametrize(
+    ("answer", "state", "runs"), [(Resolution.SKIP, "success", 0), (Resolution.REDELIVER, "failed", 1)]
+)
 def test_an_answer_given_elsewhere_ends_the_waiting(
-    room: Callable[..., Room], answer: Any, state: str, runs: int
+    room: Callable[..., Room], answer: Resolution, state: str, runs: int
 ) -> None:
     one = room()
     done, tasks = one.run(WAITED, lambda: one.pipeline.clear("bob", "", answer), WAITED)

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from world import World, planned
 
 from tidegate.config.settings import PROJECT, Settings
-from tidegate.model.batch import State
+from tidegate.model.batch import Resolution
 from tidegate.model.errors import BatchFailedError, StoppedError
 from tidegate_airflow.operations import operations
 from tidegate_airflow.permission import named_by_both, operator_tags, refusal
@@ -256,7 +256,7 @@ def test_others_than_the_operators_are_refused_by_name(
     assert f"{BY} may not decide about batches: only those whom TIDEGATE_OPERATORS names may: ada, grace" in said
     batch = world.ledger.look("orders").open
     assert batch is not None
-    assert batch.state is State.STOPPED
+    assert batch.resolution is Resolution.STOP
 
 
 @pytest.mark.parametrize("what", ["clear", "commit"])
@@ -267,7 +267,7 @@ def test_a_param_that_does_not_exist_is_refused_by_name(world: World, operate: O
     assert "has 'answers', which isn't a param of this DAG" in said
     batch = world.ledger.look("orders").open
     assert batch is not None
-    assert batch.state is State.STOPPED
+    assert batch.resolution is Resolution.STOP
 
 
 def test_they_are_never_paused_before_somebody_pauses_them(define: Define, dags: Callable[..., Any]) -> None:
@@ -304,7 +304,7 @@ def test_a_run_decides_once_though_airflow_has_forgotten_it(world: World, operat
     assert f"run tidegate_{what}/manual__2026-01-02T12:00:00+00:00 decided before, and a run decides once" in said
     batch = world.ledger.look("orders").open
     assert batch is not None
-    assert batch.state is State.STOPPED
+    assert batch.resolution is Resolution.STOP
 
 
 @pytest.mark.parametrize("what", ["clear", "commit"])
@@ -315,7 +315,7 @@ def test_a_run_for_another_batch_changes_nothing(world: World, operate: Operate,
     assert "another batch than b0123 is open" in said
     batch = world.ledger.look("orders").open
     assert batch is not None
-    assert batch.state is State.STOPPED
+    assert batch.resolution is Resolution.STOP
 
 
 def test_a_run_for_this_batch_clears_it(world: World, operate: Operate) -> None:

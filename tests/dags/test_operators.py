@@ -19,7 +19,7 @@ from sqlalchemy import select
 from structlog.testing import capture_logs
 
 from tidegate.config.settings import PROJECT
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import (
     BatchFailedError,
     LostDataError,
@@ -47,7 +47,7 @@ BATCH = Batch(
     rows=9,
     rejected=1,
 )
-COMMITTED = replace(BATCH, state=State.COMMITTED)
+COMMITTED = replace(BATCH, state=Outcome.COMMITTED)
 
 Define = Callable[..., Path]
 
@@ -192,7 +192,7 @@ def test_a_commit_tells_whom_the_output_concerns(run: Callable[..., Run]) -> Non
         assert event.extra == {"batch_id": "b1", "state": "committed", "records": 10, "rows": 9, "rejected": 1}
 
 
-@pytest.mark.parametrize("state", [State.IGNORED, State.DEAD_LETTERED, State.RETRIED])
+@pytest.mark.parametrize("state", [Outcome.IGNORED, Outcome.DEAD_LETTERED, Outcome.RETRIED])
 def test_a_batch_of_which_nothing_is_published_changes_no_output(run: Callable[..., Run], state: State) -> None:
     def events() -> int:
         with create_session() as session:

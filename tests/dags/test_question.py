@@ -5,11 +5,11 @@ from definitions import subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import ANSWERS, Batch
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.steps.ask import Question
-from tidegate_airflow.question import ANSWERS, body, code, fenced, subject
+from tidegate_airflow.question import body, code, fenced, subject
 
 pytestmark = pytest.mark.airflow
 
@@ -61,8 +61,3 @@ def test_each_answer_is_told_once_and_the_definitions_topic_is_named() -> None:
     assert "`dead-letter-topic-orders`" in shown
     assert "up to 5 times" in shown
     assert "\n" not in subject(question)
-
-
-def test_the_answers_are_those_of_the_ledger() -> None:
-    assert State.ASKING.is_open
-    assert set(ANSWERS) == {"redeliver", "dead-letter", "skip", "stop"}

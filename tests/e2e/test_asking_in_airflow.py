@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
 from tidegate_local.airflow_home import USER, AirflowHome
 from tidegate_local.airflow_server import AirflowServer
@@ -186,7 +186,7 @@ def stop(airflow: Airflow) -> Batch:
     for _ in range(3):
         airflow.client.wait_for_run("payments", airflow.client.trigger("payments"), seconds=WAIT)
         batch = airflow.ledger.look("payments").open
-        if batch is not None and batch.state is State.STOPPED:
+        if batch is not None and batch.resolution is Resolution.STOP:
             return batch
     raise AssertionError(batch)
 
@@ -224,7 +224,7 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
         ("dead-letter", USER, "hopeless"),
         ("redeliver", USER, "mended"),
     ]
-    assert ledger.history("orders", 1)[0].batch.state is State.DEAD_LETTERED
+    assert ledger.history("orders", 1)[0].batch.outcome is Outcome.DEAD_LETTERED
     reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"orders-{MARK}-lake"})
     try:
         (at,) = reader.committed([TopicPartition(orders, 0)])
@@ -262,7 +262,7 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
 
     batch = airflow.ledger.look("payments").open
     assert batch is not None
-    assert (batch.id, batch.state) == (second.id, State.STOPPED)
+    assert (batch.id, batch.condition) == (second.id, "stopped")
     assert [of for of, _ in airflow.ledger.clearances("payments", 5)] == [first.id]
 
 

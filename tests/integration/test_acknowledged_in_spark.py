@@ -7,7 +7,7 @@ import pytest
 from broker_world import committed, in_lake, move
 from confluent_kafka.admin import AdminClient
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import Run, run_batch
@@ -42,7 +42,7 @@ def test_what_is_acknowledged_decides_how_far_the_batch_goes(
     ended = run(pipeline)
     assert ended.error is None
     assert ended.batch is not None
-    assert (ended.batch.state, [(r.start, r.end) for r in ended.batch.ranges]) == (State.COMMITTED, [(0, stands)])
+    assert (ended.batch.condition, [(r.start, r.end) for r in ended.batch.ranges]) == (Outcome.COMMITTED, [(0, stands)])
     assert stand(broker, filled) == stands
     assert in_lake(pipeline) == [(0, offset) for offset in range(stands)]
 

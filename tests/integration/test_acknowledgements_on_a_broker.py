@@ -7,7 +7,7 @@ import pytest
 from acknowledging import AcknowledgingProcessor, run_until_killed
 from broker_world import Scene, carry_out, committed, in_lake
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, StaleError
 from tidegate.runtime.pipeline import Pipeline
 
@@ -149,5 +149,5 @@ def test_a_group_that_was_reset_while_the_job_ran_is_honoured(scene: "MakeScene"
         assert carry_out(following, following.plan()) is not None
         assert job.handed == [{0: (1, 6), 1: (0, 2)}]
         assert plan.batch is not None
-        assert plain.ledger.batch(plan.batch.id).state is State.ABANDONED
+        assert plain.ledger.batch(plan.batch.id).outcome is Outcome.ABANDONED
         assert is_settled(made, plain)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tidegate.config.settings import Settings
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, CorruptFileError, GroupInUseError, StaleError
 from tidegate.model.offsets import Range
 from tidegate.model.subscription import TopicNames
@@ -196,7 +196,7 @@ def test_a_group_reset_by_kafkas_own_tool_is_read_again_as_a_new_batch(
     again = deliver(pipeline)
     assert first is not None
     assert again is not None
-    assert (first.ranges, first.state, again.state) == (again.ranges, State.COMMITTED, State.COMMITTED)
+    assert (first.ranges, first.condition, again.condition) == (again.ranges, Outcome.COMMITTED, Outcome.COMMITTED)
     assert first.id != again.id
 
 
@@ -286,7 +286,7 @@ def test_what_somebody_else_keeps_beside_the_batches_stays_and_fails_no_commit(
     produce(name, 4)
     second = deliver(pipeline)
     assert second is not None
-    assert second.state is State.COMMITTED
+    assert second.outcome is Outcome.COMMITTED
     assert committed(broker, f"{name}-lake", (name, 0)) == [7]
 
 
@@ -310,7 +310,7 @@ def test_a_byte_that_changes_between_land_and_process_is_landed_again(
     with pytest.raises(CorruptFileError, match=rf"{Path(file.uri).name} has changed since it was written"):
         pipeline.process(plan.batch.id)
     assert processor.delivered == []
-    assert pipeline.ledger.batch(plan.batch.id).state is State.ABANDONED
+    assert pipeline.ledger.batch(plan.batch.id).outcome is Outcome.ABANDONED
     again = deliver(pipeline)
     assert again is not None
     assert (again.id, again.ranges) == (plan.batch.id, plan.batch.ranges)

@@ -7,7 +7,7 @@ from broker_world import committed, deliver, in_lake, move
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
@@ -46,7 +46,7 @@ def test_positions_and_state_come_back_from_the_database_and_kafka_knows_neither
     first = open_subscription(name, commit_strategy="checkpoint")
     batch = deliver(first)
     assert batch is not None
-    assert batch.state is State.COMMITTED
+    assert batch.outcome is Outcome.COMMITTED
     produce(name, 3)
     second = open_subscription(name, commit_strategy="checkpoint")
     deliver(second)
@@ -146,7 +146,7 @@ def test_dead_letters_are_produced_before_the_positions_move(
         pipeline.process(plan.batch.id)
     settled = pipeline.commit(plan.batch.id)
     assert settled is not None
-    assert settled.state is State.DEAD_LETTERED
+    assert settled.outcome is Outcome.DEAD_LETTERED
     assert (pipeline.offsets.state(), stands(pipeline)) == (None, [5])
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader-of-letters"})
     assert consumer.get_watermark_offsets(TopicPartition(letters, 0), timeout=20) == (0, 5)

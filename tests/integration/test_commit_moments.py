@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from broker_world import committed, in_lake
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.subscription import Cursor
 from tidegate.ports import Processor
 from tidegate.runtime.pipeline import Pipeline
@@ -53,7 +53,7 @@ def test_by_hand_nothing_is_committed_and_nothing_more_is_read_until_somebody_sa
     produce(name, 5)
     assert "waits for `tidegate commit" in run(pipeline).why
     assert committed(broker, f"{name}-lake", (name, 0)) == [0]
-    assert pipeline.commit_open().state is State.COMMITTED
+    assert pipeline.commit_open().outcome is Outcome.COMMITTED
     assert committed(broker, f"{name}-lake", (name, 0)) == [5]
     run(pipeline)
     assert in_lake(pipeline) == [(0, offset) for offset in range(10)]
@@ -68,7 +68,7 @@ def test_ignore_reads_from_the_cursor_in_each_run_and_leaves_the_group_alone(
         ended = run(open_subscription(name, commit_strategy="ignore", cursor=Cursor("AT_OFFSET", offset=2)))
         assert ended.error is None
         assert ended.batch is not None
-        assert (ended.batch.state, ended.to_json()["committed"]) == (State.UNCOMMITTED, {})
+        assert (ended.batch.condition, ended.to_json()["committed"]) == (Outcome.UNCOMMITTED, {})
     assert committed(broker, f"{name}-lake", (name, 0)) == [-1001]
     assert in_lake(open_subscription(name)) == [(0, offset) for offset in (2, 2, 3, 3, 4, 4)]
 

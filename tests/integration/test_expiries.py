@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.config import consumer_properties
 from tidegate.kafka import closing
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import CommitUnknownError, DeliveryTimeoutError
 from tidegate.ports import Lake
 from tidegate.runtime.pipeline import Pipeline
@@ -172,7 +172,7 @@ def test_on_receipt_a_delivery_that_took_too_long_goes_on(make: Make, stands_at:
     run = run_batch(late, lambda _: None)
     assert run.error is None
     assert run.batch is not None
-    assert (run.batch.state, in_lake(late), stands_at(late)) == (State.COMMITTED, ALL, RECORDS)
+    assert (run.batch.condition, in_lake(late), stands_at(late)) == (Outcome.COMMITTED, ALL, RECORDS)
 
 
 class CrashAfterPublish:
@@ -232,7 +232,7 @@ def test_a_commit_without_an_answer_stops_the_run_and_the_next_one_finds_out_wha
     assert batch.state is State.PUBLISHED
     deliver(make(name=pipeline.subscription.name, poll=1.5))
     assert stands_at(pipeline) == RECORDS
-    assert pipeline.ledger.batch(batch.id).state is State.COMMITTED
+    assert pipeline.ledger.batch(batch.id).outcome is Outcome.COMMITTED
     assert in_lake(pipeline) == ALL
     assert len(processor.delivered) == 1
 
@@ -282,6 +282,6 @@ def test_closing_that_hangs_is_given_up_and_changes_no_outcome(
         assert 1.0 <= time.monotonic() - began < 1.0 + A_LITTLE
         assert stands_at(pipeline) == RECORDS
         assert batch is not None
-        assert pipeline.ledger.batch(batch.id).state is State.COMMITTED
+        assert pipeline.ledger.batch(batch.id).outcome is Outcome.COMMITTED
     given_up = [each for each in caplog.records if "closing took longer than 1 s and was given up" in each.message]
     assert [each.levelno for each in given_up] == [logging.WARNING]

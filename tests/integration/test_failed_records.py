@@ -9,7 +9,7 @@ from broker_world import committed, in_lake
 from confluent_kafka import Producer
 from topic_reader import Arrived, arrived
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, StoppedError, WrongDefinitionError
 from tidegate.model.subscription import (
     DeadLetterQueue,
@@ -76,7 +76,7 @@ def test_ignore_goes_on_with_the_others_and_keeps_the_rejected_beside_them(
     pipeline = open_in_spark(name, "rejecting:threes", failure_strategy="ignore")
     batch = run(pipeline).batch
     assert batch is not None
-    assert (batch.state, batch.rows, batch.rejected, stand(broker, name)) == (State.COMMITTED, 7, 3, 10)
+    assert (batch.condition, batch.rows, batch.rejected, stand(broker, name)) == (Outcome.COMMITTED, 7, 3, 10)
     assert in_lake(pipeline) == [(0, offset) for offset in (0, 1, 2, 4, 5, 7, 8)]
     assert [(one.offset, one.failure.reason) for one in pipeline.lake.rejected(batch.output, batch.id)] == [
         (offset, f"no threes: {offset}") for offset in (3, 6, 9)
@@ -139,7 +139,7 @@ def test_a_batch_that_only_fails_becomes_dead_letters_and_nothing_of_it_is_publi
     pipeline = open_in_spark(name, "rejecting:none", failure_strategy="dead-letter-queue", dead_letter_queue=queue)
     batch = run(pipeline).batch
     assert batch is not None
-    assert (batch.state, stand(broker, name), in_lake(pipeline)) == (State.DEAD_LETTERED, 10, [])
+    assert (batch.condition, stand(broker, name), in_lake(pipeline)) == (Outcome.DEAD_LETTERED, 10, [])
     letters = arrived(broker.bootstrap_servers, dead)
     assert sorted(int(letter.value or b"") for letter in letters) == list(VALUES)
     assert all(b"no memory for" in (told(letter, "reason") or b"") for letter in letters)
@@ -163,7 +163,7 @@ def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_go
     )
     batch = run(pipeline).batch
     assert batch is not None
-    assert (batch.state, batch.rows, batch.rejected, stand(broker, name)) == (State.COMMITTED, 2, 1, 3)
+    assert (batch.condition, batch.rows, batch.rejected, stand(broker, name)) == (Outcome.COMMITTED, 2, 1, 3)
     assert in_lake(pipeline) == [(0, 0), (0, 2)]
     (letter,) = arrived(broker.bootstrap_servers, dead)
     assert (letter.key, letter.value, told(letter, "offset")) == (b"k", b"short", b"1")
@@ -243,7 +243,7 @@ def test_without_a_dead_letter_topic_what_has_no_retry_left_is_committed_dropped
         }
     last = run(pipeline)
     assert last.batch is not None
-    assert (last.error, last.batch.state, last.batch.rows, last.batch.rejected) == (None, State.COMMITTED, 0, 3)
+    assert (last.error, last.batch.condition, last.batch.rows, last.batch.rejected) == (None, Outcome.COMMITTED, 0, 3)
     told = "3 rejected records were dropped: their only retry failed, and there is no dead-letter-queue.topic"
     assert told in caplog.text
     assert last.batch.reason == told

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashing import Point, Striker, after, before, run_watched
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.errors import CommitFailedError, GroupInUseError, StaleError
 from tidegate.model.subscription import CommitFence, TopicNames
 from tidegate.ports import Fence, Lake, Ledger, OffsetStore
@@ -118,7 +118,7 @@ def test_a_partition_that_is_reset_during_the_batch_is_honoured_and_the_others_g
         done = fed.go_on()
         assert {(r.partition, r.start) for r in done[0].ranges} == {(0, 2), (1, 3 if published else 0)}
         abandoned = pipeline.ledger.batch(batch.id)
-        assert abandoned.state is State.ABANDONED
+        assert abandoned.outcome is Outcome.ABANDONED
         assert "-0 was planned as [0, 4) and stands at 2 without a receipt of ours" in (abandoned.reason or "")
         asked_for = [row for row in fed.feed.rows if row[:2] >= (0, 2)]
         first = [row for row in asked_for if row[0] == 0] if published else asked_for

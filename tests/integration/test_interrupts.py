@@ -16,7 +16,7 @@ from desk import TIDEGATE, Desk
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Cause, State, Tries
+from tidegate.model.batch import Cause, Outcome, State, Tries
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -93,8 +93,8 @@ def test_a_run_that_was_killed_at_the_limit_is_known_to_be_dead_and_can_be_clear
     assert "ended without a word" in late["error"]
 
     cleared = json.loads(desk.run(TIDEGATE, "clear", name, "--answer", "skip", "--json"))
-    assert cleared["state"] == State.IGNORING
-    assert json.loads(desk.run(TIDEGATE, "run", name, "--json"))["state"] == State.IGNORED
+    assert cleared["state"] == "ignoring"
+    assert json.loads(desk.run(TIDEGATE, "run", name, "--json"))["state"] == Outcome.IGNORED
 
 
 @pytest.mark.parametrize(

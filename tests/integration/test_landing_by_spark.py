@@ -20,7 +20,7 @@ from test_topics_of_all_kinds import COMPACTED, SECONDS, compacting, first_messa
 
 from tidegate.config import consumer_properties
 from tidegate.config.settings import PROJECT, Settings
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Processing, TopicNames
@@ -160,7 +160,7 @@ def test_a_run_lands_by_spark_and_commits_to_the_end(
     pipeline = opening(name, connect)
     batch = deliver(pipeline)
     assert batch is not None
-    assert (batch.state, batch.landed_records) == (State.COMMITTED, 50)
+    assert (batch.condition, batch.landed_records) == (Outcome.COMMITTED, 50)
     assert in_lake(pipeline) == [(0, n) for n in range(30)] + [(1, n) for n in range(20)]
     assert pipeline.landing.data_files(batch.subscription, batch.id) == {file.uri for file in batch.files}
     produce(name, 3)
@@ -217,7 +217,7 @@ def test_a_killed_job_whose_query_lives_on_lands_nothing_twice(
     pipeline.process(batch.id)
     committed = pipeline.commit(batch.id)
     assert committed is not None
-    assert committed.state is State.COMMITTED
+    assert committed.outcome is Outcome.COMMITTED
     assert in_lake(pipeline) == [(partition, n) for partition in range(4) for n in range(20_000)]
     assert {file.uri for file in batch.files} <= pipeline.landing.data_files(batch.subscription, batch.id)
 

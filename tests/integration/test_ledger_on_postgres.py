@@ -12,7 +12,7 @@ from sqlalchemy import NullPool, create_engine, make_url
 
 from tidegate.ledger import database
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome
 from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Loss
 from tidegate_local.loopback import HOST
@@ -141,9 +141,9 @@ WRITES: dict[str, Write] = {
     ),
     "processed": (_in_delivery, _succeed, lambda ledger: ledger.batch(plan().id).attempt),
     "failed": (_in_delivery, _fail, lambda ledger: ledger.batch(plan().id).reason),
-    "move": (
+    "close": (
         processed,
-        lambda ledger, batch, _: ledger.move(batch.id, State.COMMITTED),
+        lambda ledger, batch, _: ledger.close(batch.id, Outcome.COMMITTED),
         lambda ledger: ledger.last_ends("flights", "g"),
     ),
     "note_missing": (
@@ -217,9 +217,9 @@ def test_a_backend_that_is_terminated_at_the_commit(
 
     wire.cut = terminate
     with pytest.raises(UnavailableError, match="made whole or not at all"):
-        over.move(batch.id, State.ABANDONED)
+        over.close(batch.id, Outcome.ABANDONED)
     assert ledger.batch(batch.id) == batch
-    assert ledger.move(batch.id, State.ABANDONED).state is State.ABANDONED
+    assert ledger.close(batch.id, Outcome.ABANDONED).outcome is Outcome.ABANDONED
 
 
 def test_what_was_answered_outlives_a_server_that_is_killed() -> None:
@@ -231,13 +231,13 @@ def test_what_was_answered_outlives_a_server_that_is_killed() -> None:
         batch = opened(over, plan(1))
         wire.cut = lambda _server, _commit: mortal.kill()
         with pytest.raises(UnavailableError, match="made whole or not at all"):
-            over.move(batch.id, State.ABANDONED)
+            over.close(batch.id, Outcome.ABANDONED)
         for away in (over, ledger):
             with pytest.raises(UnavailableError, match="nothing was written"):
                 away.look("flights")
         mortal.restart()
         assert [outcome.batch for outcome in ledger.history("flights", 9)] == [batch, first]
-        assert ledger.move(batch.id, State.ABANDONED).state is State.ABANDONED
+        assert ledger.close(batch.id, Outcome.ABANDONED).outcome is Outcome.ABANDONED
 
 
 # Rights, passwords, limits
@@ -280,7 +280,7 @@ def test_a_server_that_only_lets_read_is_unavailable(postgres: Postgres, postgre
     readable = SqlLedger(postgres_ledger)
     assert readable.batch(batch.id) == batch
     with pytest.raises(UnavailableError, match=r"read-only transaction.*nothing was written"):
-        readable.move(batch.id, State.ABANDONED)
+        readable.close(batch.id, Outcome.ABANDONED)
 
 
 def test_writes_wait_for_each_other_whatever_the_server_prefers(postgres: Postgres, postgres_ledger: str) -> None:
@@ -317,7 +317,7 @@ def test_a_row_that_somebody_keeps_is_awaited_for_a_while_only(
     with create_engine(postgres_ledger, poolclass=NullPool).begin() as other:
         other.exec_driver_sql(HOLD)
         with pytest.raises(UnavailableError, match=r"lock timeout.*nothing was written"):
-            SqlLedger(postgres_ledger).move(batch.id, State.ABANDONED)
+            SqlLedger(postgres_ledger).close(batch.id, Outcome.ABANDONED)
         assert SqlLedger(postgres_ledger).batch(batch.id) == batch  # reading waits for nobody
 
 
@@ -341,10 +341,10 @@ def test_a_runner_that_stands_still_does_not_keep_its_row(
     zombie = threading.Thread(target=stand_still)
     zombie.start()
     assert held.wait(SECONDS)
-    assert SqlLedger(postgres_ledger).move(batch.id, State.ABANDONED).state is State.ABANDONED
+    assert SqlLedger(postgres_ledger).close(batch.id, Outcome.ABANDONED).outcome is Outcome.ABANDONED
     moved.set()
     zombie.join(SECONDS)
-    assert SqlLedger(postgres_ledger).batch(batch.id).state is State.ABANDONED
+    assert SqlLedger(postgres_ledger).batch(batch.id).outcome is Outcome.ABANDONED
 
 
 def test_a_deadlock_is_unavailable_and_nothing_of_the_loser_is_written(postgres_ledger: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from broker_world import committed, deliver, in_lake
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import StoppedError
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
@@ -49,7 +49,11 @@ def test_what_is_ignored_is_committed_and_not_published(
     pipeline = open_subscription(name, max_retries=1, failure_strategy="ignore")
     assert keep_failing(pipeline, processor, 2)[-1] == "None"
     given_up = pipeline.ledger.history(name, 1)[0].batch
-    assert (given_up.state, committed(broker, f"{name}-lake", (name, 0)), in_lake(pipeline)) == (State.IGNORED, [7], [])
+    assert (given_up.condition, committed(broker, f"{name}-lake", (name, 0)), in_lake(pipeline)) == (
+        Outcome.IGNORED,
+        [7],
+        [],
+    )
     produce(name, 3)
     assert deliver(pipeline) is not None
     assert in_lake(pipeline) == [(0, offset) for offset in range(7, 10)]

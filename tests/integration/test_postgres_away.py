@@ -26,7 +26,7 @@ STRIKES = {
     "plan": (Ledger.look, Ledger.open),
     "land": (Ledger.batch, Ledger.landed),
     "process": (Ledger.batch, Ledger.start_delivery, Ledger.processed),
-    "commit": (Ledger.batch, Ledger.adopt, Ledger.move),
+    "commit": (Ledger.batch, Ledger.adopt, Ledger.close),
 }
 STEPS = (*STRIKES, "")
 TEMPLATE = "template"

@@ -10,7 +10,7 @@ from desk import TIDEGATE, Desk
 from tidegate.config.reading import load
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import State
+from tidegate.model.batch import Resolution
 from tidegate.steps.ask import question
 from tidegate_airflow.question import body
 
@@ -50,7 +50,7 @@ def test_over_spark_connect(desk: Desk, transform: str) -> None:
     asked = question(load(definition), SqlLedger(settings.ledger))
 
     assert asked is not None
-    assert asked.batch.state is State.ASKING
+    assert asked.batch.resolution is Resolution.ASK
     log = settings.logs / name / f"{ran['batch_id']}-1.log"
     assert log.stat().st_mode & 0o777 == 0o600
     assert "Traceback" in log.read_text()

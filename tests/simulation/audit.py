@@ -16,7 +16,7 @@ from simulation.moves import Move, is_of
 from simulation.promises import Promise
 from simulation.script import TOPIC
 from simulation.violation import ViolationError
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _NEWEST = 3
 _SILENT = 30  # seconds
 _ALL = 1_000_000
+_CHANGES_A_BATCH = frozenset({"resolve", "close", "adopt", "clear", "start_delivery", "processed", "failed"})
 _CLEARING = ("clear", "")  # by a person, seen or unseen
-_WAITS_FOR_A_PERSON = (State.STOPPED, State.ASKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,9 @@ class Audit:
                 self._look_at_the_lake(world)
             case "lake", _:
                 self._unchanged(world)
-            case "ledger", ("move" | "adopt" | "clear" | "start_delivery" | "processed" | "failed") as call:
+            case "ledger", (
+                "resolve" | "close" | "adopt" | "clear" | "start_delivery" | "processed" | "failed"
+            ) as call:
                 self._check_alive(world, runner, call)
                 self._look_at_the_ledger(world, call)
                 self._check_thrown_away(world)
@@ -337,26 +339,26 @@ class Audit:
                 continue
             if batch.state is State.PROCESSING and batch.id in self.stopped:
                 raise ViolationError(f"batch {batch.id} was stopped, and delivered again though nobody had cleared it")
-            waits = batch.state in _WAITS_FOR_A_PERSON
-            gives_up = batch.state.is_discarded
+            waits = batch.state is State.HELD
+            gives_up = batch.is_discarded
             if gives_up and call == "clear":
                 self.decided |= {batch.id}
             by_a_person = batch.id in self.stopped | self.decided
-            if gives_up and not by_a_person and batch.state not in self.promise.ends.gives_up:
-                raise ViolationError(f"batch {batch.id} is {batch.state}, and nobody said so")
-            if batch.state in (State.IGNORING, State.IGNORED):
+            if gives_up and not by_a_person and batch.resolution not in self.promise.ends.gives_up:
+                raise ViolationError(f"batch {batch.id} is {batch.condition}, and nobody said so")
+            if batch.condition in ("ignoring", "ignored"):
                 self._give_up(world, batch)
             elif batch.id in self.given_up and not self.given_up[batch.id].is_settled:
                 del self.given_up[batch.id]
             if waits:
                 self.stopped |= {batch.id}
-            elif not gives_up and (call in _CLEARING or not batch.state.is_open):
+            elif not gives_up and (call in _CLEARING or not batch.is_open):
                 self.stopped -= {batch.id}
 
     def _give_up(self, world: "World", batch: Batch) -> None:
         records = union({(r.at, o) for o in visible(world, r.at) if r.start <= o < r.end} for r in batch.ranges)
-        self.given_up[batch.id] = GivenUp(batch.receipt.incarnation, records, batch.state is State.IGNORED)
-        if batch.state is State.IGNORED and batch.id in self.appeared:
+        self.given_up[batch.id] = GivenUp(batch.receipt.incarnation, records, batch.outcome is Outcome.IGNORED)
+        if batch.outcome is Outcome.IGNORED and batch.id in self.appeared:
             raise ViolationError(f"batch {batch.id} was given up, and it is published")
 
     def _bury(self, world: "World", runner: int | None = None) -> None:
@@ -385,7 +387,7 @@ class Audit:
         if self.fencing and self.promise.order.in_the_commit and early:
             raise ViolationError(f"{listed(early)} left before a commit had passed it")
         batch = world.ledger.look(self.subscription.name).open
-        if batch and batch.state.is_discarded and (again := leaving & done.get(batch.id, NONE)):
+        if batch and batch.is_discarded and (again := leaving & done.get(batch.id, NONE)):
             raise ViolationError(f"{listed(again)} left with batch {batch.id}, and had been acknowledged")
 
     def _check_doubled(self, world: "World", why: str) -> None:

@@ -6,8 +6,8 @@ from simulation.runs import Work
 from simulation.script import Grow, Produce, TopicEvent
 from simulation.subscriptions import subscription
 from simulation.world import Reset
+from tidegate.model.batch import Resolution
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,5 @@ class Setting:
     orphans: bool = True
     audited_as_fenced: bool | None = None
     person: Work | None = None
-    answer: Answer = "redeliver"
+    answer: Resolution = Resolution.REDELIVER
     acknowledges: bool = False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulation.facts import At, Records, first_place, listed, union
 from simulation.violation import ViolationError
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure
 
@@ -51,7 +51,7 @@ def check_counts(world: "World") -> None:
     for outcome in world.ledger.history(world.subscription.name, len(world.lake.published_attempts) + _NEWEST):
         batch = outcome.batch
         held = world.lake.published_attempts.get((batch.output, batch.id))
-        if held is None or batch.state not in (State.COMMITTED, State.UNCOMMITTED) or batch.rejected is None:
+        if held is None or batch.condition not in (Outcome.COMMITTED, Outcome.UNCOMMITTED) or batch.rejected is None:
             continue
         if batch.rejected != len(held.attempt.rejected):
             raise ViolationError(f"{batch} counts {batch.rejected} rejected records of {len(held.attempt.rejected)}")

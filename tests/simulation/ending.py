@@ -76,7 +76,7 @@ def _decide(world: World, pipeline: Pipeline, told: Told) -> None:
     still_open = world.ledger.look(world.subscription.name).open
     if still_open is None:
         return
-    if still_open.state in (State.STOPPED, State.ASKING):
+    if still_open.state is State.HELD:
         world.audit.look(world)  # it was seen to have stopped
         clears(world.answer)(pipeline, told, 0)
     elif still_open.awaits_commit and world.subscription.commit_policy.commit_at is CommitPoint.MANUAL:
@@ -87,7 +87,7 @@ def _left(world: World) -> str:
     """What isn't done yet; empty if nothing."""
     snapshot = world.ledger.look(world.subscription.name)
     if snapshot.open is not None:
-        return f"{snapshot.open} is still {snapshot.open.state}"
+        return f"{snapshot.open} is still {snapshot.open.condition}"
     if not world.audit.promise.order.is_kept:
         return _unread(world)
     for at, log in world.read.items():
@@ -109,7 +109,7 @@ def _unread(world: World) -> str:
 
 def _is_known(world: World, batch_id: str) -> bool:
     is_published = world.lake.published(OUTPUT, batch_id) is not None
-    return not world.audit.lost_ledgers or is_published or batch_id in world.ledger.states([batch_id])
+    return not world.audit.lost_ledgers or is_published or batch_id in world.ledger.outcomes([batch_id])
 
 
 def _check_nothing_lies_about(world: World) -> None:

@@ -8,8 +8,8 @@ from simulation.runs import Work, clears, commits
 from simulation.script import TOPIC, Grow, Produce
 from simulation.subscriptions import subscription
 from simulation.world import Reset
+from tidegate.model.batch import Resolution
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Answer
 
 _FIRST, _SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -42,7 +42,11 @@ DEEP: dict[str, tuple[Setting, Bounds]] = {
 
 
 def _small(
-    person: Work | None = None, answer: Answer = "redeliver", *, acknowledges: bool = False, **strategies: Any
+    person: Work | None = None,
+    answer: Resolution = Resolution.REDELIVER,
+    *,
+    acknowledges: bool = False,
+    **strategies: Any,
 ) -> Setting:
     """One partition with two records, and no more."""
     fencing = strategies.get("commit_fence") != "none"
@@ -73,9 +77,9 @@ DEAD_LETTERS = _small(failure_strategy="dead-letter-queue", max_retries=0)
 DEAD_LETTERS_FENCELESS = _small(failure_strategy="dead-letter-queue", max_retries=0, commit_fence="none")
 RETRIED = _small(failure_strategy="delayed-retry-topic", max_retries=0)
 RETRIED_FENCELESS = _small(failure_strategy="delayed-retry-topic", max_retries=0, commit_fence="none")
-CLEARED = _small(clears("redeliver"), max_retries=0)
-SKIPPED = _small(clears("skip"), "skip", failure_strategy="ask", max_retries=0)
-BURIED = _small(clears("dead-letter"), "dead-letter", failure_strategy="ask", max_retries=0)
+CLEARED = _small(clears(Resolution.REDELIVER), max_retries=0)
+SKIPPED = _small(clears(Resolution.SKIP), Resolution.SKIP, failure_strategy="ask", max_retries=0)
+BURIED = _small(clears(Resolution.DEAD_LETTER), Resolution.DEAD_LETTER, failure_strategy="ask", max_retries=0)
 _BACK_OR_ON = (Reset(((_FIRST, 0),)), Reset(((_FIRST, 1),)))
 
 STRATEGIES: dict[str, tuple[Setting, Bounds]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from simulation.facts import NONE, At, Facts, Records, listed
-from tidegate.model.batch import State
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.subscription import Subscription
@@ -42,16 +42,16 @@ class Ends:
     """The ends that a failure strategy has for records, and what it may do without asking anybody."""
 
     settled: Of
-    gives_up: frozenset[State] = frozenset()
+    gives_up: frozenset[Resolution] = frozenset()
     may_reject: bool = False
 
 
 ENDS: Mapping[FailureStrategy, Ends] = {
     "fail": Ends(answered),
     "ask": Ends(answered),
-    "ignore": Ends(ignored, frozenset({State.IGNORING}), may_reject=True),
-    "dead-letter-queue": Ends(dead_lettered, frozenset({State.DEAD_LETTERING}), may_reject=True),
-    "delayed-retry-topic": Ends(retried, frozenset({State.RETRYING}), may_reject=True),
+    "ignore": Ends(ignored, frozenset({Resolution.SKIP}), may_reject=True),
+    "dead-letter-queue": Ends(dead_lettered, frozenset({Resolution.DEAD_LETTER}), may_reject=True),
+    "delayed-retry-topic": Ends(retried, frozenset({Resolution.RETRY_LATER}), may_reject=True),
 }
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
-from tidegate.ports import Answer
 from tidegate.runtime.pipeline import Pipeline
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
@@ -45,12 +45,12 @@ def accepts(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     _attempt("accept the cluster", lambda: pipeline.accept_cluster("somebody"), told, retries)
 
 
-def clears(answer: Answer) -> Work:
+def clears(answer: Resolution) -> Work:
     """A person decides so about the batch that stopped or asks."""
     return partial(_clear, answer)
 
 
-def _clear(answer: Answer, pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+def _clear(answer: Resolution, pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     _attempt(f"clear ({answer})", lambda: pipeline.clear("somebody", "", answer), told, retries)
 
 

@@ -7,10 +7,10 @@ from itertools import product
 from simulation.promises import ENDS, ORDERS
 from simulation.runs import Work, clears, commits
 from simulation.subscriptions import LATER, MANY, subscription
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
 from tidegate.model.failure_policy import FailureStrategy
 from tidegate.model.subscription import CommitFence, Subscription
-from tidegate.ports import Answer
 
 NAMES = tuple(sorted({*ORDERS, *ENDS}))
 """What `--strategy` may say: a commit strategy or a failure strategy; `ignore` is both."""
@@ -18,7 +18,7 @@ NAMES = tuple(sorted({*ORDERS, *ENDS}))
 _PLAIN = 0.35
 _FENCED = 0.85
 _MOSTLY = 0.8
-_ANSWERS: tuple[Answer, ...] = ("redeliver", "dead-letter", "skip")
+_ANSWERS: tuple[Resolution, ...] = (Resolution.REDELIVER, Resolution.DEAD_LETTER, Resolution.SKIP)
 
 _WAIT_FOR_A_PERSON = ("fail", "ask")
 
@@ -34,7 +34,7 @@ class Chosen:
     failure: FailureStrategy = "fail"
     fence: CommitFence = "transactional"
     max_retries: int = MANY
-    answer: Answer = "redeliver"
+    answer: Resolution = Resolution.REDELIVER
     fails: float = 0.0
     acknowledges: bool = False
 

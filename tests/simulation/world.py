@@ -16,11 +16,12 @@ from simulation.tokens import Tokens
 from simulation.unkept import UnkeptStores
 from simulation.values import Values
 from simulation.violation import ViolationError
+from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Answer, Clock, Committed
+from tidegate.ports import Clock, Committed
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.lake import MemoryLake
@@ -78,7 +79,7 @@ class World:
         tokens: Tokens,
         *,
         fencing: bool = True,
-        answer: Answer = "redeliver",
+        answer: Resolution = Resolution.REDELIVER,
         acknowledges: bool = False,
         redrives: bool = False,
     ) -> None:
@@ -336,7 +337,7 @@ class Recreate:
 
     def happen(self, world: World) -> str:
         """What happened, for the history."""
-        open_now = ", ".join(f"batch {batch.id[:7]} is {batch.state}" for batch in world.ledger.open_batches())
+        open_now = ", ".join(f"batch {batch.id[:7]} is {batch.condition}" for batch in world.ledger.open_batches())
         world.topics.delete(TOPIC)
         world.script.value += b" again"
         world.topics.create(TOPIC, self.partitions)

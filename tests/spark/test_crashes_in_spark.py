@@ -21,7 +21,7 @@ from definitions import subscription
 
 from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome
 from tidegate.model.errors import BatchFailedError
 from tidegate.model.subscription import Processing, Subscription, TopicNames
 from tidegate.ports import Connection
@@ -222,7 +222,7 @@ def test_spark_killed_in_a_delivery_leaves_nothing_and_the_next_run_delivers_aga
 
     batch = staged.deliver()
 
-    assert (batch.id, batch.state, staged.published_delivery(batch)) == (batch_id, State.COMMITTED, 2)
+    assert (batch.id, batch.condition, staged.published_delivery(batch)) == (batch_id, Outcome.COMMITTED, 2)
     assert staged.offsets() == list(written)
     assert staged.offsets("_rejected/") == [n for n in range(_RECORDS) if n not in written]
 
@@ -241,7 +241,7 @@ def test_a_driver_that_outlives_its_task_and_goes_on_after_the_next_commit_publi
         batch = staged.deliver()
     finally:
         os.killpg(driver.pid, signal.SIGCONT)
-    assert (batch.id, batch.state, staged.published_delivery(batch)) == (batch_id, State.COMMITTED, 2)
+    assert (batch.id, batch.condition, staged.published_delivery(batch)) == (batch_id, Outcome.COMMITTED, 2)
     driver.wait(_SECONDS)
 
     assert staged.offsets() == list(range(_RECORDS))

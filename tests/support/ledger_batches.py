@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tidegate.model.batch import Batch, Delivery, Landed, LandedFile, State
+from tidegate.model.batch import Batch, Delivery, Landed, LandedFile, Outcome
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -74,11 +74,11 @@ def processed(ledger: Ledger) -> Batch:
     return ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS)
 
 
-def closed(ledger: Ledger, batch: Batch, state: State = State.COMMITTED) -> Batch:
-    """The batch opened, landed whole or with nothing, and closed in this state."""
-    if state is State.EMPTY:
+def closed(ledger: Ledger, batch: Batch, outcome: Outcome = Outcome.COMMITTED) -> Batch:
+    """The batch opened, landed whole or with nothing, and closed with this outcome."""
+    if outcome is Outcome.EMPTY:
         batch = opened(ledger, batch)
         for member in batch.members_with_work():
             batch = ledger.landed(batch.id, member, report(batch, member, nothing=True))
         return batch
-    return ledger.move(landed(ledger, batch).id, state)
+    return ledger.close(landed(ledger, batch).id, outcome)

@@ -298,15 +298,15 @@ def commit(
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
-        print_json({"subscription": name, "batch_id": batch.id, "state": str(batch.state), "committed": committed})
+        print_json({"subscription": name, "batch_id": batch.id, "state": batch.condition, "committed": committed})
         return
-    out.print(f"{batch} is {batch.state}", markup=False)
+    out.print(f"{batch} is {batch.condition}", markup=False)
     for at, end in committed.items():
         out.print(f"  {at} committed at {end}", markup=False)
 
 
 class _Answer(StrEnum):
-    """What can be done with a batch that stopped or asks, as `tidegate.ports.Answer`."""
+    """What can be done with a batch that stopped or asks, as `tidegate.model.batch.ANSWERS`."""
 
     REDELIVER = "redeliver"
     DEAD_LETTER = "dead-letter"
@@ -336,14 +336,15 @@ def clear(
 ) -> None:
     """Let a stopped subscription go on, by default with the same batch, which is delivered again."""
     from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
-        batch = pipeline.clear(getpass.getuser(), note, answer.value)
+        batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
     if as_json:
-        print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": str(batch.state)})
+        print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
     else:
-        out.print(f"{batch} is cleared ({answer.value}) and now {batch.state}: {_NEXT[answer]}", markup=False)
+        out.print(f"{batch} is cleared ({answer.value}) and now {batch.condition}: {_NEXT[answer]}", markup=False)
 
 
 @offsets.command("accept-cluster")

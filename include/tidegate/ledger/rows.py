@@ -9,15 +9,15 @@ from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert
 
 from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, LandedFile, State
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, LandedFile, Outcome, Resolution, State
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Outcome
+from tidegate.ports import HistoryEntry
 
 _Rows = Sequence[Row[Any]]
 
 
-def read(connection: Connection, ids: Select[tuple[str]]) -> tuple[Outcome, ...]:
+def read(connection: Connection, ids: Select[tuple[str]]) -> tuple[HistoryEntry, ...]:
     """The batches that the query names, whole, newest first."""
     query = select(batches).where(batches.c.id.in_(ids)).order_by(batches.c.number.desc())
     found = connection.execute(query).all()
@@ -26,7 +26,7 @@ def read(connection: Connection, ids: Select[tuple[str]]) -> tuple[Outcome, ...]
     ranges_of = _by_batch(connection, ranges, ids)
     files_of = _by_batch(connection, files, ids)
     deliveries_of = _by_batch(connection, deliveries, ids)
-    return tuple(_outcome(row, ranges_of[row.id], files_of[row.id], deliveries_of[row.id]) for row in found)
+    return tuple(_entry(row, ranges_of[row.id], files_of[row.id], deliveries_of[row.id]) for row in found)
 
 
 def enter(connection: Connection, batch: Batch, number: int, now: datetime) -> None:
@@ -47,10 +47,10 @@ def enter(connection: Connection, batch: Batch, number: int, now: datetime) -> N
 
 def save(connection: Connection, batch: Batch, now: datetime) -> None:
     """Write how far a batch has come."""
-    known = select(batches.c.state, batches.c.since).where(batches.c.id == batch.id)
+    known = select(batches.c.state, batches.c.resolution, batches.c.since).where(batches.c.id == batch.id)
     before = connection.execute(known).one()
-    since = before.since if before.state == batch.state else now
-    values = _progress(batch) | {"since": since, "closed_at": None if batch.state.is_open else now}
+    since = before.since if (before.state, before.resolution) == (batch.state, batch.resolution) else now
+    values = _progress(batch) | {"since": since, "closed_at": None if batch.is_open else now}
     connection.execute(update(batches).where(batches.c.id == batch.id).values(values))
 
 
@@ -153,7 +153,7 @@ def _by_batch(connection: Connection, table: Table, ids: Select[tuple[str]]) -> 
     return found
 
 
-def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _Rows) -> Outcome:
+def _entry(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _Rows) -> HistoryEntry:
     has_landed = row.landed_at is not None
     batch = Batch(
         id=row.id,
@@ -166,6 +166,8 @@ def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: 
         partition_by=tuple(row.partition_by),
         commit_strategy=row.commit_strategy,
         state=State(row.state),
+        resolution=Resolution(row.resolution) if row.resolution else None,
+        outcome=Outcome(row.outcome) if row.outcome else None,
         offsets_committed=row.offsets_committed,
         records={_at(r): r.records for r in range_rows if r.records is not None} if has_landed else {},
         files=tuple(_file(f) for f in file_rows) if has_landed else (),
@@ -176,7 +178,7 @@ def _outcome(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: 
         seal=row.seal,
         reason=row.reason,
     )
-    return Outcome(batch, len(delivery_rows), row.opened_at, row.closed_at, row.since)
+    return HistoryEntry(batch, len(delivery_rows), row.opened_at, row.closed_at, row.since)
 
 
 def _delivery(row: Row[Any], delivery_rows: _Rows) -> Delivery | None:
@@ -231,6 +233,8 @@ def _row(batch: Batch, number: int, now: datetime) -> dict[str, object]:
 def _progress(batch: Batch) -> dict[str, object]:
     return {
         "state": batch.state.value,
+        "resolution": batch.resolution,
+        "outcome": batch.outcome,
         "offsets_committed": batch.offsets_committed,
         "reason": _storable(batch.reason),
         "winner": batch.delivery.token if batch.delivery and batch.attempt is not None else None,

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.model.batch import SETTLED, Batch, Delivery, Landed, PartialRange, State, advance, may_follow
-from tidegate.model.commit_policy import PositionStore
+from tidegate.model.batch import (
+    RESOLVED,
+    Batch,
+    Delivery,
+    Landed,
+    Outcome,
+    PartialRange,
+    Resolution,
+    State,
+    may_follow,
+)
 from tidegate.model.errors import OvertakenError, StaleError, TransitionError, location, message
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import Range, TopicPartition, ends, starts
-from tidegate.ports import Answer, Decision
+from tidegate.ports import Decision
 
-_NOBODY_HAS_WON = (State.PROCESSING, State.FAILED)
-_WON = (State.PROCESSED, State.PUBLISHED, State.COMMITTED, State.UNCOMMITTED)
-_DECIDED = (State.STOPPED, State.ASKING, State.FAILED)
-_LEFT_NO_TRACE = (State.EMPTY, State.ABANDONED)
-_ANSWERED: Mapping[Answer, State] = {
-    "redeliver": State.FAILED,
-    "dead-letter": State.DEAD_LETTERING,
-    "skip": State.IGNORING,
-    "stop": State.STOPPED,
-}
+_LEFT_NO_TRACE = (Outcome.EMPTY, Outcome.ABANDONED)
 
 
 def check_plan(batch: Batch, published: Published | None = None) -> None:
@@ -29,7 +29,7 @@ def check_plan(batch: Batch, published: Published | None = None) -> None:
     something to read, unless it is published already. Raises ValueError for anything else.
     """
     if batch.state is not State.PLANNED:
-        raise ValueError(f"{batch} is {batch.state}: only a planned batch can be opened")
+        raise ValueError(f"{batch} is {batch.condition}: only a planned batch can be opened")
     partitions = [r.at for r in batch.ranges]
     shared = [at for share in batch.shares for at in share]
     if len(set(partitions)) < len(partitions) or len(set(shared)) < len(shared):
@@ -42,11 +42,11 @@ def check_plan(batch: Batch, published: Published | None = None) -> None:
         raise ValueError(f"{batch}: there is nothing to read in any of its ranges")
 
 
-def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State]) -> None:
+def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, Outcome | None]) -> None:
     """A batch is opened only in the ledger that was seen, while none is open, and if it left no trace before.
 
-    `others` are the open batch and the one of the same id, if there are any. Raises StaleError, if another run has
-    gone on since the ledger was seen OvertakenError.
+    `others` are the outcomes of the open batch and of the one of the same id, if there are any. Raises StaleError, if
+    another run has gone on since the ledger was seen OvertakenError.
     """
     if seen != version:
         raise OvertakenError(
@@ -57,8 +57,8 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
                 "the next run plans anew",
             )
         )
-    for batch_id, state in others.items():
-        if state.is_open:
+    for batch_id, outcome in others.items():
+        if outcome is None:
             raise OvertakenError(
                 message(
                     f"another run of this subscription has opened batch {batch_id} meanwhile: nothing is lost and "
@@ -66,8 +66,8 @@ def check_room(batch: Batch, seen: str, version: str, others: Mapping[str, State
                     location(subscription=batch.subscription),
                 )
             )
-        if state not in _LEFT_NO_TRACE:
-            why = f"the batch can't be opened: batch {batch_id} is {state}"
+        if outcome not in _LEFT_NO_TRACE:
+            why = f"the batch can't be opened: batch {batch_id} is {outcome}"
             raise StaleError(message(why, batch, "the next run reconciles it"))
 
 
@@ -98,17 +98,16 @@ def check_report(batch: Batch, member: int, landed: Landed) -> None:
 
 def land(batch: Batch, reports: Mapping[int, Landed]) -> Batch:
     """The batch with these reports: landed once every member has reported, or empty if no position moves."""
-    advance(batch.id, batch.state, State.LANDED)
+    whole = batch.advanced(State.LANDED)
     if not reports.keys() >= set(batch.members_with_work()):
         return batch
     reached = {r.at: r for report in reports.values() for r in report.ranges}
     ranges = tuple(reached.get(r.at, r) for r in batch.ranges)
     return replace(
-        batch,
+        batch.closed(Outcome.EMPTY) if all(r.is_empty for r in ranges) else whole,
         ranges=ranges,
         records={r.at: report.records.get(r.at, 0) for report in reports.values() for r in report.ranges},
         files=tuple(file for member in sorted(reports) for file in reports[member].files),
-        state=State.EMPTY if all(r.is_empty for r in ranges) else State.LANDED,
     )
 
 
@@ -118,15 +117,15 @@ def start(batch: Batch) -> Batch:
     Raises OvertakenError if another run has brought it further than that; TransitionError if it hasn't landed.
     """
     if not may_follow(batch.state, State.PROCESSING) and batch.state is not State.PLANNED:
-        how = "has gone on with" if batch.state.is_open else "has settled"
+        how = "has gone on with" if batch.is_open else "has settled"
         raise OvertakenError(
             message(
-                f"another run of this subscription {how} this batch, which is {batch.state} now: nothing is lost and "
-                "nothing is left for this run to do",
+                f"another run of this subscription {how} this batch, which is {batch.condition} now: nothing is lost "
+                "and nothing is left for this run to do",
                 batch,
             )
         )
-    return move(batch, State.PROCESSING, None)
+    return batch.advanced(State.PROCESSING, resolution=None, reason=None, attempt=None, rows=None, rejected=None)
 
 
 def win(
@@ -136,11 +135,11 @@ def win(
 
     Raises ValueError for a partition that no delivery of the batch can have reached.
     """
-    if batch.state in _WON:
+    if batch.state in (State.PROCESSED, State.PUBLISHED) or batch.outcome in (Outcome.COMMITTED, Outcome.UNCOMMITTED):
         return batch
-    return replace(
-        shrink(batch, reached),
-        state=advance(batch.id, batch.state, State.PROCESSED),
+    return shrink(batch, reached).advanced(
+        State.PROCESSED,
+        resolution=None,
         delivery=delivery,
         attempt=result.attempt,
         rows=counts.written,
@@ -174,9 +173,9 @@ def adopt(batch: Batch, published: Published) -> Batch:
     planned = frozenset(ends(ranges))
     shares = tuple(tuple(at for at in share if at in planned) for share in batch.shares)
     unshared = planned - {at for share in shares for at in share}
-    return replace(
-        batch,
-        state=advance(batch.id, batch.state, State.PUBLISHED),
+    return batch.advanced(
+        State.PUBLISHED,
+        resolution=None,
         ranges=ranges,
         shares=((*shares[0], *sorted(unshared)), *shares[1:]),
         records={at: count for at, count in published.records.items() if at in planned},
@@ -234,40 +233,40 @@ def fail(batch: Batch, delivery: Delivery, reason: str) -> Batch:
     """The batch once a delivery has failed; unchanged unless that is the newest one and still processing."""
     if batch.state is not State.PROCESSING or batch.delivery is None or batch.delivery.token != delivery.token:
         return batch
-    return replace(batch, state=advance(batch.id, batch.state, State.FAILED), reason=reason)
+    return batch.advanced(State.FAILED, reason=reason)
 
 
-def clear(batch: Batch, answer: Answer) -> Batch:
+def clear(batch: Batch, answer: Resolution) -> Batch:
     """The batch once somebody has decided about it, which is theirs wherever its output isn't settled.
 
     A delivery that is under way then counts as failed; it may still win where the batch is to be delivered again.
     """
     if not batch.is_to_be_delivered:
         raise TransitionError(
-            message(f"the batch is {batch.state}: it goes on by itself, and nothing of it can be cleared", batch)
+            message(f"the batch is {batch.condition}: it goes on by itself, and nothing of it can be cleared", batch)
         )
-    state = _ANSWERED[answer]
-    failed = batch if batch.state in _DECIDED else move(batch, State.FAILED, batch.reason or f"{batch.state}, cleared")
-    return failed if failed.state is state else move(failed, state, failed.reason)
+    is_decided = batch.state in (State.HELD, State.FAILED)
+    why = batch.reason if is_decided or batch.reason else f"{batch.state}, cleared"
+    failed = batch if is_decided else batch.resolved(Resolution.REDELIVER, why)
+    return resolve(failed, answer, failed.reason)
 
 
 def receive(batch: Batch) -> Batch:
     """The batch once its offsets are committed, whatever becomes of its output."""
-    if not batch.state.is_open:
-        raise TransitionError(message(f"the batch is {batch.state}: its offsets are settled", batch))
+    if not batch.is_open:
+        raise TransitionError(message(f"the batch is {batch.condition}: its offsets are settled", batch))
     return replace(batch, offsets_committed=True)
 
 
-def move(batch: Batch, state: State, reason: str | None) -> Batch:
-    """The batch in another state; who had won has no more once it has failed or is processing again.
+def resolve(batch: Batch, resolution: Resolution, reason: str | None) -> Batch:
+    """The batch, with which this is to be done; unchanged if that was decided before."""
+    is_resolved = batch.state is RESOLVED[resolution] and batch.resolution in (resolution, None)
+    return batch if is_resolved else batch.resolved(resolution, reason)
 
-    One that is settled keeps its reason if there is no new one.
-    """
-    moved = replace(batch, state=advance(batch.id, batch.state, state), reason=reason)
-    if state in SETTLED:
-        kept = batch.reason if reason is None else reason
-        return replace(moved, reason=kept, offsets_committed=batch.commit_policy.store is not PositionStore.NONE)
-    return replace(moved, attempt=None, rows=None, rejected=None) if state in _NOBODY_HAS_WON else moved
+
+def close(batch: Batch, outcome: Outcome, reason: str | None) -> Batch:
+    """The batch at its end; unchanged if that is how it ended before."""
+    return batch if batch.outcome is outcome else batch.closed(outcome, reason)
 
 
 def remark(batch: Batch, text: str) -> Batch:

@@ -7,7 +7,20 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Table, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    Table,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from tidegate.ledger import rows, rules, takeover
@@ -28,11 +41,11 @@ from tidegate.ledger.tables import (
     topics,
 )
 from tidegate.ledger.tables import losses as lost
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, HistoryEntry, LedgerSnapshot, Loss
 
 
 class SqlLedger:
@@ -214,19 +227,19 @@ class SqlLedger:
         rules.check_plan(batch, published)
         with self._database.write() as connection:
             number = _hold(connection, batch.subscription)
-            rules.check_room(batch, version, _version(connection, number), _states(connection, batch))
+            rules.check_room(batch, version, _version(connection, number), _outcomes_beside(connection, batch))
             if number is None:
                 connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
             _count_write(connection, batch.subscription)
             rows.enter(connection, batch, (number or 0) + 1, self._now(connection))
             if published is not None:
                 self._adopt(connection, batch, published)
-            return _outcome(connection, batch.id).batch
+            return _entry(connection, batch.id).batch
 
     def batch(self, batch_id: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.read() as connection:
-            return _outcome(connection, batch_id).batch
+            return _entry(connection, batch_id).batch
 
     def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a report that isn't of this member's share."""
@@ -294,13 +307,19 @@ class SqlLedger:
         with self._database.write() as connection:
             return self._adopt(connection, _held(connection, batch_id).batch, published)
 
-    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+    def resolve(self, batch_id: str, resolution: Resolution, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             batch = _held(connection, batch_id).batch
-            if batch.state is state:
-                return batch
-            return self._changed(connection, rules.move(batch, state, reason))
+            resolved = rules.resolve(batch, resolution, reason)
+            return batch if resolved == batch else self._changed(connection, resolved)
+
+    def close(self, batch_id: str, outcome: Outcome, reason: str | None = None) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            batch = _held(connection, batch_id).batch
+            closed = rules.close(batch, outcome, reason)
+            return batch if closed == batch else self._changed(connection, closed)
 
     def remark(self, batch_id: str, text: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -316,7 +335,7 @@ class SqlLedger:
 
     def tries(self, batch_id: str) -> Tries:
         """See `tidegate.ports.Ledger`; none for a batch that the ledger doesn't know."""
-        redelivered = (clearances.c.batch_id == batch_id, clearances.c.answer == "redeliver")
+        redelivered = (clearances.c.batch_id == batch_id, clearances.c.answer == Resolution.REDELIVER)
         cleared = select(func.max(clearances.c.deliveries)).where(*redelivered)
         with self._database.read() as connection:
             before: int = connection.scalar(cleared) or 0
@@ -357,9 +376,7 @@ class SqlLedger:
         newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.number.desc()).limit(limit)
         with self._database.read() as connection:
             found = connection.execute(newest)
-            return tuple(
-                (row.batch_id, Decision(row.cleared_by, row.cleared_at, row.note, row.answer)) for row in found
-            )
+            return tuple((row.batch_id, _decision(row)) for row in found)
 
     def begin_operation(self, run: str, by: str) -> None:
         """See `tidegate.ports.Ledger`."""
@@ -387,17 +404,16 @@ class SqlLedger:
             raise rules.unknown_delivery(batch_id, token)
         return DeliveryAge(now - found.started_at, now - (found.alive_at or found.started_at))
 
-    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
         """See `tidegate.ports.Ledger`."""
         newest = _newest_first(batches.c.subscription == subscription).limit(limit)
         with self._database.read() as connection:
             return rows.read(connection, newest)
 
-    def states(self, batch_ids: Collection[str]) -> dict[str, State]:
+    def outcomes(self, batch_ids: Collection[str]) -> dict[str, Outcome | None]:
         """See `tidegate.ports.Ledger`."""
-        query = select(batches.c.id, batches.c.state).where(batches.c.id.in_(batch_ids))
         with self._database.read() as connection:
-            return {row.id: State(row.state) for row in connection.execute(query)}
+            return _outcomes(connection, batches.c.id.in_(batch_ids))
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
@@ -444,7 +460,7 @@ class SqlLedger:
         """Write how far the batch has come, and count that; the batch as it stands then."""
         rows.save(connection, batch, self._now(connection))
         _count_write(connection, batch.subscription)
-        return _outcome(connection, batch.id).batch
+        return _entry(connection, batch.id).batch
 
 
 def _deliveries(batch_id: str) -> Select[int]:
@@ -459,7 +475,11 @@ def _open_batch(subscription: str) -> Select[tuple[str]]:
     return select(batches.c.id).where(batches.c.subscription == subscription, batches.c.closed_at.is_(None))
 
 
-def _outcome(connection: Connection, batch_id: str) -> Outcome:
+def _decision(row: Row[Any]) -> Decision:
+    return Decision(row.cleared_by, row.cleared_at, row.note, Resolution(row.answer))
+
+
+def _entry(connection: Connection, batch_id: str) -> HistoryEntry:
     found = rows.read(connection, select(batches.c.id).where(batches.c.id == batch_id))
     if not found:
         raise rules.unknown_batch(batch_id)
@@ -490,17 +510,21 @@ def _enter(connection: Connection, subscription: str) -> bool:
     return True
 
 
-def _held(connection: Connection, batch_id: str) -> Outcome:
+def _held(connection: Connection, batch_id: str) -> HistoryEntry:
     """The batch as it stands, which nobody else can change until the transaction ends."""
     _hold(connection, select(batches.c.subscription).where(batches.c.id == batch_id).scalar_subquery())
-    return _outcome(connection, batch_id)
+    return _entry(connection, batch_id)
 
 
-def _states(connection: Connection, batch: Batch) -> dict[str, State]:
+def _outcomes_beside(connection: Connection, batch: Batch) -> dict[str, Outcome | None]:
     """The subscription's open batch and the one of this id, as far as there are any."""
-    ids = or_(batches.c.id == batch.id, batches.c.id.in_(_open_batch(batch.subscription)))
-    found = connection.execute(select(batches.c.id, batches.c.state).where(ids))
-    return {row.id: State(row.state) for row in found}
+    is_beside = or_(batches.c.id == batch.id, batches.c.id.in_(_open_batch(batch.subscription)))
+    return _outcomes(connection, is_beside)
+
+
+def _outcomes(connection: Connection, condition: ColumnElement[bool]) -> dict[str, Outcome | None]:
+    found = connection.execute(select(batches.c.id, batches.c.outcome).where(condition))
+    return {row.id: None if row.outcome is None else Outcome(row.outcome) for row in found}
 
 
 def _committed_at(connection: Connection, subscription: str) -> datetime | None:

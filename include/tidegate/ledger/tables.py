@@ -173,6 +173,8 @@ batches = Table(
     Column("partition_by", JSON, nullable=False),
     Column("commit_strategy", String(20), nullable=False),  # that of its plan
     Column("state", String(20), nullable=False),
+    Column("resolution", String(20)),  # what is to be done with it, once it failed
+    Column("outcome", String(20)),  # how it ended
     Column("since", Instant),  # when it came into this state; none for what was written before this was kept
     Column("offsets_committed", Boolean, nullable=False),
     Column("reason", Text),

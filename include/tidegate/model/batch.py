@@ -1,9 +1,10 @@
 """A batch, its states, and which state may follow which."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import takewhile
+from typing import Any
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy, PositionStore
 from tidegate.model.errors import StaleError, TransitionError, location, message
@@ -17,78 +18,101 @@ class State(StrEnum):
     PLANNED = "planned"
     LANDED = "landed"
     PROCESSING = "processing"
-    PROCESSED = "processed"
-    PUBLISHED = "published"
     FAILED = "failed"
-    STOPPED = "stopped"
-    ASKING = "asking"
-    IGNORING = "ignoring"
-    DEAD_LETTERING = "dead-lettering"
-    RETRYING = "retrying"
+    HELD = "held"
+    """It waits for a person."""
+    PROCESSED = "processed"
+    DISCARDING = "discarding"
+    """Nothing of it is to be published, though its offsets are to be committed."""
+    PUBLISHED = "published"
+    CLOSED = "closed"
+    """Nothing is left to do: it has an outcome."""
+
+
+class Resolution(StrEnum):
+    """What is to be done with a batch that failed: what its failure strategy decides, or a person."""
+
+    REDELIVER = "redeliver"
+    STOP = "stop"
+    ASK = "ask"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+    RETRY_LATER = "retry-later"
+
+    @property
+    def discards(self) -> bool:
+        """Whether nothing of the batch is published then."""
+        return self in _DISCARDED
+
+
+ANSWERS = (Resolution.REDELIVER, Resolution.DEAD_LETTER, Resolution.SKIP, Resolution.STOP)
+"""What a person can have done with a batch that failed."""
+
+
+class Outcome(StrEnum):
+    """How a batch ended, for good."""
+
     COMMITTED = "committed"
     UNCOMMITTED = "uncommitted"
+    """Published, under a strategy that commits nothing."""
     IGNORED = "ignored"
     DEAD_LETTERED = "dead-lettered"
     RETRIED = "retried"
     EMPTY = "empty"
+    """Nothing was landed, and no position moves."""
     ABANDONED = "abandoned"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether something is left to do for the batch."""
-        return bool(_FOLLOWS[self])
-
-    @property
-    def is_discarded(self) -> bool:
-        """Whether nothing of the batch is to be published, though its offsets are to be committed."""
-        return self in _DISCARDED
+    """Somebody moved its group, or its records were gone."""
 
 
-_DISCARDED: Mapping[State, State] = {
-    State.IGNORING: State.IGNORED,
-    State.DEAD_LETTERING: State.DEAD_LETTERED,
-    State.RETRYING: State.RETRIED,
+RESOLVED: Mapping[Resolution, State] = {
+    Resolution.REDELIVER: State.FAILED,
+    Resolution.STOP: State.HELD,
+    Resolution.ASK: State.HELD,
+    Resolution.SKIP: State.DISCARDING,
+    Resolution.DEAD_LETTER: State.DISCARDING,
+    Resolution.RETRY_LATER: State.DISCARDING,
 }
-"""What becomes of a batch of which nothing is published, once that is settled."""
+"""The state in which a batch waits for its resolution to be carried out."""
 
-SETTLED = frozenset({State.COMMITTED, State.UNCOMMITTED, *_DISCARDED.values()})
-"""How a batch can end that was delivered to its end."""
+_DISCARDED: Mapping[Resolution, Outcome] = {
+    Resolution.SKIP: Outcome.IGNORED,
+    Resolution.DEAD_LETTER: Outcome.DEAD_LETTERED,
+    Resolution.RETRY_LATER: Outcome.RETRIED,
+}
 
-_UNDELIVERED = frozenset({State.LANDED, State.PROCESSING, State.FAILED, State.STOPPED, State.ASKING})
+SETTLED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED, *_DISCARDED.values()})
+"""How a batch ends that was delivered to its end."""
 
-# Kafka's word ends a batch from any open state: its offsets were committed, or somebody moved the group.
-_ENDS = frozenset({State.COMMITTED, State.UNCOMMITTED, State.ABANDONED})
-# So does the lake's, which may know of a batch that the ledger lost: what is published is a fact.
-_FACTS = _ENDS | {State.PUBLISHED}
+_UNDELIVERED = frozenset({State.LANDED, State.PROCESSING, State.FAILED, State.HELD})
+
+# Kafka's word closes a batch in any open state, and the lake's publishes it: what is published is a fact.
+_FACTS = frozenset({State.PUBLISHED, State.CLOSED})
 
 _FOLLOWS: Mapping[State, frozenset[State]] = {
-    State.PLANNED: _FACTS | {State.LANDED, State.EMPTY},
+    State.PLANNED: _FACTS | {State.LANDED},
     State.LANDED: _FACTS | {State.PROCESSING, State.FAILED},
     State.PROCESSING: _FACTS | {State.PROCESSING, State.PROCESSED, State.FAILED},
-    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.STOPPED, State.ASKING, *_DISCARDED},
-    State.STOPPED: _FACTS | {State.FAILED, *_DISCARDED},
-    State.ASKING: _FACTS | {State.FAILED, State.STOPPED, *_DISCARDED},
-    **{giving: frozenset({given, State.ABANDONED, State.PUBLISHED}) for giving, given in _DISCARDED.items()},
+    State.FAILED: _FACTS | {State.PROCESSING, State.PROCESSED, State.HELD, State.DISCARDING},
+    State.HELD: _FACTS | {State.FAILED, State.HELD, State.DISCARDING},
     State.PROCESSED: _FACTS | {State.FAILED},
+    State.DISCARDING: _FACTS,
     State.PUBLISHED: _FACTS,
-    **dict.fromkeys((*SETTLED, State.EMPTY, State.ABANDONED), frozenset()),
+    State.CLOSED: frozenset(),
 }
+
+_CONDITIONS: Mapping[Resolution, str] = {
+    Resolution.STOP: "stopped",
+    Resolution.ASK: "asking",
+    Resolution.SKIP: "ignoring",
+    Resolution.DEAD_LETTER: "dead-lettering",
+    Resolution.RETRY_LATER: "retrying",
+}
+"""Of a batch that is held or being discarded, the word that people read."""
 
 
 def may_follow(old: State, new: State) -> bool:
     """Whether a batch of the old state can become the new one."""
     return new in _FOLLOWS[old]
-
-
-def advance(batch_id: str, old: State, new: State) -> State:
-    """The new state, if it may follow the old one.
-
-    Raises TransitionError for any other; the ledger calls this in the transaction that reads the old state.
-    """
-    if not may_follow(old, new):
-        at = location(batch=batch_id)
-        raise TransitionError(message(f"a batch that is {old} can't become {new}", at, "the next run reconciles it"))
-    return new
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +198,8 @@ class Batch:
     `shares` names the partitions of each member; `records` and `files` are known once it has landed; `attempt`
     is the staging folder of the delivery that was processed first, and `seal` the checksum of the list of its files and
     theirs; None for one that an earlier Tidegate has audited. `commit_strategy` is that of its plan, and with
-    `offsets_committed` the offsets are settled before its output is.
+    `offsets_committed` the offsets are settled before its output is. It has a `resolution` once it failed and something
+    was decided, until it turns out to be published, and an `outcome` once it is closed.
     """
 
     id: str
@@ -187,6 +212,8 @@ class Batch:
     partition_by: tuple[str, ...] = ()
     commit_strategy: CommitStrategy = "after-processing"
     state: State = State.PLANNED
+    resolution: Resolution | None = None
+    outcome: Outcome | None = None
     offsets_committed: bool = False
     records: Mapping[TopicPartition, int] = field(default_factory=dict)
     files: tuple[LandedFile, ...] = ()
@@ -212,10 +239,70 @@ class Batch:
         return COMMIT_POLICIES[self.commit_strategy]
 
     @property
-    def final_state(self) -> State:
-        """What the state becomes when output and offsets are settled: what the output came to, for good."""
-        published = State.UNCOMMITTED if self.commit_policy.store is PositionStore.NONE else State.COMMITTED
-        return _DISCARDED.get(self.state, self.state if self.state in SETTLED else published)
+    def is_open(self) -> bool:
+        """Whether something is left to do for the batch."""
+        return self.state is not State.CLOSED
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether nothing of the batch is to be published, though its offsets are to be committed."""
+        return self.state is State.DISCARDING
+
+    @property
+    def condition(self) -> str:
+        """State, resolution and outcome in the one word that people read: `landed`, `stopped`, `dead-lettered`."""
+        if self.state in (State.HELD, State.DISCARDING) and self.resolution is not None:
+            return _CONDITIONS[self.resolution]
+        return str(self.outcome or self.state)
+
+    @property
+    def final_outcome(self) -> Outcome:
+        """How it ends when output and offsets are settled: what the output came to."""
+        if self.outcome in SETTLED:
+            return self.outcome
+        if self.is_discarded and self.resolution is not None:
+            return _DISCARDED[self.resolution]
+        return Outcome.UNCOMMITTED if self.commit_policy.store is PositionStore.NONE else Outcome.COMMITTED
+
+    def advanced(self, state: State, **changes: Any) -> "Batch":
+        """The batch in another state, and with these changes. Raises TransitionError if that can't follow."""
+        if not may_follow(self.state, state):
+            raise TransitionError(
+                message(f"a batch that is {self.condition} can't become {state}", self, "the next run reconciles it")
+            )
+        return replace(self, state=state, **changes)
+
+    def resolved(self, resolution: Resolution, reason: str | None) -> "Batch":
+        """The batch, with which this is to be done. Raises TransitionError if it is too late for that, or too early."""
+        if (self.resolution, resolution) == (Resolution.STOP, Resolution.ASK):
+            raise TransitionError(
+                message("a batch that is stopped can't ask any more", self, "the next run reconciles it")
+            )
+        nothing_won: dict[str, None] = {"attempt": None, "rows": None, "rejected": None}
+        return self.advanced(RESOLVED[resolution], resolution=resolution, reason=reason, **nothing_won)
+
+    def closed(self, outcome: Outcome, reason: str | None = None) -> "Batch":
+        """The batch at its end; one that is settled keeps its reason if there is no new one.
+
+        Raises TransitionError for an outcome that it can't have.
+        """
+        if outcome not in self._possible_outcomes:
+            raise TransitionError(
+                message(f"a batch that is {self.condition} can't be {outcome}", self, "the next run reconciles it")
+            )
+        if outcome not in SETTLED:
+            return self.advanced(State.CLOSED, outcome=outcome, reason=reason)
+        is_committed = self.commit_policy.store is not PositionStore.NONE
+        kept = self.reason if reason is None else reason
+        return self.advanced(State.CLOSED, outcome=outcome, reason=kept, offsets_committed=is_committed)
+
+    @property
+    def _possible_outcomes(self) -> frozenset[Outcome]:
+        """Kafka's word closes a batch in any open state: its offsets were committed, or somebody moved the group."""
+        if self.is_discarded and self.resolution is not None:
+            return frozenset({_DISCARDED[self.resolution], Outcome.ABANDONED})
+        always = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED, Outcome.ABANDONED})
+        return always | {Outcome.EMPTY} if self.state is State.PLANNED else always
 
     @property
     def landed_records(self) -> int:
@@ -235,7 +322,7 @@ class Batch:
     @property
     def awaits_commit(self) -> bool:
         """Whether all that is left to do is to commit: it is published, or nothing of it is to be."""
-        is_done = self.state is State.PUBLISHED or self.state.is_discarded
+        is_done = self.state is State.PUBLISHED or self.is_discarded
         return is_done or (self.state is State.LANDED and not self.landed_records)
 
     def share(self, member: int) -> tuple[Range, ...]:

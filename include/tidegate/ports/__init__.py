@@ -5,7 +5,7 @@ from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWriter, Side
-from tidegate.ports.ledger import Answer, Decision, DeliveryAge, GroupHolder, Ledger, LedgerSnapshot, Loss, Outcome
+from tidegate.ports.ledger import Decision, DeliveryAge, GroupHolder, HistoryEntry, Ledger, LedgerSnapshot, Loss
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
@@ -13,7 +13,6 @@ from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRe
 from tidegate.ports.source import Reader, RecordSource
 
 __all__ = [
-    "Answer",
     "Clock",
     "Committed",
     "Connection",
@@ -25,6 +24,7 @@ __all__ = [
     "DeliveryAge",
     "Fence",
     "GroupHolder",
+    "HistoryEntry",
     "JobLog",
     "JobLogs",
     "Lake",
@@ -38,7 +38,6 @@ __all__ = [
     "Loss",
     "OffsetStore",
     "Outbox",
-    "Outcome",
     "Processor",
     "Reader",
     "RecordSource",

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Protocol
 
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
@@ -50,10 +50,6 @@ class Loss:
     end: int
 
 
-Answer = Literal["redeliver", "dead-letter", "skip", "stop"]
-"""What a person can have done with a batch that failed as often as it may."""
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Who decided about a batch that stopped or asked, when, what, and what they had to say."""
@@ -61,11 +57,11 @@ class Decision:
     by: str
     at: datetime
     note: str = ""
-    answer: Answer = "redeliver"
+    answer: Resolution = Resolution.REDELIVER
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HistoryEntry:
     """One line of a subscription's history; `since` is when the batch came into its state."""
 
     batch: Batch
@@ -84,7 +80,7 @@ class DeliveryAge:
 
 
 class Ledger(Protocol):
-    """The record of batches, ranges, deliveries and outcomes. Transitions are refused unless `advance` allows them.
+    """The record of batches, ranges, deliveries and outcomes. Transitions are refused that `Batch` doesn't allow.
 
     Every method is one transaction. UnavailableError where the database can't be reached.
     """
@@ -224,8 +220,12 @@ class Ledger(Protocol):
         """Take what the lake says of the batch for a fact: its ranges, records, files and rows; it is published."""
         ...
 
-    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
-        """Advance a batch; settled without a new reason it keeps its own. A no-op if it is in this state already."""
+    def resolve(self, batch_id: str, resolution: Resolution, reason: str | None = None) -> Batch:
+        """Enter what is to be done with a batch that failed, or will: a no-op if that was decided before."""
+        ...
+
+    def close(self, batch_id: str, outcome: Outcome, reason: str | None = None) -> Batch:
+        """End a batch; settled without a new reason it keeps its own. A no-op if it ended so before."""
         ...
 
     def remark(self, batch_id: str, text: str) -> Batch:
@@ -270,12 +270,12 @@ class Ledger(Protocol):
         """How long ago this delivery began, and gave its last sign of life, all by the ledger's clock."""
         ...
 
-    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
         """The newest batches first."""
         ...
 
-    def states(self, batch_ids: Collection[str]) -> Mapping[str, State]:
-        """The states of these batches, of whichever subscription; those that the ledger doesn't know are left out."""
+    def outcomes(self, batch_ids: Collection[str]) -> Mapping[str, Outcome | None]:
+        """How these batches ended, None for open ones, of whichever subscription; unknown ones are left out."""
         ...
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:

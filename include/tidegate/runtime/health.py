@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
 from tidegate.model.errors import first_few
 from tidegate.model.subscription import OnDataLoss
-from tidegate.ports import Contact, LastRun, Outcome
+from tidegate.ports import Contact, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
 
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
@@ -78,7 +78,7 @@ class Facts:
     last_run: LastRun | None = None
     other_cluster: str | None = None
     other_store: str | None = None
-    open: Outcome | None = None
+    open: HistoryEntry | None = None
     overdue: bool = False
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Facts:
 
 def orphaned(batch: Batch) -> Finding:
     """What there is to say of an open batch whose subscription has no definition any more."""
-    reason = f"batch {batch.id} is {batch.state}, and there is no definition {batch.subscription} any more"
+    reason = f"batch {batch.id} is {batch.condition}, and there is no definition {batch.subscription} any more"
     action = (
         f"put the definition back, or give another one consumer.group.id: {batch.group}, whose next run goes on with "
         "the batch; its records don't reach the lake before"
@@ -112,14 +112,14 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     if facts.open is None:
         return
     batch, since, name = facts.open.batch, facts.open.since, facts.name
-    match batch.state:
-        case State.STOPPED:
+    match batch.state, batch.resolution:
+        case State.HELD, Resolution.STOP:
             action = f"correct the job, then `tidegate clear {name}` has the batch delivered again"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
-        case State.ASKING:
+        case State.HELD, Resolution.ASK:
             action = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or the task ask in Airflow"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
-        case State.PUBLISHED if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
+        case State.PUBLISHED, _ if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
             reason = f"batch {batch.id} is published and waits for its commit"
             yield Finding(Verdict.WARN, reason, since, f"`tidegate commit {name}` commits its offsets")
     if facts.overdue:

@@ -7,7 +7,7 @@ from datetime import datetime
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Loss, Outcome
+from tidegate.ports import HistoryEntry, Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Move:
 
 
 def moves(
-    history: Sequence[Outcome], positions: Mapping[TopicPartition, int], losses: Collection[Loss]
+    history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int], losses: Collection[Loss]
 ) -> tuple[Move, ...]:
     """The moves that the newest batches show, newest first; `positions` are those of the group now.
 
@@ -46,7 +46,7 @@ def moves(
     return tuple(reversed(found))
 
 
-def _moves(history: Sequence[Outcome], positions: Mapping[TopicPartition, int]) -> Iterator[Move]:
+def _moves(history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int]) -> Iterator[Move]:
     """Oldest first, those of the group's present positions last."""
     left: dict[TopicPartition, int] = {}
     passed: list[Batch] = []

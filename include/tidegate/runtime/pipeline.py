@@ -19,12 +19,11 @@ from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, TidegateError, TransitionError
 from tidegate.model.subscription import CommitFence, Processing, Scalar, Subscription
 from tidegate.ports import (
-    Answer,
     Clock,
     Connections,
     Decision,
@@ -192,7 +191,9 @@ class Pipeline:
         """What a person is to decide, if there is anything; see `steps.ask`."""
         return question(self.subscription, self.ledger)
 
-    def clear(self, by: str, note: str, answer: Answer = "redeliver", batch_id: str | None = None) -> Batch:
+    def clear(
+        self, by: str, note: str, answer: Resolution = Resolution.REDELIVER, batch_id: str | None = None
+    ) -> Batch:
         """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
         return clear(self.subscription, Decision(by, self.ledger.now(), note, answer), self.ledger, batch_id)
 
@@ -218,7 +219,7 @@ class Pipeline:
             self.run_log.ended(self.subscription.name, said, error)
 
     def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
-        self.note(f"batch {batch_id} is {batch.state if batch else 'empty'}")
+        self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")
         return batch
 
     @property

@@ -37,7 +37,7 @@ class Run:
     def state(self) -> str:
         """The batch's state; without a batch `refused` where there was an error, else `nothing` (to read)."""
         if self.batch:
-            return str(self.batch.state)
+            return self.batch.condition
         return "refused" if self.error else "nothing"
 
     def to_json(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.model.errors import LostDataError, TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Committed, Decision, LastRun, Loss, Outcome
+from tidegate.ports import Committed, Decision, HistoryEntry, LastRun, Loss
 from tidegate.runtime.health import Facts, Finding, findings
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
@@ -52,7 +52,7 @@ class Status:
     subscription: Subscription
     findings: tuple[Finding, ...]
     positions: tuple[PartitionStatus, ...]
-    history: tuple[Outcome, ...]
+    history: tuple[HistoryEntry, ...]
     losses: tuple[Loss, ...]
     clearances: tuple[tuple[str, Decision], ...] = ()
     moves: tuple[Move, ...] = ()
@@ -69,9 +69,9 @@ class Status:
         return None if self.unavailable else sum(s.lag for s in self.positions)
 
     @property
-    def open(self) -> Outcome | None:
+    def open(self) -> HistoryEntry | None:
         """The batch that isn't finished."""
-        return next((o for o in self.history if o.batch.state.is_open), None)
+        return next((o for o in self.history if o.batch.is_open), None)
 
     def to_json(self) -> dict[str, Any]:
         """The status as `tidegate status --json` prints it; the worst finding is the verdict."""
@@ -120,12 +120,12 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+def outcome_to_json(outcome: HistoryEntry) -> dict[str, Any]:
     """One batch of the history: times in ISO 8601, seconds from its opening to its end."""
     batch, closed = outcome.batch, outcome.closed_at
     return {
         "batch_id": batch.id,
-        "state": str(batch.state),
+        "state": batch.condition,
         "since": _text(outcome.since),
         "offsets_committed": batch.offsets_committed,
         "deliveries": outcome.deliveries,
@@ -159,7 +159,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         unavailable=unavailable,
         contact=contact,
         last_run=last_run,
-        open=next((o for o in history if o.batch.state.is_open), None),
+        open=next((o for o in history if o.batch.is_open), None),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         other_cluster=seen.other_cluster,
         other_store=seen.other_store,
@@ -235,9 +235,9 @@ def _lost(
     return [*lost_positions(exist, marks, older.topics), *lost_positions(committed, marks, {})]
 
 
-def _moved_to(seen: _Seen, history: Sequence[Outcome]) -> dict[TopicPartition, int]:
+def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartition, int]:
     """The group's positions, but for those that the open batch moves itself."""
-    batch = next((o.batch for o in history if o.batch.state.is_open), None)
+    batch = next((o.batch for o in history if o.batch.is_open), None)
     within = {r.at: r for r in batch.ranges} if batch else {}
     return {
         at: offset

@@ -238,7 +238,7 @@ class Acknowledging:
         batch = self._ledger.batch(self._batch.id)
         if batch.state is not State.PROCESSING or batch.delivery != manifest.delivery:
             raise StaleError(
-                message(f"the batch is {batch.state}, and no more delivery {manifest.delivery.number}'s", batch)
+                message(f"the batch is {batch.condition}, and no more delivery {manifest.delivery.number}'s", batch)
             )
 
     def _positions(self, stands: Interpretation) -> Mapping[TopicPartition, int]:

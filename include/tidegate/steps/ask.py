@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import Range
 from tidegate.model.subscription import Subscription
@@ -41,10 +41,10 @@ def question(subscription: Subscription, ledger: Ledger) -> Question | None:
     if batch is None:
         return None
     decided = verdict(batch, subscription, ledger)
-    if decided is not None and decided.state is State.ASKING:
-        batch = ledger.move(batch.id, decided.state, decided.reason)
+    if decided is not None and decided.resolution is Resolution.ASK:
+        batch = ledger.resolve(batch.id, decided.resolution, decided.reason)
         log.warning("%s", message(f"the batch asks how to go on: {batch.reason}", batch))
-    if batch.state is not State.ASKING:
+    if batch.state is not State.HELD or batch.resolution is not Resolution.ASK:
         return None
     return Question(
         batch=batch,

@@ -26,7 +26,7 @@ def clear(subscription: Subscription, clearance: Decision, ledger: Ledger, batch
             )
         )
     if batch is None or not batch.is_to_be_delivered or _is_cleared(batch, ledger):
-        how = f"its open batch {batch.id} is {batch.state}" if batch else "no batch is open"
+        how = f"its open batch {batch.id} is {batch.condition}" if batch else "no batch is open"
         on = "the next run goes on with it" if batch else ""
         why = f"the subscription isn't stopped, {how}: nothing was cleared"
         raise StaleError(message(why, location(subscription=subscription.name), on))

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.batch import SETTLED, Batch, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import BatchFailedError, StaleError, location, message
 from tidegate.model.offsets import TopicPartition, end_epochs, ends
@@ -89,7 +89,7 @@ class Committer:
                 )
             )
         if batch is None or not batch.awaits_commit:
-            how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.state}"
+            how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.condition}"
             why = f"nothing waits for a commit, {how}: nothing was committed"
             raise StaleError(message(why, location(subscription=self.subscription.name)))
         return self.commit(batch.id) or batch
@@ -98,33 +98,33 @@ class Committer:
         """The batch, if it is ours and its positions are where the definition keeps them now."""
         batch = own_batch(self.subscription, batch_id, self.ledger)
         refuse_other_store(batch, self.subscription)
-        if batch.state.is_open:
+        if batch.is_open:
             snapshot = self.ledger.look(self.subscription.name)
             refuse_other_cluster(self.subscription, self.source.cluster_id(), snapshot)
         return batch
 
     def _commit_whole(self, batch: Batch) -> Batch | None:
         batch = self._publisher.ready(batch)
-        if batch.state.is_open:
+        if batch.is_open:
             self._say_unsynced(batch)
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
-                if batch.state.is_open:
+                if batch.is_open:
                     batch = self._committed(batch, fence)
             self._sweep_behind(batch)
         return self._said(batch)
 
     def _publish_only(self, batch: Batch) -> Batch | None:
         batch = self._publisher.ready(batch)
-        if batch.state.is_open and (batch.offsets_committed or not batch.awaits_commit):
+        if batch.is_open and (batch.offsets_committed or not batch.awaits_commit):
             with self.offsets.fence() as fence:
                 batch = self._published(batch, fence)
-                if batch.offsets_committed and batch.state.is_open:
+                if batch.offsets_committed and batch.is_open:
                     fence.commit({}, "", outgoing=self._records_to_produce.outgoing(batch, Resume()))
                     batch = self._note(batch)
             self._sweep_behind(batch)
-        if batch.state.is_open:
-            log.info("the batch is %s and waits for its commit (%s)", batch.state, batch)
+        if batch.is_open:
+            log.info("the batch is %s and waits for its commit (%s)", batch.condition, batch)
             return batch
         return self._said(batch)
 
@@ -134,7 +134,7 @@ class Committer:
             raise BatchFailedError(
                 message("the batch hasn't landed: nothing is committed", batch, "see the log of task land")
             )
-        if batch.state.is_open and not batch.offsets_committed:
+        if batch.is_open and not batch.offsets_committed:
             with self.offsets.fence() as fence:
                 positions = self._positions(batch, fence)
                 if not self._is_done(batch, _stands(batch, positions)):
@@ -147,7 +147,7 @@ class Committer:
         if self._is_done(batch, _stands(batch, self._positions(batch, fence))):
             return self._note(batch)
         batch = self._publisher.ready(self.ledger.batch(batch.id))
-        return self._publisher.publish(batch) if batch.state.is_open else batch
+        return self._publisher.publish(batch) if batch.is_open else batch
 
     def _committed(self, batch: Batch, fence: Fence) -> Batch:
         """Compare again, then commit."""
@@ -212,11 +212,11 @@ class Committer:
             )
 
     def _note(self, batch: Batch) -> Batch:
-        return self.ledger.move(batch.id, batch.final_state)
+        return self.ledger.close(batch.id, batch.final_outcome)
 
     def _sweep_behind(self, batch: Batch) -> None:
         """Clean up once the batch is settled and the fence is free again, so that nobody waits for it."""
-        if not batch.state.is_open:
+        if not batch.is_open:
             sweep(
                 batch.subscription,
                 batch.output,
@@ -227,13 +227,15 @@ class Committer:
             )
 
     def _said(self, batch: Batch) -> Batch | None:
-        if batch.state is State.EMPTY:
+        if batch.outcome is Outcome.EMPTY:
             log.info("the batch was empty: nothing to commit (%s)", batch)
             return None
-        if batch.state in SETTLED - {State.COMMITTED, State.UNCOMMITTED}:
-            log.error("%s", message(f"the batch is {batch.state}, nothing of it is published: {batch.reason}", batch))
+        if batch.outcome in SETTLED - {Outcome.COMMITTED, Outcome.UNCOMMITTED}:
+            log.error(
+                "%s", message(f"the batch is {batch.condition}, nothing of it is published: {batch.reason}", batch)
+            )
         where = ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items())
-        log.info("the batch is %s: %s (%s)", "committed" if batch.offsets_committed else batch.state, where, batch)
+        log.info("the batch is %s: %s (%s)", "committed" if batch.offsets_committed else batch.condition, where, batch)
         return batch
 
     @property

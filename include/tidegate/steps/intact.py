@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome
 from tidegate.model.errors import CorruptFileError, StaleError, message
 from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
 from tidegate.strategies.commit.interpret import Resume, ResumeFrom, interpret
@@ -36,7 +36,7 @@ class IntactLanding:
         """What is to be said of it; under the fence, so that nobody commits or publishes the batch meanwhile."""
         with self.offsets.fence() as fence:
             now = self.ledger.batch(batch.id)
-            if (now.files, now.state.is_open) != (batch.files, True):
+            if (now.files, now.is_open) != (batch.files, True):
                 raise StaleError(
                     message("somebody else went on with the batch meanwhile", batch, "the next run finds out")
                 )
@@ -48,7 +48,7 @@ class IntactLanding:
             if gone:
                 return self._failed(batch, found, f"Kafka doesn't have its records any more ({gone})")
             self.lake.set_aside(batch.output, batch.id)
-            self.ledger.move(batch.id, State.ABANDONED, f"landed files were damaged: {found}")
+            self.ledger.close(batch.id, Outcome.ABANDONED, f"landed files were damaged: {found}")
         return CorruptFileError(
             message(
                 f"landed files were damaged: {found}",

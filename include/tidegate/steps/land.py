@@ -32,7 +32,7 @@ def land(
     batch = own_batch(subscription, batch_id, ledger)
     share = batch.share(member)
     if batch.state is not State.PLANNED or not share or ledger.reported(batch_id, member):
-        log.info("member %d has nothing left to land: the batch is %s (%s)", member, batch.state, batch)
+        log.info("member %d has nothing left to land: the batch is %s (%s)", member, batch.condition, batch)
         return batch
     began = clock.monotonic()
     landed = lander.land(batch, member)

@@ -1,6 +1,6 @@
 """Limit: what becomes of a batch that failed as often as it may."""
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Ledger
@@ -22,12 +22,12 @@ def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict
     tries = ledger.tries(batch.id)
     if tries.interrupted >= MOST_INTERRUPTED:
         why = f"its last {tries.interrupted} deliveries were interrupted, one after the other"
-        return Verdict(State.STOPPED, f"{why}: {batch.reason}\n  its records: {where(batch)}")
+        return Verdict(Resolution.STOP, f"{why}: {batch.reason}\n  its records: {where(batch)}")
     if tries.counted <= subscription.max_retries:
         return None
     chosen = failure_strategy(subscription).at_limit(batch)
-    if tries.fails_records or not chosen.state.is_discarded:
+    if tries.fails_records or not chosen.resolution.discards:
         return chosen
     blame = f"its records aren't to blame, so failure-strategy: {subscription.failure_strategy} doesn't give them up"
     reason = message(f"the retry limit was reached: {batch.reason}", remedy=blame)
-    return Verdict(State.STOPPED, f"{reason}\n  its records: {where(batch)}")
+    return Verdict(Resolution.STOP, f"{reason}\n  its records: {where(batch)}")

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import TopicPartition
@@ -35,11 +35,11 @@ def own_batch(subscription: Subscription, batch_id: str, ledger: Ledger) -> Batc
 def refuse_other_group(batch: Batch, subscription: Subscription) -> None:
     """Raises WrongDefinitionError for an open batch of a group that the definition doesn't name any more."""
     group = subscription.consumer.group_id
-    if batch.state.is_open and batch.group != group:
+    if batch.is_open and batch.group != group:
         raise WrongDefinitionError(
             message(
-                f"a batch of group {batch.group} is open ({batch.state}), and the definition says group.id: {group} "
-                "now: nothing was changed",
+                f"a batch of group {batch.group} is open ({batch.condition}), and the definition says group.id: "
+                f"{group} now: nothing was changed",
                 batch,
                 f"set consumer.group.id back to {batch.group} until that batch is committed, or give the new group a "
                 "definition of its own",
@@ -53,7 +53,7 @@ def refuse_other_store(batch: Batch, subscription: Subscription) -> None:
     It was planned from the one store and can't be committed to the other.
     """
     planned, now = batch.commit_policy.store, subscription.commit_policy.store
-    if batch.state.is_open and planned is not now:
+    if batch.is_open and planned is not now:
         raise WrongDefinitionError(
             message(
                 f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} "
@@ -148,7 +148,7 @@ def accept_cluster(
     if snapshot.open is not None and not snapshot.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
         lake.set_aside(snapshot.open.output, snapshot.open.id)
-        abandoned = ledger.move(snapshot.open.id, State.ABANDONED, reason)
+        abandoned = ledger.close(snapshot.open.id, Outcome.ABANDONED, reason)
     ledger.accept_cluster(name, group, now, by)
     at = location(subscription=name, group=group)
     log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)

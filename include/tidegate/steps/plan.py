@@ -190,7 +190,7 @@ class Planner:
 
     def _was_committed(self, batch_id: str) -> bool:
         try:
-            return self.ledger.batch(batch_id).state in SETTLED
+            return self.ledger.batch(batch_id).outcome in SETTLED
         except StaleError:
             return False
 

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from tidegate.model.batch import SETTLED, Batch, Delivery, State
+from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.model.subscription import Subscription
@@ -28,7 +28,7 @@ from tidegate.strategies.commit.partial_commits import PartialCommits
 
 log = logging.getLogger(__name__)
 
-_PAST_PROCESSING = frozenset({State.PROCESSED, State.PUBLISHED, State.STOPPED, State.ASKING, *SETTLED})
+_PAST_PROCESSING = (State.PROCESSED, State.PUBLISHED, State.HELD, State.DISCARDING)
 
 
 def process(
@@ -57,11 +57,11 @@ def process(
     the group.
     """
     batch = own_batch(subscription, batch_id, ledger)
-    if batch.state is State.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
+    if batch.outcome is Outcome.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("the batch holds no records: nothing to process (%s)", batch)
         return None
-    if batch.state in _PAST_PROCESSING or batch.state.is_discarded:
-        log.info("the batch is %s already: nothing to process (%s)", batch.state, batch)
+    if batch.state in _PAST_PROCESSING or batch.outcome in SETTLED:
+        log.info("the batch is %s already: nothing to process (%s)", batch.condition, batch)
         return batch
     if batch.commit_policy.commit_at is CommitPoint.LANDED and not batch.offsets_committed:
         raise BatchFailedError(

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from tidegate.model.batch import Batch, Cause, State
+from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import (
     BatchFailedError,
@@ -39,24 +39,22 @@ class Publisher:
         """
         batch = self._decided(batch)
         match batch.state:
-            case State.EMPTY | State.PROCESSED | State.PUBLISHED:
-                return batch
-            case State.COMMITTED | State.UNCOMMITTED | State.IGNORED | State.DEAD_LETTERED | State.RETRIED:
-                return batch
-            case State.IGNORING | State.DEAD_LETTERING | State.RETRYING:
+            case State.PROCESSED | State.DISCARDING | State.PUBLISHED:
                 return batch
             case State.LANDED if not batch.landed_records:
                 return batch
+            case State.CLOSED if batch.outcome is not Outcome.ABANDONED:
+                return batch
             case State.FAILED:
                 raise self._failed(batch)
-            case State.STOPPED | State.ASKING:
+            case State.HELD:
                 raise stopped(batch)
-            case State.ABANDONED:
+            case State.CLOSED:
                 raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
             case State.PLANNED | State.LANDED | State.PROCESSING:
                 raise BatchFailedError(
                     message(
-                        f"the batch is only {batch.state}, because an earlier task failed: nothing is published",
+                        f"the batch is only {batch.condition}, because an earlier task failed: nothing is published",
                         batch,
                         "see that task's log; the next run goes on with this batch",
                     )
@@ -69,7 +67,7 @@ class Publisher:
 
         One that is given up has nothing there, and nobody can publish it any more.
         """
-        if batch.state.is_discarded:
+        if batch.is_discarded:
             self.lake.set_aside(batch.output, batch.id)
         published = self.lake.published(batch.output, batch.id)
         if published is not None:
@@ -83,7 +81,7 @@ class Publisher:
                     "put it back, or reset the group to where this batch starts, to read it again",
                 )
             )
-        if batch.state.is_discarded or not batch.landed_records:
+        if batch.is_discarded or not batch.landed_records:
             return batch
         return self._publish(batch)
 
@@ -100,11 +98,11 @@ class Publisher:
     def _decided(self, batch: Batch) -> Batch:
         """The batch; one that failed as often as it may goes on as is decided then."""
         decided = verdict(batch, self.subscription, self.ledger)
-        return batch if decided is None else self.ledger.move(batch.id, decided.state, decided.reason)
+        return batch if decided is None else self.ledger.resolve(batch.id, decided.resolution, decided.reason)
 
     def _publish(self, batch: Batch) -> Batch:
         if batch.delivery is None or batch.attempt is None:
-            raise AssertionError(f"{batch} is {batch.state} without a delivery")
+            raise AssertionError(f"{batch} is {batch.condition} without a delivery")
         manifest = manifest_of(batch, batch.delivery, self.subscription)
         if batch.commit_policy.enforces_deadline:
             self._keep_deadline(batch, batch.delivery.token)
@@ -118,7 +116,7 @@ class Publisher:
             reason = message(
                 f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
             )
-            self.ledger.move(batch.id, State.FAILED, reason)
+            self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
             raise CorruptFileError(reason) from error
         published = self.lake.published(batch.output, batch.id)
         if published is None:
@@ -136,7 +134,7 @@ class Publisher:
         reason = message(
             f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again"
         )
-        self.ledger.move(batch.id, State.FAILED, reason)
+        self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         return BatchFailedError(reason)
 
     def _keep_deadline(self, batch: Batch, token: str) -> None:
@@ -149,14 +147,14 @@ class Publisher:
                 batch,
                 "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
             )
-            self.ledger.move(batch.id, State.FAILED, reason)
+            self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
             raise DeliveryTimeoutError(reason)
 
 
 def stopped(batch: Batch) -> StoppedError:
     """What a run says of a subscription that stands still, or that asks a person."""
     name = batch.subscription
-    if batch.state is State.ASKING:
+    if batch.resolution is Resolution.ASK:
         how = f"answer in Airflow, or by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
     how = f"mend it, then `tidegate clear {name}` has the batch delivered again"

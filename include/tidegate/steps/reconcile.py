@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import Range
 from tidegate.model.subscription import Subscription
@@ -53,7 +53,7 @@ class Reconciler:
                 self.ledger.received(batch.id)
             case AlreadyCommitted():
                 log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
-                self.ledger.move(batch.id, batch.final_state)
+                self.ledger.close(batch.id, batch.final_outcome)
             case Abandon(reason):
                 self._abandon(batch, reason)
         return None
@@ -70,9 +70,9 @@ class Reconciler:
             refuse_loss(self.subscription, lost)
             self._abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
             return None
-        if batch.state in (State.STOPPED, State.ASKING):
+        if batch.state is State.HELD:
             raise stopped(batch)
-        log.info("the run goes on with an open batch, which is %s (%s)", batch.state, batch)
+        log.info("the run goes on with an open batch, which is %s (%s)", batch.condition, batch)
         return batch
 
     def _still_there(self, batch: Batch) -> Batch | None:
@@ -94,7 +94,7 @@ class Reconciler:
         """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""
         log.warning("%s", message(f"the batch is abandoned: {reason}", batch))
         self.lake.set_aside(batch.output, batch.id)
-        self.ledger.move(batch.id, State.ABANDONED, reason)
+        self.ledger.close(batch.id, Outcome.ABANDONED, reason)
 
     def _lost(self, batch: Batch) -> list[Lost]:
         """What of a planned batch can't be read any more."""

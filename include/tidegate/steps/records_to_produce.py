@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate.model.acknowledged import Acknowledged
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import TopicPartition, starts
 from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headline
@@ -55,12 +55,12 @@ class RecordsToProduce:
         return produced(self._decided(batch, stands), lambda said: self._note_dropped(batch, said))
 
     def _decided(self, batch: Batch, stands: Interpretation) -> Iterable[Outgoing | Dropped]:
-        match batch.state:
-            case State.DEAD_LETTERING:
+        match batch.state, batch.resolution:
+            case State.DISCARDING, Resolution.DEAD_LETTER:
                 return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
-            case State.RETRYING:
+            case State.DISCARDING, Resolution.RETRY_LATER:
                 return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
-            case State.PUBLISHED if batch.rejected:
+            case State.PUBLISHED, _ if batch.rejected:
                 passed = {r.at: range(r.start, r.end) for r in batch.ranges}
                 rejected = self.lake.rejected(batch.output, batch.id)
                 inside = (record for record in rejected if record.offset in passed.get(record.at, ()))

@@ -40,9 +40,9 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
 def _sweep_staging(output: str, lake: Lake, ledger: Ledger) -> None:
     folders = lake.staged_folders(output)
     if folders:
-        states = ledger.states(folders.keys())
-        closed = {batch_id for batch_id, state in states.items() if not state.is_open}
-        unneeded = closed | _published(output, folders.keys() - states.keys(), lake)
+        outcomes = ledger.outcomes(folders.keys())
+        closed = {batch_id for batch_id, outcome in outcomes.items() if outcome is not None}
+        unneeded = closed | _published(output, folders.keys() - outcomes.keys(), lake)
         lake.remove_staged([folder for batch_id in sorted(unneeded) for folder in sorted(folders[batch_id])])
 
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from tidegate.ledger import rules
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, PartialRange, State, Tries
+from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, LedgerSnapshot, Loss, Outcome
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, HistoryEntry, LedgerSnapshot, Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class MemoryLedger:
     def look(self, subscription: str) -> LedgerSnapshot:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
-            found = [e.batch for e in self._of(subscription) if e.batch.state.is_open]
+            found = [e.batch for e in self._of(subscription) if e.batch.is_open]
             return LedgerSnapshot(
                 version=self._version(subscription),
                 open=found[0] if found else None,
@@ -102,7 +102,7 @@ class MemoryLedger:
             holder = rules.group_holder(subscription, cluster_id, held)
             if holder is not None:
                 found = [e.batch for e in self._of(holder) if e.batch.group == group]
-                return GroupHolder(holder, held[holder], any(batch.state.is_open for batch in found))
+                return GroupHolder(holder, held[holder], any(batch.is_open for batch in found))
             _, since = self._groups.get((subscription, group), (None, 0))
             known = held.get(subscription) if cluster_id is None else cluster_id
             self._groups[subscription, group] = (known, since)
@@ -117,7 +117,7 @@ class MemoryLedger:
         with self._lock:
             if (holder, group) not in self._groups:
                 return
-            if any(e.batch.state.is_open for e in self._of(subscription)):
+            if any(e.batch.is_open for e in self._of(subscription)):
                 raise rules.cannot_take_over(subscription, group)
             shift = self._writes[subscription]
             of_group = [e for e in self._entries.values() if (e.batch.subscription, e.batch.group) == (holder, group)]
@@ -159,7 +159,7 @@ class MemoryLedger:
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""
-        found = (e.batch for e in self._entries.values() if e.batch.state.is_open)
+        found = (e.batch for e in self._entries.values() if e.batch.is_open)
         return tuple(sorted(found, key=lambda batch: batch.subscription))
 
     def note_commit(
@@ -197,7 +197,7 @@ class MemoryLedger:
         rules.check_plan(batch, published)
         with self._lock:
             known = [e.batch for e in self._entries.values() if e.batch.subscription == batch.subscription]
-            others = {b.id: b.state for b in known if b.state.is_open or b.id == batch.id}
+            others = {b.id: b.outcome for b in known if b.is_open or b.id == batch.id}
             rules.check_room(batch, version, self._version(batch.subscription), others)
             before = self._entries.pop(batch.id, None)
             earlier = before.earlier + before.started if before else ()
@@ -267,13 +267,19 @@ class MemoryLedger:
             entry = self._entry(batch_id)
             return self._changed(entry, rules.adopt(entry.batch, published))
 
-    def move(self, batch_id: str, state: State, reason: str | None = None) -> Batch:
+    def resolve(self, batch_id: str, resolution: Resolution, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
-            if entry.batch.state is state:
-                return entry.batch
-            return self._changed(entry, rules.move(entry.batch, state, reason))
+            resolved = rules.resolve(entry.batch, resolution, reason)
+            return entry.batch if resolved == entry.batch else self._changed(entry, resolved)
+
+    def close(self, batch_id: str, outcome: Outcome, reason: str | None = None) -> Batch:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entry(batch_id)
+            closed = rules.close(entry.batch, outcome, reason)
+            return entry.batch if closed == entry.batch else self._changed(entry, closed)
 
     def remark(self, batch_id: str, text: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -292,7 +298,7 @@ class MemoryLedger:
         entry = self._entries.get(batch_id)
         if entry is None:
             return Tries()
-        redelivered = [number for number, clearance in entry.cleared if clearance.answer == "redeliver"]
+        redelivered = [number for number, clearance in entry.cleared if clearance.answer is Resolution.REDELIVER]
         tokens = [delivery.token for delivery, _ in entry.earlier + entry.started]
         return Tries(tuple(map(entry.causes.get, tokens[max(redelivered, default=0) :])))
 
@@ -334,19 +340,19 @@ class MemoryLedger:
                 return DeliveryAge(now - started_at, now - self._alive.get((batch_id, token), started_at))
         raise rules.unknown_delivery(batch_id, token)
 
-    def history(self, subscription: str, limit: int) -> tuple[Outcome, ...]:
+    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             newest = self._of(subscription)[:limit]
             return tuple(
-                Outcome(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at, e.since) for e in newest
+                HistoryEntry(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at, e.since) for e in newest
             )
 
-    def states(self, batch_ids: Collection[str]) -> dict[str, State]:
+    def outcomes(self, batch_ids: Collection[str]) -> dict[str, Outcome | None]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             return {
-                batch_id: self._entries[batch_id].batch.state for batch_id in batch_ids if batch_id in self._entries
+                batch_id: self._entries[batch_id].batch.outcome for batch_id in batch_ids if batch_id in self._entries
             }
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
@@ -389,8 +395,9 @@ class MemoryLedger:
         if entry.started and batch.attempt is None:
             batch = replace(batch, delivery=entry.started[-1][0])
         now = self._now()
-        since = entry.since if batch.state is entry.batch.state else now
-        closed_at = None if batch.state.is_open else now
+        is_as_before = (batch.state, batch.resolution) == (entry.batch.state, entry.batch.resolution)
+        since = entry.since if is_as_before else now
+        closed_at = None if batch.is_open else now
         self._entries[batch.id] = replace(entry, batch=batch, since=since, closed_at=closed_at)
         self._writes[batch.subscription] += 1
         return batch

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from tidegate.cli.app import app
 from tidegate.config.settings import PROJECT
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import State
+from tidegate.model.batch import Resolution, State
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
 R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"
@@ -154,8 +154,8 @@ def stopped(tmp_path, monkeypatch) -> SqlLedger:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka://127.0.0.1:1")
     ledger = SqlLedger(url)
     batch_id, _ = processing(ledger)
-    ledger.move(batch_id, State.FAILED, "no memory")
-    ledger.move(batch_id, State.STOPPED, "no memory")
+    ledger.resolve(batch_id, Resolution.REDELIVER, "no memory")
+    ledger.resolve(batch_id, Resolution.STOP, "no memory")
     return ledger
 
 

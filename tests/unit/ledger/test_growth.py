@@ -9,7 +9,7 @@ from ledger_batches import NOON, closed, landed, opened, plan, processed
 from sqlalchemy import Engine, event
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.ports import Ledger
 
 pytestmark = pytest.mark.long
@@ -52,7 +52,7 @@ QUESTIONS: dict[str, Callable[[Ledger], object]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[State.COMMITTED, State.EMPTY])
+@pytest.fixture(scope="module", params=[Outcome.COMMITTED, Outcome.EMPTY])
 def ledgers(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[int], SqlLedger]:
     """Ledgers of so many batches that ended in one state, each used once."""
     folder = tmp_path_factory.mktemp("ledgers")

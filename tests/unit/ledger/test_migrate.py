@@ -18,7 +18,7 @@ from tidegate.ledger import migrate
 from tidegate.ledger.database import Database
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import metadata
-from tidegate.model.batch import Batch, Delivery, LandedFile, State
+from tidegate.model.batch import Batch, Delivery, LandedFile, Outcome, State
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
@@ -105,13 +105,13 @@ def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -
     assert snapshot.missing == {"gates"}
     [second, first] = ledger.history("flights", 9)
     assert (second.batch, second.deliveries, second.opened_at, second.closed_at) == (OPEN, 2, NOON, None)
-    assert (first.batch.id, first.batch.state, first.batch.landed_records) == ("b1", State.COMMITTED, 8)
+    assert (first.batch.id, first.batch.condition, first.batch.landed_records) == ("b1", Outcome.COMMITTED, 8)
     assert (first.batch.rows, first.batch.rejected, first.closed_at) == (7, 1, NOON)
     assert ledger.last_ends("flights", "g") == {TopicPartition("t", 0): 8}
     assert ledger.delivery_age("b2", "t3").begun == timedelta()
     done = ledger.processed("b2", Delivery(2, "t3"), result("b2", Delivery(2, "t3")), COUNTS)
     assert (done.state, done.ranges) == (State.PROCESSED, OPEN.ranges)
-    assert ledger.move("b2", State.COMMITTED).state is State.COMMITTED
+    assert ledger.close("b2", Outcome.COMMITTED).outcome is Outcome.COMMITTED
     assert ledger.look("flights").open is None
 
 

@@ -8,11 +8,11 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
-from ledger_batches import COUNTS, NOON, T0, T1, closed, landed, opened, plan, processed, report, result
+from ledger_batches import COUNTS, NOON, T0, T1, closed, landed, opened, plan, processed, published, report, result
 from sqlalchemy import create_engine, text
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Delivery, Landed, State
+from tidegate.model.batch import Delivery, Landed, Outcome
 from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Loss
@@ -173,8 +173,8 @@ def test_the_first_processed_delivery_wins(race: Race, ledger: SqlLedger) -> Non
 
 def _settle(ledger: SqlLedger, number: int, batch_id: str) -> str:
     del number
-    ledger.move(batch_id, State.PUBLISHED)
-    return str(ledger.move(batch_id, State.COMMITTED).state)
+    ledger.adopt(batch_id, published(ledger.batch(batch_id)))
+    return str(ledger.close(batch_id, Outcome.COMMITTED).outcome)
 
 
 def test_all_may_settle_a_batch(race: Race, ledger: SqlLedger) -> None:
@@ -182,7 +182,7 @@ def test_all_may_settle_a_batch(race: Race, ledger: SqlLedger) -> None:
     answers = race(_settle, batch.id)
     assert set(answers) <= {"committed", "TransitionError"}  # published by one after another had committed
     assert "committed" in answers
-    assert ledger.batch(batch.id).state is State.COMMITTED
+    assert ledger.batch(batch.id).outcome is Outcome.COMMITTED
 
 
 def _note(ledger: SqlLedger, number: int, name: str) -> str:

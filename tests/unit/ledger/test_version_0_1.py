@@ -8,7 +8,7 @@ import pytest
 from world import World
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.manifest import Counts, Manifest, Published
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import DelayedRetryTopic, TopicNames
@@ -26,7 +26,7 @@ GIVEN_UP: dict[str, dict[str, Any]] = {
         "delayed_retry_topic": DelayedRetryTopic(topics=(AGAIN,)),
     },
 }
-ENDS = {"ignoring": State.IGNORED, "dead-lettering": State.DEAD_LETTERED, "retrying": State.RETRIED}
+ENDS = {"ignoring": Outcome.IGNORED, "dead-lettering": Outcome.DEAD_LETTERED, "retrying": Outcome.RETRIED}
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "planned": {},
     "landed": {},
@@ -84,22 +84,22 @@ def test_an_open_batch_of_version_0_1_goes_on(name: str, ledger: SqlLedger) -> N
     world = world_of(name, ledger)
     batch = ledger.look(name).open
     assert batch is not None
-    assert batch.state == {"received": "landed"}.get(name, name)
+    assert batch.condition == {"received": "landed"}.get(name, name)
     pipeline = pipeline_of(world, name)
-    if batch.state in (State.STOPPED, State.ASKING):
+    if batch.state is State.HELD:
         pipeline.clear("ada", "")
     for _ in range(4):
         if ledger.look(name).open is not None:
             run_batch(pipeline, lambda _: None)
     ended = ledger.batch(batch.id)
-    assert ended.state is ENDS.get(name, State.COMMITTED), ended.reason
+    assert ended.outcome is ENDS.get(name, Outcome.COMMITTED), ended.reason
     assert world.committed(topic=name) == 8
     assert world.published() == ([] if name in GIVEN_UP else [(5, 8)])
     assert len(world.kafka.produced) == (3 if name in ("dead-lettering", "retrying") else 0)
 
 
 def test_every_open_state_of_version_0_1_is_there(ledger: SqlLedger) -> None:
-    found = {batch.subscription: batch.state for batch in ledger.open_batches()}
+    found = {batch.subscription: batch.condition for batch in ledger.open_batches()}
     assert found.keys() == DEFINITIONS.keys()
     assert len(set(found.values())) == len(found) - 1
 

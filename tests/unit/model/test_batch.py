@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 
-from tidegate.model.batch import Batch, LandedFile, State, advance
+from tidegate.model.batch import Batch, LandedFile, Outcome, Resolution, State
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.errors import TransitionError
 from tidegate.model.offsets import Range, TopicPartition
@@ -21,18 +21,17 @@ BATCH = Batch(
     output="file:///lake/flights",
 )
 
-GIVEN_UP = {
-    State.IGNORING: State.IGNORED,
-    State.DEAD_LETTERING: State.DEAD_LETTERED,
-    State.RETRYING: State.RETRIED,
+RESOLUTIONS = {
+    Resolution.SKIP: Outcome.IGNORED,
+    Resolution.DEAD_LETTER: Outcome.DEAD_LETTERED,
+    Resolution.RETRY_LATER: Outcome.RETRIED,
 }
-DONE = {State.COMMITTED, State.UNCOMMITTED}
-CLOSED = {*DONE, *GIVEN_UP.values(), State.EMPTY, State.ABANDONED}
+DONE = {Outcome.COMMITTED, Outcome.UNCOMMITTED}
+OPEN = set(State) - {State.CLOSED}
 
-# The way of a batch, and the ways back from a failure; Kafka's word ends it from anywhere, the lake's publishes it.
+# The way of a batch, and the ways back from a failure; Kafka's word closes it from anywhere, the lake's publishes it.
 STEPS = {
     (State.PLANNED, State.LANDED),
-    (State.PLANNED, State.EMPTY),
     (State.LANDED, State.PROCESSING),
     (State.LANDED, State.FAILED),
     (State.PROCESSING, State.PROCESSING),
@@ -40,54 +39,121 @@ STEPS = {
     (State.PROCESSING, State.FAILED),
     (State.FAILED, State.PROCESSING),
     (State.FAILED, State.PROCESSED),
+    (State.FAILED, State.HELD),
+    (State.FAILED, State.DISCARDING),
+    (State.HELD, State.FAILED),
+    (State.HELD, State.HELD),
+    (State.HELD, State.DISCARDING),
     (State.PROCESSED, State.FAILED),
-    (State.FAILED, State.STOPPED),
-    (State.FAILED, State.ASKING),
-    (State.STOPPED, State.FAILED),
-    (State.ASKING, State.FAILED),
-    (State.ASKING, State.STOPPED),
-    *product((State.FAILED, State.STOPPED, State.ASKING), GIVEN_UP),
 }
-ENDS = {
-    (state, end)
-    for state in set(State) - CLOSED
-    for end in (State.ABANDONED, *([GIVEN_UP[state]] if state in GIVEN_UP else DONE))
+FACTS = set(product(OPEN, (State.PUBLISHED, State.CLOSED)))
+RESOLVED = {
+    **dict.fromkeys((Resolution.STOP, Resolution.ASK), State.HELD),
+    **dict.fromkeys(RESOLUTIONS, State.DISCARDING),
+    Resolution.REDELIVER: State.FAILED,
 }
-FACTS = {(state, State.PUBLISHED) for state in set(State) - CLOSED}
+
+
+def in_state(state: State, resolution: Resolution | None = None) -> Batch:
+    return replace(BATCH, state=state, resolution=resolution)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(State, State)))
 def test_only_the_steps_of_the_protocol_are_allowed(old: State, new: State) -> None:
-    if (old, new) in STEPS | ENDS | FACTS:
-        assert advance("b1", old, new) is new
+    if (old, new) in STEPS | FACTS:
+        assert in_state(old).advanced(new).state is new
     else:
-        with pytest.raises(TransitionError, match=f"a batch that is {old} can't become {new} .batch b1"):
-            advance("b1", old, new)
+        with pytest.raises(TransitionError, match=f"a batch that is {old} can't become {new} .*batch b1"):
+            in_state(old).advanced(new)
 
 
-@pytest.mark.parametrize("state", State)
-def test_a_batch_is_open_until_its_offsets_are_committed_or_it_is_empty_or_abandoned(state: State) -> None:
-    assert state.is_open == (state not in CLOSED)
+@pytest.mark.parametrize(("state", "resolution"), list(product(sorted(OPEN), Resolution)))
+def test_a_resolution_is_for_a_batch_that_failed_and_says_where_it_waits(state: State, resolution: Resolution) -> None:
+    batch = replace(in_state(state), attempt="a", rows=1, rejected=1)
+    if (state, RESOLVED[resolution]) in STEPS:
+        found = batch.resolved(resolution, "why")
+        assert (found.state, found.resolution, found.reason) == (RESOLVED[resolution], resolution, "why")
+        assert (found.attempt, found.rows, found.rejected) == (None, None, None)
+    else:
+        with pytest.raises(TransitionError):
+            batch.resolved(resolution, "why")
+
+
+def test_who_asks_may_be_told_to_stop_and_not_the_other_way_round() -> None:
+    assert in_state(State.HELD, Resolution.ASK).resolved(Resolution.STOP, None).condition == "stopped"
+    with pytest.raises(TransitionError, match="a batch that is stopped can't ask any more"):
+        in_state(State.HELD, Resolution.STOP).resolved(Resolution.ASK, None)
+
+
+@pytest.mark.parametrize(("state", "outcome"), list(product(sorted(OPEN - {State.DISCARDING}), Outcome)))
+def test_a_batch_ends_committed_or_abandoned_and_empty_only_before_it_landed(state: State, outcome: Outcome) -> None:
+    batch = in_state(state)
+    if outcome in {*DONE, Outcome.ABANDONED} or (state, outcome) == (State.PLANNED, Outcome.EMPTY):
+        found = batch.closed(outcome)
+        assert (found.is_open, found.outcome, found.condition) == (False, outcome, outcome)
+        assert found.offsets_committed == (outcome in DONE)
+    else:
+        with pytest.raises(TransitionError, match=f"a batch that is {state} can't be {outcome} .*batch b1"):
+            batch.closed(outcome)
+
+
+@pytest.mark.parametrize(("resolution", "outcome"), list(product(RESOLUTIONS, Outcome)))
+def test_a_batch_of_which_nothing_is_published_ends_as_it_was_resolved(
+    resolution: Resolution, outcome: Outcome
+) -> None:
+    batch = in_state(State.DISCARDING, resolution)
+    if outcome in (RESOLUTIONS[resolution], Outcome.ABANDONED):
+        assert batch.closed(outcome).outcome is outcome
+    else:
+        with pytest.raises(TransitionError):
+            batch.closed(outcome)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_is_closed_stays_as_it_is(outcome: Outcome) -> None:
+    closed = replace(BATCH, state=State.CLOSED, outcome=outcome)
+    for state in State:
+        with pytest.raises(TransitionError):
+            closed.advanced(state)
+    assert closed.condition == outcome
 
 
 @pytest.mark.parametrize(
-    ("state", "strategy", "settled"),
+    ("state", "resolution", "outcome", "strategy", "settled"),
     [
-        (State.PUBLISHED, "after-processing", State.COMMITTED),
-        (State.PUBLISHED, "ignore", State.UNCOMMITTED),
-        (State.DEAD_LETTERING, "ignore", State.DEAD_LETTERED),
-        (State.RETRYING, "latest", State.RETRIED),
-        (State.IGNORED, "throttled", State.IGNORED),
-        (State.LANDED, "on-receipt", State.COMMITTED),
+        (State.PUBLISHED, None, None, "after-processing", Outcome.COMMITTED),
+        (State.PUBLISHED, None, None, "ignore", Outcome.UNCOMMITTED),
+        (State.DISCARDING, Resolution.DEAD_LETTER, None, "ignore", Outcome.DEAD_LETTERED),
+        (State.DISCARDING, Resolution.RETRY_LATER, None, "latest", Outcome.RETRIED),
+        (State.CLOSED, Resolution.SKIP, Outcome.IGNORED, "throttled", Outcome.IGNORED),
+        (State.LANDED, None, None, "on-receipt", Outcome.COMMITTED),
     ],
 )
-def test_a_settled_batch_tells_what_its_output_came_to(state: State, strategy: CommitStrategy, settled: State) -> None:
-    assert replace(BATCH, state=state, commit_strategy=strategy).final_state is settled
+def test_a_settled_batch_tells_what_its_output_came_to(
+    state: State,
+    resolution: Resolution | None,
+    outcome: Outcome | None,
+    strategy: CommitStrategy,
+    settled: Outcome,
+) -> None:
+    batch = replace(BATCH, state=state, resolution=resolution, outcome=outcome, commit_strategy=strategy)
+    assert batch.final_outcome is settled
 
 
-def test_a_published_batch_never_goes_back() -> None:
-    allowed = {new for new in State if (State.PUBLISHED, new) in STEPS | ENDS}
-    assert allowed <= CLOSED
+@pytest.mark.parametrize(
+    ("resolution", "word"),
+    [
+        (Resolution.STOP, "stopped"),
+        (Resolution.ASK, "asking"),
+        (Resolution.SKIP, "ignoring"),
+        (Resolution.DEAD_LETTER, "dead-lettering"),
+        (Resolution.RETRY_LATER, "retrying"),
+        (Resolution.REDELIVER, "failed"),
+    ],
+)
+def test_people_read_one_word(resolution: Resolution, word: str) -> None:
+    assert in_state(RESOLVED[resolution], resolution).condition == word
+    assert in_state(State.LANDED).condition == "landed"
 
 
 def test_a_member_lands_the_ranges_of_its_share_that_hold_something() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from ledger_batches import plan
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Resolution, State
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Contact, LastRun, Outcome
+from tidegate.ports import Contact, HistoryEntry, LastRun
 from tidegate.runtime.health import Facts, Verdict, findings
 from tidegate.runtime.moves import Move
 
@@ -18,12 +18,17 @@ HOUR = timedelta(hours=1)
 AT = TopicPartition("orders", 0)
 
 
+STOPPED = (State.HELD, Resolution.STOP)
+ASKING = (State.HELD, Resolution.ASK)
+
+
 def facts(**known: Any) -> Facts:
     return Facts(**{"name": "orders", "now": NOW, **known})
 
 
-def open_batch(state: State) -> Outcome:
-    return Outcome(replace(plan(), state=state, reason="no memory"), 3, NOW - 2 * HOUR, None, NOW - HOUR)
+def open_batch(state: State, resolution: Resolution | None = None) -> HistoryEntry:
+    batch = replace(plan(), state=state, resolution=resolution, reason="no memory")
+    return HistoryEntry(batch, 3, NOW - 2 * HOUR, None, NOW - HOUR)
 
 
 def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
@@ -44,8 +49,20 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             "tidegate check --connect",
         ),
         ({"unavailable": "no broker"}, "UNREACHABLE", "no broker", None, "tidegate check --connect"),
-        ({"open": open_batch(State.STOPPED)}, "STOPPED", "no memory", NOW - HOUR, "tidegate clear orders"),
-        ({"open": open_batch(State.ASKING)}, "STOPPED", "no memory", NOW - HOUR, "--answer redeliver|dead-letter"),
+        (
+            {"open": open_batch(*STOPPED)},
+            "STOPPED",
+            "no memory",
+            NOW - HOUR,
+            "tidegate clear orders",
+        ),
+        (
+            {"open": open_batch(*ASKING)},
+            "STOPPED",
+            "no memory",
+            NOW - HOUR,
+            "--answer redeliver|dead-letter",
+        ),
         (
             {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
             "WARN",
@@ -97,14 +114,14 @@ def test_each_fact_has_its_verdict(
 
 
 def test_what_stopped_isnt_said_twice() -> None:
-    found = findings(facts(open=open_batch(State.STOPPED), last_run=failed("StoppedError")))
+    found = findings(facts(open=open_batch(*STOPPED), last_run=failed("StoppedError")))
     assert [finding.verdict for finding in found] == ["STOPPED"]
 
 
 def test_the_worst_comes_first() -> None:
     known = facts(
         unavailable="no broker",
-        open=open_batch(State.STOPPED),
+        open=open_batch(*STOPPED),
         last_run=failed("GroupInUseError"),
         moves=(Move(AT, 10, 30),),
         missing=("ordres",),

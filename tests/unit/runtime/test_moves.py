@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from ledger_batches import plan
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import Loss, Outcome
+from tidegate.ports import HistoryEntry, Loss
 from tidegate.runtime.moves import Move, moves
 
 AT = TopicPartition("orders", 0)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def batch(start: int, end: int, state: State = State.COMMITTED, **values: Any) -> Outcome:
+def batch(start: int, end: int, state: State = Outcome.COMMITTED, **values: Any) -> HistoryEntry:
     """A batch of one partition."""
-    given = {"offsets_committed": state is State.COMMITTED, **values}
+    given = {"offsets_committed": state is Outcome.COMMITTED, **values}
     made = replace(plan(), ranges=(Range(*AT, start, end),), state=state, **given)
-    return Outcome(made, 1, NOON, NOON)
+    return HistoryEntry(made, 1, NOON, NOON)
 
 
 @pytest.mark.parametrize(
@@ -32,18 +32,18 @@ def batch(start: int, end: int, state: State = State.COMMITTED, **values: Any) -
         ([batch(0, 10), batch(4, 10)], 10, [Move(AT, 10, 4, NOON)]),
         ([batch(0, 10)], 30, [Move(AT, 10, 30)]),
         ([batch(0, 10)], 0, [Move(AT, 10, 0)]),
-        ([batch(0, 10), batch(30, 40, State.ABANDONED), batch(30, 40)], 40, [Move(AT, 10, 30, NOON)]),
+        ([batch(0, 10), batch(30, 40, Outcome.ABANDONED), batch(30, 40)], 40, [Move(AT, 10, 30, NOON)]),
         ([batch(0, 10), batch(30, 40), batch(0, 10)], 10, [Move(AT, 40, 0, NOON), Move(AT, 10, 30, NOON)]),
-        ([batch(0, 10), batch(10, 20, State.EMPTY)], 10, []),
-        ([batch(0, 10, State.ABANDONED), batch(4, 10)], 10, [Move(AT, 0, 4, NOON)]),
-        ([batch(0, 10, State.ABANDONED, rows=10), batch(10, 20)], 20, []),
-        ([batch(0, 10, State.ABANDONED, commit_strategy="throttled"), batch(4, 10)], 10, []),
+        ([batch(0, 10), batch(10, 20, Outcome.EMPTY)], 10, []),
+        ([batch(0, 10, Outcome.ABANDONED), batch(4, 10)], 10, [Move(AT, 0, 4, NOON)]),
+        ([batch(0, 10, Outcome.ABANDONED, rows=10), batch(10, 20)], 20, []),
+        ([batch(0, 10, Outcome.ABANDONED, commit_strategy="throttled"), batch(4, 10)], 10, []),
         ([batch(0, 10, commit_strategy="ignore"), batch(5, 10, commit_strategy="ignore")], 3, []),
         ([batch(0, 10, State.LANDED, offsets_committed=True)], 10, []),
     ],
 )
 def test_a_batch_that_begins_elsewhere_than_the_last_ended_shows_a_move(
-    oldest_first: list[Outcome], stands: int, found: list[Move]
+    oldest_first: list[HistoryEntry], stands: int, found: list[Move]
 ) -> None:
     assert list(moves(oldest_first[::-1], {AT: stands}, [])) == found
 

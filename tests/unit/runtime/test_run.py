@@ -1,6 +1,6 @@
 from world import World
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import LostDataError, StoppedError, UnavailableError
 from tidegate.ports import Ledger
 from tidegate.runtime.run import run_batch
@@ -13,7 +13,7 @@ def test_a_batch_goes_through_and_the_run_says_what_it_did() -> None:
     said: list[str] = []
     run = run_batch(world.pipeline(), said.append)
     assert said == ["plan", "land", "process", "commit"] == list(run.seconds)
-    assert (run.batch and run.batch.state, run.deliveries, run.error) == (State.COMMITTED, 1, None)
+    assert (run.batch and run.batch.condition, run.deliveries, run.error) == (Outcome.COMMITTED, 1, None)
     assert run.to_json()["committed"] == {"orders-0": 3}
 
 

@@ -6,6 +6,7 @@ from world import World, deliver, planned
 
 from tidegate.cli import status_text
 from tidegate.cli.console import out
+from tidegate.model.batch import Resolution
 from tidegate.model.errors import GroupInUseError, StaleError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor
@@ -26,7 +27,7 @@ def test_it_says_where_each_partition_stands_and_what_became_of_the_last_batches
         (TopicPartition("orders", 0), 5, 5, 0),
         (TopicPartition("orders", 1), 0, 3, 3),
     ]
-    assert (status.lag, status.open, [o.batch.state for o in status.history]) == (3, None, ["committed"])
+    assert (status.lag, status.open, [o.batch.condition for o in status.history]) == (3, None, ["committed"])
     assert json.loads(json.dumps(status.to_json()))["batches"][0]["records"] == 5
 
 
@@ -258,7 +259,7 @@ def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
     pipeline = world.pipeline(max_retries=0)
     world.processor.failures.append("no memory")
     run_batch(pipeline, lambda _: None)
-    pipeline.clear("ada", "a bigger machine [2]", "redeliver")
+    pipeline.clear("ada", "a bigger machine [2]", Resolution.REDELIVER)
     with out.capture() as shown:
         status_text.print_all([status_of(pipeline, 10).to_json()])
     said = " ".join(shown.get().split())

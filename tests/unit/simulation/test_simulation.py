@@ -14,7 +14,6 @@ from simulation.subscriptions import subscription
 from simulation.tokens import Tokens
 from simulation.violation import ViolationError
 from simulation.world import World
-from tidegate.model.batch import State
 from tidegate.model.receipt import Receipt
 from tidegate.steps.commit import Committer
 from tidegate.steps.group_position import PositionResolver
@@ -49,7 +48,9 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
             monkeypatch.setattr(PositionResolver, "_published", lambda *_: {})
-            monkeypatch.setattr(MemoryLedger, "adopt", lambda ledger, batch, _: ledger.move(batch, State.PUBLISHED))
+            real = MemoryLedger.adopt
+            as_planned = lambda ledger, batch, it: real(ledger, batch, replace(it, ranges=ledger.batch(batch).ranges))  # noqa: E731
+            monkeypatch.setattr(MemoryLedger, "adopt", as_planned)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from simulation.strategies import NAMES
 from simulation.violation import ViolationError
 from simulation.world import World
 from tidegate.model.acknowledged import Acknowledged
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
 from tidegate.steps import process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
@@ -103,8 +103,8 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Reconciler._go_on
 
     def go_on(self: Reconciler, batch: Batch) -> Batch | None:
-        if batch.state is State.STOPPED:
-            batch = self.ledger.move(batch.id, State.FAILED)
+        if batch.resolution is Resolution.STOP:
+            batch = self.ledger.resolve(batch.id, Resolution.REDELIVER)
         return real(self, batch)
 
     monkeypatch.setattr(Reconciler, "_go_on", go_on)
@@ -117,7 +117,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(World, "pipeline", lambda self, *given: replace(real(self, *given), offsets=self.offsets))
 
 
-STOPS = Verdict(State.IGNORING, "given up")
+GIVES_UP = Verdict(Resolution.SKIP, "given up")
 FAILS = Bounds(preemptions=0, crashes=0, failures=1)
 CRASHES = Bounds(preemptions=0, crashes=1, failures=1)
 PLAIN = Bounds(preemptions=0, crashes=1)
@@ -260,7 +260,7 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     ),
     (
         "a batch that is given up though the strategy is fail",
-        at(Fail, "at_limit", lambda *_: STOPS),
+        at(Fail, "at_limit", lambda *_: GIVES_UP),
         explorations.CLEARED,
         FAILS,
         "nobody said so",

@@ -9,7 +9,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model import dead_letter_headers, retry_headers
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import BatchFailedError, StaleError, TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
@@ -137,7 +137,7 @@ def test_a_job_that_acknowledges_nothing_by_itself_acknowledges_all_by_ending_we
     pipeline.process(batch.id)
     done = pipeline.commit(batch.id)
     assert done is not None
-    assert (done.state, done.rows, world.committed(), world.published()) == (State.COMMITTED, 4, 4, [(0, 4)])
+    assert (done.condition, done.rows, world.committed(), world.published()) == (Outcome.COMMITTED, 4, 4, [(0, 4)])
     assert world.offsets.positions[P0].metadata == str(batch.next_receipt)
 
 
@@ -189,7 +189,7 @@ def test_rows_that_come_again_are_told(caplog: pytest.LogCaptureFixture) -> None
     assert told in caplog.text
     committed = pipeline.commit(batch.id)
     assert committed is not None
-    assert (committed.state, told in (committed.reason or "")) == (State.COMMITTED, True)
+    assert (committed.condition, told in (committed.reason or "")) == (Outcome.COMMITTED, True)
 
 
 def test_withheld_rows_of_records_that_do_not_come_again_fail_the_delivery() -> None:
@@ -315,7 +315,7 @@ def test_only_the_rest_of_a_given_up_batch_is_dead_lettered() -> None:
     fails(world, batch, **definition)
     settled = pipeline.commit(batch.id)
     assert settled is not None
-    assert settled.state is State.DEAD_LETTERED
+    assert settled.outcome is Outcome.DEAD_LETTERED
     assert len(world.offsets.produced) == 2
     assert world.committed() == 4
 
@@ -627,7 +627,7 @@ def test_a_group_that_was_moved_stops_the_job_and_is_honoured(definition: dict[s
     following = planned(pipeline)
     assert following is not None
     assert (following.id != batch.id, following.ranges[0].start) == (True, 3)
-    assert world.ledger.batch(batch.id).state is State.ABANDONED
+    assert world.ledger.batch(batch.id).outcome is Outcome.ABANDONED
 
 
 def test_a_group_that_was_moved_before_the_delivery_costs_none() -> None:

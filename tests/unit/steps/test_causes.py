@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.errors import BatchFailedError, RecordsFailedError, StoppedError, TidegateError
 
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -53,7 +53,7 @@ def test_what_isnt_the_records_fault_stops_under_every_strategy(strategy: str, e
     with pytest.raises(StoppedError, match=str(error.args[-1])):
         pipeline.commit(batch_id)
     batch = world.ledger.batch(batch_id)
-    assert (batch.state, world.committed(), world.published()) == (State.STOPPED, 0, [])
+    assert (batch.condition, world.committed(), world.published()) == ("stopped", 0, [])
     assert str(error.args[-1]) in (batch.reason or "")
     with pytest.raises(StoppedError):
         pipeline.plan()
@@ -71,7 +71,7 @@ def test_a_fault_of_ours_is_named_with_its_place_and_recorded() -> None:
 def test_what_the_records_fail_is_the_strategys() -> None:
     world = World()
     pipeline, batch_id = last_delivery(world, RecordsFailedError("no rate for XYZ"), failure_strategy="ignore")
-    assert pipeline.commit(batch_id).state is State.IGNORED
+    assert pipeline.commit(batch_id).outcome is Outcome.IGNORED
 
 
 def test_the_last_delivery_decides() -> None:

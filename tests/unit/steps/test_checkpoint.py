@@ -12,7 +12,7 @@ import pytest
 from world import Before, Crash, World, deliver, planned
 
 from tidegate.ledger.offsets import SqlOffsets
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.manifest import Manifest
 from tidegate.ports import Fence
@@ -101,7 +101,7 @@ def test_a_batch_that_is_given_up_keeps_the_state_and_moves_the_positions(world:
         giving_up.process(batch.id)
     settled = giving_up.commit(batch.id)
     assert settled is not None
-    assert settled.state in (State.IGNORED, State.DEAD_LETTERED, State.RETRIED)
+    assert settled.condition in (Outcome.IGNORED, Outcome.DEAD_LETTERED, Outcome.RETRIED)
     assert (seen(world), world.committed()) == (5, 8)
     assert len(world.offsets.produced) == (0 if strategy == "ignore" else 3)
 

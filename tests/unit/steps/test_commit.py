@@ -1,7 +1,7 @@
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
@@ -31,7 +31,7 @@ def test_a_processed_batch_is_published_and_committed_at_its_next_offset() -> No
     world = World()
     batch = world.pipeline().commit(processed(world))
     assert batch is not None
-    assert (batch.state, world.committed(), world.published()) == (State.COMMITTED, 5, [(0, 5)])
+    assert (batch.condition, world.committed(), world.published()) == (Outcome.COMMITTED, 5, [(0, 5)])
     assert not any(world.lake.staged.values())
 
 
@@ -101,7 +101,7 @@ def test_a_commit_without_an_answer_is_found_out_by_the_next_run(carried_out: bo
     with pytest.raises(CommitUnknownError):
         world.pipeline().commit(batch_id)
     deliver(world.pipeline())
-    assert world.ledger.batch(batch_id).state is State.COMMITTED
+    assert world.ledger.batch(batch_id).outcome is Outcome.COMMITTED
     assert (world.committed(), world.published()) == (5, [(0, 5)])
 
 
@@ -148,7 +148,7 @@ def test_a_second_ledger_with_the_same_group_cannot_commit_twice() -> None:
     assert world.pipeline().commit(batch_id) is not None
     settled = other.pipeline().commit(twin.id)
     assert settled is not None
-    assert settled.state is State.COMMITTED
+    assert settled.outcome is Outcome.COMMITTED
     assert world.published() == [(0, 5)]
     assert len(world.offsets.commits) == 2
 
@@ -165,7 +165,7 @@ def test_whoever_loses_the_fence_to_one_that_finished_the_commit_finds_it_done()
 
     batch = watched(world.pipeline(), Interrupted()).commit(batch_id)
     assert batch is not None
-    assert (batch.state, world.committed(), len(world.offsets.commits)) == (State.COMMITTED, 5, 2)
+    assert (batch.condition, world.committed(), len(world.offsets.commits)) == (Outcome.COMMITTED, 5, 2)
 
 
 def test_a_published_batch_that_somebody_took_out_of_the_lake_is_not_committed() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from world import World, planned
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, TopicPartitions
@@ -53,7 +53,7 @@ def test_on_receipt_commits_before_it_processes() -> None:
     pipeline.process(batch.id)
     published = pipeline.publish(batch.id)
     assert published is not None
-    assert (published.state, world.published()) == (State.COMMITTED, [(0, 5)])
+    assert (published.condition, world.published()) == (Outcome.COMMITTED, [(0, 5)])
     assert list(run(pipeline).seconds) == ["plan"]
     world.produce(1)
     assert list(run(pipeline).seconds) == ["plan", "land", "commit", "process", "publish"]
@@ -69,14 +69,14 @@ def test_on_receipt_stays_committed_when_spark_fails_and_the_landed_batch_is_pro
     batch = done(pipeline)
     assert ([(r.start, r.end) for r in batch.ranges], world.published()) == ([(0, 5)], [(0, 5)])
     assert set(world.landing.files) == landed
-    assert done(pipeline).state is State.COMMITTED
+    assert done(pipeline).outcome is Outcome.COMMITTED
     assert (world.published(), world.committed()) == ([(0, 5), (5, 7)], 7)
 
 
 def test_on_receipt_an_overrun_goes_on() -> None:
     world, pipeline = world_with(5, commit_strategy="on-receipt")
     world.processor.seconds = 10_000
-    assert done(pipeline).state is State.COMMITTED
+    assert done(pipeline).outcome is Outcome.COMMITTED
     late, other = world_with(5)
     late.processor.seconds = 10_000
     assert isinstance(run(other).error, DeliveryTimeoutError)
@@ -87,7 +87,7 @@ def test_on_receipt_whoever_moves_the_group_afterwards_does_not_take_the_batch_a
     world.processor.failures.append("no memory")
     run(pipeline)
     world.offsets.reset({P0: 2})
-    assert done(pipeline).state is State.COMMITTED
+    assert done(pipeline).outcome is Outcome.COMMITTED
     again = done(pipeline)
     assert ([(r.start, r.end) for r in again.ranges], world.published()) == ([(2, 5)], [(0, 5), (2, 5)])
 
@@ -120,7 +120,7 @@ def test_on_receipt_stops_at_the_limit_with_its_offsets_committed() -> None:
     assert isinstance(run(pipeline).error, StoppedError)
     assert isinstance(run(pipeline).error, StoppedError)
     pipeline.clear("ada", "")
-    assert done(pipeline).state is State.COMMITTED
+    assert done(pipeline).outcome is Outcome.COMMITTED
     assert (world.published(), world.committed()) == ([(0, 5)], 5)
 
 
@@ -129,7 +129,7 @@ def test_on_receipt_gives_up_without_another_commit() -> None:
     world.processor.failures.append("no memory")
     batch = run(pipeline).batch
     assert batch is not None
-    assert (batch.state, batch.offsets_committed, world.published()) == (State.IGNORED, True, [])
+    assert (batch.condition, batch.offsets_committed, world.published()) == (Outcome.IGNORED, True, [])
     assert len([offsets for offsets, _ in world.offsets.commits if offsets]) == 2  # the anchor and the receipt
 
 
@@ -143,7 +143,7 @@ def test_the_next_poll_commits_what_was_read_before() -> None:
     world.produce(100)
     second = planned(pipeline)
     assert second is not None
-    assert (world.committed(), pipeline.ledger.batch(first.id).state) == (100, State.COMMITTED)
+    assert (world.committed(), pipeline.ledger.batch(first.id).condition) == (100, Outcome.COMMITTED)
     again = done(pipeline)  # A died: its batch is delivered again
     assert (again.id, world.committed(), world.published()) == (second.id, 100, [(0, 100), (100, 200)])
     assert run(pipeline).batch is None
@@ -172,12 +172,12 @@ def test_a_published_batch_waits_for_its_commit_and_no_other_is_planned() -> Non
     assert (waiting.batch, waiting.error) == (None, None)
     assert "waits for `tidegate commit orders`" in waiting.why
     assert (world.committed(), world.published()) == (0, [(0, 5)])
-    assert pipeline.commit_open().state is State.COMMITTED
+    assert pipeline.commit_open().outcome is Outcome.COMMITTED
     assert world.committed() == 5
     with pytest.raises(StaleError, match="nothing waits for a commit, no batch is open"):
         pipeline.commit_open()
     assert [(r.start, r.end) for r in done(pipeline).ranges] == [(5, 8)]
-    assert pipeline.ledger.batch(batch.id).state is State.COMMITTED
+    assert pipeline.ledger.batch(batch.id).outcome is Outcome.COMMITTED
 
 
 def test_what_is_not_published_can_not_be_committed_by_hand() -> None:
@@ -203,7 +203,7 @@ def test_a_ledger_that_was_lost_after_the_publish_still_waits_for_the_commit() -
     world.lose_ledger()
     pipeline = world.pipeline(poll_timeout_ms=1, commit_strategy="manual")
     assert "waits for" in run(pipeline).why
-    assert pipeline.commit_open().state is State.COMMITTED
+    assert pipeline.commit_open().outcome is Outcome.COMMITTED
     assert (world.committed(), world.published()) == (5, [(0, 5)])
 
 
@@ -224,7 +224,7 @@ def test_each_run_starts_from_the_cursor_and_publishes_its_own_batch(start: dict
         world.offsets_of_ignore()
         batch = done(world.pipeline(commit_strategy="ignore", **start))
         ids.add(batch.id)
-        assert (batch.state, batch.offsets_committed) == (State.UNCOMMITTED, False)
+        assert (batch.condition, batch.offsets_committed) == (Outcome.UNCOMMITTED, False)
     assert (len(ids), world.published()) == (2, [(2, 5), (2, 5)])
     assert world.kafka.positions[P0].offset == 4
     assert world.kafka.commits == []

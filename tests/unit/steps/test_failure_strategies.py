@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.dead_letter_headers import OFFSET, REASON, TOPIC
 from tidegate.model.errors import BatchFailedError, CommitUnknownError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
@@ -42,7 +42,7 @@ def test_rejected_records_are_dead_letters_once_the_batch_is_committed() -> None
     world.processor.rejected = 2
     batch = deliver(pipeline)
     assert batch is not None
-    assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 3, 2, 5)
+    assert (batch.condition, batch.rows, batch.rejected, world.committed()) == (Outcome.COMMITTED, 3, 2, 5)
     assert dead(world) == [(b"0", b"rejected"), (b"1", b"rejected")]
     assert {(record.topic, last(record.headers, TOPIC)) for record in world.kafka.produced} == {(DEAD, b"orders")}
 
@@ -159,7 +159,7 @@ def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: st
 def test_a_batch_that_fails_as_often_as_it_may_becomes_dead_letters_record_by_record() -> None:
     world, pipeline = world_with(5)
     batch = failed(pipeline, world)
-    assert (batch.state, world.committed(), world.published()) == (State.DEAD_LETTERED, 5, [])
+    assert (batch.condition, world.committed(), world.published()) == (Outcome.DEAD_LETTERED, 5, [])
     assert [offset for offset, _ in dead(world)] == [b"0", b"1", b"2", b"3", b"4"]
     assert all(b"no memory" in (reason or b"") for _, reason in dead(world))
     world.produce(2)
@@ -170,7 +170,7 @@ def test_a_batch_that_fails_as_often_as_it_may_becomes_dead_letters_record_by_re
 def test_past_the_limit_it_stops_instead() -> None:
     world, pipeline = world_with(5, dead_letter_queue=DeadLetterQueue(limit="4"))
     batch = failed(pipeline, world)
-    assert (batch.state, dead(world), world.committed()) == (State.STOPPED, [], 0)
+    assert (batch.condition, dead(world), world.committed()) == ("stopped", [], 0)
     assert "all 5 records would become dead letters, and dead-letter-queue.limit allows 4" in (batch.reason or "")
 
 
@@ -196,10 +196,14 @@ def test_a_definition_that_changes_its_strategy_still_finishes_the_dead_letters(
         pipeline.process(batch.id)
     with pytest.raises(WrongDefinitionError, match=DEAD):
         pipeline.commit(batch.id)
-    assert world.ledger.batch(batch.id).state is State.DEAD_LETTERING
+    assert world.ledger.batch(batch.id).resolution is Resolution.DEAD_LETTER
     world.topics.create(DEAD, 1)
     deliver(world.pipeline(failure_strategy="fail"))
-    assert (world.ledger.batch(batch.id).state, len(dead(world)), world.committed()) == (State.DEAD_LETTERED, 5, 5)
+    assert (world.ledger.batch(batch.id).condition, len(dead(world)), world.committed()) == (
+        Outcome.DEAD_LETTERED,
+        5,
+        5,
+    )
 
 
 # ask: the batch waits for a person's answer
@@ -208,7 +212,7 @@ def test_a_definition_that_changes_its_strategy_still_finishes_the_dead_letters(
 def asking() -> tuple[World, Pipeline, Batch]:
     world, pipeline = world_with(5, failure_strategy="ask")
     batch = failed(pipeline, world)
-    assert batch.state is State.ASKING
+    assert batch.resolution is Resolution.ASK
     return world, pipeline, batch
 
 
@@ -219,19 +223,19 @@ def test_a_batch_that_asks_holds_up_later_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "state", "letters", "published"),
+    ("answer", "outcome", "letters", "published"),
     [
-        ("redeliver", State.COMMITTED, 0, [(0, 5)]),
-        ("dead-letter", State.DEAD_LETTERED, 5, []),
-        ("skip", State.IGNORED, 0, []),
+        (Resolution.REDELIVER, Outcome.COMMITTED, 0, [(0, 5)]),
+        (Resolution.DEAD_LETTER, Outcome.DEAD_LETTERED, 5, []),
+        (Resolution.SKIP, Outcome.IGNORED, 0, []),
     ],
 )
-def test_the_answer_is_carried_out_and_kept(answer: Any, state: State, letters: int, published: Any) -> None:
+def test_the_answer_is_carried_out_and_kept(answer: Any, outcome: Outcome, letters: int, published: Any) -> None:
     world, pipeline, batch = asking()
     pipeline.clear("ada", "known", answer)
     deliver(pipeline)
-    assert (world.ledger.batch(batch.id).state, len(dead(world)), world.published(), world.committed()) == (
-        state,
+    assert (world.ledger.batch(batch.id).outcome, len(dead(world)), world.published(), world.committed()) == (
+        outcome,
         letters,
         published,
         5,
@@ -242,8 +246,8 @@ def test_the_answer_is_carried_out_and_kept(answer: Any, state: State, letters: 
 
 def test_stop_leaves_it_stopped_until_somebody_clears_it() -> None:
     world, pipeline, batch = asking()
-    pipeline.clear("ada", "", "stop")
-    assert world.ledger.batch(batch.id).state is State.STOPPED
-    pipeline.clear("bob", "", "redeliver")
+    pipeline.clear("ada", "", Resolution.STOP)
+    assert world.ledger.batch(batch.id).resolution is Resolution.STOP
+    pipeline.clear("bob", "", Resolution.REDELIVER)
     assert deliver(pipeline) is not None
     assert [kept.answer for _, kept in world.ledger.clearances("orders", 5)] == ["redeliver", "stop"]

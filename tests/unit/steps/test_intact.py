@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from world import OUTPUT, World, deliver, planned
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import CorruptFileError, StaleError, StoppedError
 from tidegate.ports import Landing, Processor
 from tidegate.testing.effects import Effect, watched
@@ -30,7 +30,7 @@ def test_a_landed_file_that_has_changed_is_landed_again_from_kafka() -> None:
     uri = damage(world, batch)
     with pytest.raises(CorruptFileError, match=rf"{uri} has changed.* next run lands its records again from Kafka"):
         world.pipeline().process(batch.id)
-    assert (world.ledger.batch(batch.id).state, world.ledger.deliveries(batch.id)) == (State.ABANDONED, 0)
+    assert (world.ledger.batch(batch.id).condition, world.ledger.deliveries(batch.id)) == (Outcome.ABANDONED, 0)
     assert world.processor.delivered == []
     with pytest.raises(StaleError, match="abandoned: landed files were damaged"):
         world.pipeline().commit(batch.id)
@@ -78,7 +78,7 @@ def test_one_that_was_committed_on_receipt_stops_until_somebody_skips_it_and_res
         pipeline.process(batch.id)
     with pytest.raises(StoppedError, match="landed files were damaged"):
         pipeline.settle(batch.id)
-    pipeline.clear("me", "the disk is broken", "skip")
+    pipeline.clear("me", "the disk is broken", Resolution.SKIP)
     pipeline.settle(batch.id)
     world.kafka.reset(dict.fromkeys(world.kafka.positions, 0))
     again = planned(pipeline)

@@ -1,7 +1,7 @@
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, State
 from tidegate.model.errors import StaleError, UnavailableError
 from tidegate.model.offsets import Range
 
@@ -72,7 +72,7 @@ def test_a_standstill_while_the_broker_is_away_is_an_empty_batch_and_is_planned_
     plan = pipeline.plan()
     world.topics.reachable = False
     assert plan.batch is not None
-    assert pipeline.land(plan.batch.id, 0).state is State.EMPTY
+    assert pipeline.land(plan.batch.id, 0).outcome is Outcome.EMPTY
     assert pipeline.process(plan.batch.id) is None
     assert pipeline.commit(plan.batch.id) is None
     world.topics.reachable = True

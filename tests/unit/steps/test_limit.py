@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, Resolution, State
 from tidegate.model.errors import (
     BatchFailedError,
     DeliveryTimeoutError,
@@ -19,7 +19,6 @@ from tidegate.model.errors import (
     TidegateError,
 )
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Answer
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.clock import MemoryClock
 
@@ -69,7 +68,7 @@ def test_later_runs_refuse_until_it_is_cleared_and_then_deliver_the_same_batch()
     pipeline.clear("ada", "more memory")
     batch = deliver(pipeline)
     assert batch is not None
-    assert (batch.id, batch.state, world.committed()) == (batch_id, State.COMMITTED, 5)
+    assert (batch.id, batch.condition, world.committed()) == (batch_id, Outcome.COMMITTED, 5)
     ((cleared, clearance),) = world.ledger.clearances("orders", 5)
     assert (cleared, clearance.by, clearance.note) == (batch_id, "ada", "more memory")
 
@@ -98,10 +97,10 @@ def test_a_cleared_batch_has_all_its_retries_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "then"), [("redeliver", State.FAILED), ("skip", State.IGNORING), ("stop", State.STOPPED)]
+    ("answer", "then"), [(Resolution.REDELIVER, "failed"), (Resolution.SKIP, "ignoring"), (Resolution.STOP, "stopped")]
 )
 @pytest.mark.parametrize("was", [State.LANDED, State.PROCESSING, State.FAILED])
-def test_whatever_isnt_delivered_can_be_cleared(was: State, answer: Answer, then: State) -> None:
+def test_whatever_isnt_delivered_can_be_cleared(was: State, answer: Resolution, then: str) -> None:
     world = World()
     pipeline = failing(world, 1 if was is State.FAILED else 0)
     batch = planned(pipeline)
@@ -109,13 +108,13 @@ def test_whatever_isnt_delivered_can_be_cleared(was: State, answer: Answer, then
     if was is State.PROCESSING:
         world.ledger.start_delivery(batch.id)
     assert world.ledger.batch(batch.id).state is was
-    assert pipeline.clear("ada", "", answer).state is then
-    assert world.ledger.tries(batch.id).counted == (0 if answer == "redeliver" or was is State.LANDED else 1)
-    if answer == "stop":
+    assert pipeline.clear("ada", "", answer).condition == then
+    assert world.ledger.tries(batch.id).counted == (0 if answer is Resolution.REDELIVER or was is State.LANDED else 1)
+    if answer is Resolution.STOP:
         pipeline.clear("ada", "")
     deliver(pipeline)
     assert world.committed() == 5
-    assert world.published() == ([] if answer == "skip" else [(0, 5)])
+    assert world.published() == ([] if answer is Resolution.SKIP else [(0, 5)])
 
 
 def test_a_delivery_under_way_that_was_cleared_may_still_win() -> None:
@@ -166,7 +165,7 @@ def test_ignore_gives_the_batch_up_and_goes_on_behind_it() -> None:
     pipeline = failing(world, 3, failure_strategy="ignore")
     batch = pipeline.commit(open_id(world))
     assert batch is not None
-    assert (batch.state, world.committed(), world.published()) == (State.IGNORED, 5, [])
+    assert (batch.condition, world.committed(), world.published()) == (Outcome.IGNORED, 5, [])
     assert "no memory" in (batch.reason or "")
     world.produce(2)
     assert deliver(pipeline) is not None
@@ -181,9 +180,9 @@ def test_giving_up_is_finished_by_the_next_run(carried_out: bool) -> None:
     world.offsets.lose_answer(carried_out=carried_out)
     with pytest.raises(TidegateError):
         pipeline.commit(batch_id)
-    assert world.ledger.batch(batch_id).state is State.IGNORING
+    assert world.ledger.batch(batch_id).resolution is Resolution.SKIP
     deliver(pipeline)
-    assert (world.ledger.batch(batch_id).state, world.committed(), world.published()) == (State.IGNORED, 5, [])
+    assert (world.ledger.batch(batch_id).condition, world.committed(), world.published()) == (Outcome.IGNORED, 5, [])
     assert len(world.processor.delivered) == 3
 
 
@@ -244,7 +243,7 @@ def test_ignore_leaves_rejected_records_beside_the_output() -> None:
     world.processor.rejected = 4
     batch = deliver(world.pipeline(failure_strategy="ignore"))
     assert batch is not None
-    assert (batch.state, batch.rows, batch.rejected, world.committed()) == (State.COMMITTED, 1, 4, 5)
+    assert (batch.condition, batch.rows, batch.rejected, world.committed()) == (Outcome.COMMITTED, 1, 4, 5)
 
 
 def test_a_delivery_under_way_gives_signs_of_life_by_the_ledgers_clock() -> None:
@@ -279,7 +278,7 @@ def test_a_clock_that_is_wrong_fails_no_delivery() -> None:
     assert batch is not None
     pipeline.process(batch.id)
     late = replace(pipeline, clock=MemoryClock(world.clock.now() + timedelta(hours=1)))
-    assert late.commit(batch.id).state is State.COMMITTED
+    assert late.commit(batch.id).outcome is Outcome.COMMITTED
 
 
 def interrupted(world: World, pipeline: Pipeline, times: int) -> None:

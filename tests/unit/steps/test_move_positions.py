@@ -7,7 +7,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.kafka.null_offset_store import NullOffsetStore
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import BatchFailedError, OvertakenError, StaleError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
@@ -262,7 +262,7 @@ def test_a_run_that_plans_meanwhile_keeps_the_positions_where_they_are() -> None
         watched(world.pipeline(commit_strategy="checkpoint"), Planning()).move_positions("ada")
     batch = deliver(world.pipeline())
     assert batch is not None
-    assert (batch.state, ranges(world)) == (State.COMMITTED, [(0, 5), (5, 8)])
+    assert (batch.condition, ranges(world)) == (Outcome.COMMITTED, [(0, 5), (5, 8)])
 
 
 def test_status_names_what_is_to_be_done() -> None:

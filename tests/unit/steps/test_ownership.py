@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from world import OUTPUT, World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range
 from tidegate.runtime.health import Verdict
@@ -215,7 +215,7 @@ def test_a_batch_of_the_other_cluster_is_not_committed_to_this_one() -> None:
     assert world.committed() == 0
     accepted = first.accept_cluster("ada")
     assert accepted is not None
-    assert (accepted.id, accepted.state) == (batch.id, State.ABANDONED)
+    assert (accepted.id, accepted.condition) == (batch.id, Outcome.ABANDONED)
     assert "ada" in (accepted.reason or "")
 
 
@@ -231,7 +231,7 @@ def test_what_landed_of_the_other_cluster_and_is_committed_there_still_reaches_t
     run = run_batch(first, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
-    assert (run.batch.id, run.batch.state) == (batch.id, State.COMMITTED)
+    assert (run.batch.id, run.batch.condition) == (batch.id, Outcome.COMMITTED)
     assert world.published() == [(0, 10)]
 
 
@@ -253,7 +253,7 @@ def test_a_batch_at_its_limit_that_is_planned_again_is_delivered_and_not_stuck(s
     run = run_batch(first, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
-    assert (run.batch.id, run.batch.state) == (batch.id, State.COMMITTED)
+    assert (run.batch.id, run.batch.condition) == (batch.id, Outcome.COMMITTED)
     assert world.published() == [(0, 10)]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
@@ -146,7 +146,7 @@ def test_a_batch_that_was_committed_unknown_to_the_ledger_is_noted() -> None:
     pipeline.process(batch.id)
     world.offsets.reset({P0: 5}, str(batch.next_receipt))
     assert pipeline.plan().batch is None
-    assert world.ledger.batch(batch.id).state is State.COMMITTED
+    assert world.ledger.batch(batch.id).outcome is Outcome.COMMITTED
 
 
 def test_a_group_that_somebody_moved_abandons_the_batch_and_honours_the_move() -> None:
@@ -160,7 +160,7 @@ def test_a_group_that_somebody_moved_abandons_the_batch_and_honours_the_move() -
     following = planned(pipeline)
     assert following is not None
     abandoned = world.ledger.batch(batch.id)
-    assert abandoned.state is State.ABANDONED
+    assert abandoned.outcome is Outcome.ABANDONED
     assert "moved by somebody else" in (abandoned.reason or "")
     assert following.ranges == (Range("orders", 0, 2, 5),)
     assert following.receipt.incarnation != batch.receipt.incarnation
@@ -566,7 +566,7 @@ def test_a_batch_whose_records_went_before_they_landed_is_abandoned_only_if_that
         world.pipeline().plan()
     assert world.ledger.batch(plan.batch.id).state is State.PLANNED
     following = planned(world.pipeline(on_data_loss="reset"))
-    assert world.ledger.batch(plan.batch.id).state is State.ABANDONED
+    assert world.ledger.batch(plan.batch.id).outcome is Outcome.ABANDONED
     assert (following is None) == (trouble == "deleted")
     if following is not None:
         assert following.ranges[0] == Range("orders", 0, 3, 5)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from world import Before, Crash, World, planned
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import LostDataError, StaleError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import TopicNames
@@ -276,7 +276,7 @@ def test_what_was_landed_of_the_older_topic_moves_no_position_in_the_newer(strat
     world.processor.acks = [Acks({at: [offset] for at in each}) for offset in (10, 11)]
     older = deliver(pipeline)
     assert older is not None
-    assert (older.landed_records, older.state) == (4, State.COMMITTED)
+    assert (older.landed_records, older.condition) == (4, Outcome.COMMITTED)
     assert (world.committed(0), world.committed(1)) == (None, None)
     world.ledger = MemoryLedger(world.clock.now)
     world.processor.acks = None

@@ -5,7 +5,7 @@ from typing import Any
 
 from world import World, deliver
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
 from tidegate.model.retry_headers import COUNT, OFFSET
@@ -82,7 +82,7 @@ def test_without_a_dead_letter_topic_it_is_committed_dropped_and_told(caplog: An
     told = "1 rejected record was dropped: all 2 retries failed, and there is no dead-letter-queue.topic"
     assert told in caplog.text
     newest, *earlier = pipeline.ledger.history(pipeline.subscription.name, 3)
-    assert (newest.batch.state, newest.batch.reason) == (State.COMMITTED, told)
+    assert (newest.batch.condition, newest.batch.reason) == (Outcome.COMMITTED, told)
     assert [outcome.batch.reason for outcome in earlier] == [None, None]
 
 
@@ -91,7 +91,7 @@ def test_a_batch_that_failed_as_often_as_it_may_is_retried_record_by_record() ->
     world.processor.failures.append("no memory")
     settled = run_batch(pipeline, lambda _: None).batch
     assert settled is not None
-    assert (settled.state, world.published(), world.committed()) == (State.RETRIED, [], 3)
+    assert (settled.condition, world.published(), world.committed()) == (Outcome.RETRIED, [], 3)
     assert len(produced(world)) == 3
     world.clock.wait(1.1)
     again = deliver(pipeline)

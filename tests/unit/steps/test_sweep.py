@@ -73,7 +73,7 @@ def test_nothing_of_a_batch_that_is_opened_meanwhile_goes() -> None:
 
     class Opening:
         def before(self, effect: Effect) -> None:
-            if effect == Effect.of(Ledger.states) and world.ledger.look("orders").open is None:
+            if effect == Effect.of(Ledger.outcomes) and world.ledger.look("orders").open is None:
                 batch = planned(world.pipeline())
                 assert batch is not None
                 world.pipeline().process(batch.id)
@@ -216,7 +216,7 @@ def test_whatever_a_sweep_meets_the_commit_stands(
     with caplog.at_level(logging.WARNING):
         batch = watched(world.pipeline(), Raising(method, error)).commit(planned_next.id)
     assert batch is not None
-    assert (batch.state, world.committed()) == ("committed", 4)
+    assert (batch.condition, world.committed()) == ("committed", 4)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert str(error) in caplog.text
     swept(world)

@@ -8,7 +8,7 @@ from world import World, deliver
 
 from tidegate.config import installed
 from tidegate.config.property_types import FailureStrategyName
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome, Resolution, State
 from tidegate.model.errors import RecordsFailedError, WrongDefinitionError
 from tidegate.model.records import Outgoing
 from tidegate.strategies.failure import own
@@ -36,7 +36,7 @@ class Breaks(Fail):
         raise KeyError("no such customer")
 
     def at_limit(self, *_: Any) -> Verdict:
-        return Verdict(State.COMMITTED, "as good as done")
+        return Verdict(Resolution.RETRY_LATER, "perhaps later")
 
     def outgoing(self, *_: Any) -> Iterator[Outgoing]:
         yield from ()
@@ -63,7 +63,7 @@ def test_one_that_is_installed_is_called_with_the_subscription_and_asked() -> No
         deliver(pipeline)
     done = pipeline.commit(world.ledger.history("orders", 1)[0].batch.id)
     assert done is not None
-    assert done.state is State.IGNORED
+    assert done.outcome is Outcome.IGNORED
 
 
 def test_one_that_is_not_installed_is_named_with_the_remedy() -> None:
@@ -97,7 +97,8 @@ def test_a_state_that_no_strategy_can_choose_is_refused() -> None:
         deliver(pipeline)
     batch = world.ledger.history("orders", 1)[0].batch
     with pytest.raises(
-        WrongDefinitionError, match=r"to be committed: nothing was changed.*have its at_limit choose one"
+        WrongDefinitionError,
+        match=r"decides retry-later for a batch.*: nothing was changed.*have its at_limit choose one",
     ):
         pipeline.commit(batch.id)
     assert world.ledger.batch(batch.id).state is State.FAILED

@@ -3,7 +3,7 @@
 import pytest
 from world import World, deliver
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Outcome
 from tidegate.ports import Fence, Landing, Ledger, OffsetStore, Outbox
 from tidegate.testing.effects import Effect, Method, watched
 
@@ -31,7 +31,7 @@ def test_a_batch_goes_through_and_each_of_its_effects_is_told() -> None:
     listener = Listener()
     batch = deliver(watched(world.pipeline(), listener))
     assert batch is not None
-    assert batch.state is State.COMMITTED
+    assert batch.outcome is Outcome.COMMITTED
     assert listener.begun == listener.told
     order = ["offsets.committed", "ledger.open", "reader.open", "reader.next", "writer.close"]
     order += ["ledger.landed", "processor.run", "fence.open", "lake.publish", "fence.commit", "fence.close"]

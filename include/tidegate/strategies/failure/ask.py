@@ -1,6 +1,6 @@
 """A person is asked: deliver again, dead-letter, skip or stop."""
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.strategies.failure.fail import Fail, where
 from tidegate.strategies.failure.strategy import Verdict
 
@@ -10,4 +10,4 @@ class Ask(Fail):
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Ask."""
-        return Verdict(State.ASKING, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
+        return Verdict(Resolution.ASK, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")

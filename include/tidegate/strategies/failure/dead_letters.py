@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Self
 
 from tidegate.model import dead_letter_headers
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected, utf8
@@ -126,8 +126,8 @@ class DeadLetters:
     def at_limit(self, batch: Batch) -> Verdict:
         """What is left of the batch becomes dead letters, or, if that may be more than the limit allows, it stops."""
         if too_many := self.too_many(batch):
-            return Verdict(State.STOPPED, f"{too_many}: {batch.reason}")
-        return Verdict(State.DEAD_LETTERING, f"dead-lettered to {self.topic} after the last retry: {batch.reason}")
+            return Verdict(Resolution.STOP, f"{too_many}: {batch.reason}")
+        return Verdict(Resolution.DEAD_LETTER, f"dead-lettered to {self.topic} after the last retry: {batch.reason}")
 
     def too_many(self, batch: Batch) -> str | None:
         """That all of the batch's records are more than the limit allows, in words; None if they aren't."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from tidegate.model import retry_headers
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.dead_letter_headers import UNDECODABLE_FLAG
 from tidegate.model.manifest import Rejections
 from tidegate.model.offsets import TopicPartition, Watermarks
@@ -97,7 +97,7 @@ class DelayedRetry:
 
     def at_limit(self, batch: Batch) -> Verdict:
         """All of the batch's records are tried again later."""
-        return Verdict(State.RETRYING, f"to be retried after the last delivery: {batch.reason}")
+        return Verdict(Resolution.RETRY_LATER, f"to be retried after the last delivery: {batch.reason}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
         """Each record on its way to the next retry topic, or to the dead-letter topic, if there is one."""

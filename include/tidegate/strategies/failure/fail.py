@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
@@ -36,7 +36,7 @@ class Fail:
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Stop, and say where."""
-        return Verdict(State.STOPPED, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
+        return Verdict(Resolution.STOP, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing: what a published batch rejected couldn't be decoded, which the definition allows."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
 from tidegate.strategies.failure.strategy import Verdict
@@ -17,7 +17,7 @@ class Ignore:
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Give the batch up."""
-        return Verdict(State.IGNORING, f"given up after the last retry: {batch.reason}")
+        return Verdict(Resolution.SKIP, f"given up after the last retry: {batch.reason}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from tidegate.config.installed import GROUP, installed_failure_strategies
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.errors import TidegateError, WrongDefinitionError, location, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Dropped, Outgoing, Rejected
@@ -15,7 +15,7 @@ from tidegate.strategies.failure.strategy import FailureStrategy, Verdict
 
 T = TypeVar("T")
 
-_AT_LIMIT = (State.STOPPED, State.ASKING, State.IGNORING, State.DEAD_LETTERING)
+_AT_LIMIT = (Resolution.STOP, Resolution.ASK, Resolution.SKIP, Resolution.DEAD_LETTER)
 
 
 class OwnFailureStrategy:
@@ -47,11 +47,11 @@ class OwnFailureStrategy:
     def at_limit(self, batch: Batch) -> Verdict:
         """See FailureStrategy."""
         verdict = self._asked(lambda: self._strategy.at_limit(batch))
-        if verdict.state not in _AT_LIMIT:
+        if verdict.resolution not in _AT_LIMIT:
             raise WrongDefinitionError(
                 message(
-                    f"failure-strategy {self._name} wants a batch that failed for the last time to be {verdict.state}: "
-                    "nothing was changed",
+                    f"failure-strategy {self._name} decides {verdict.resolution} for a batch that failed for the last "
+                    "time: nothing was changed",
                     batch,
                     f"have its at_limit choose one of {', '.join(_AT_LIMIT)}",
                 )

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Resolution
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Dropped, Outgoing, Rejected
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state that a batch goes to which failed as often as it may, and why."""
+    """What is to be done with a batch that failed as often as it may, and why."""
 
-    state: State
+    resolution: Resolution
     reason: str
 
 
