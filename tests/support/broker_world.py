@@ -30,7 +30,7 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Connection, Processor
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
-from tidegate.steps.plan import Plan
+from tidegate.steps.act import Plan
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import SPARK_HOST

@@ -46,13 +46,15 @@ from tidegate.security.java import java_client
 from tidegate.spark.job import JobProcessor, job_file
 from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
 from tidegate.spark.logs import FileJobLogs, NamedJobLogs
+from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
-from tidegate.steps.commit import Committer
+from tidegate.steps.commit import committer
+from tidegate.steps.context import Context
 from tidegate.steps.land import land
 from tidegate.steps.move_positions import MovedPositions, move_positions
 from tidegate.steps.ownership import accept_cluster
-from tidegate.steps.plan import Plan, Planner
+from tidegate.steps.plan import plan
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
 
@@ -112,24 +114,10 @@ class Pipeline:
     @_failure_noted
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
-        planner = Planner(
-            subscription=self.subscription,
-            output=self.output,
-            source=self.source,
-            offsets=self.offsets,
-            landing=self.landing,
-            ledger=self.ledger,
-            lake=self.lake,
-            run_log=self.run_log,
-            clock=self.clock,
-            committer=self._committer,
-            definitions=self.definitions,
-            elsewhere=self.elsewhere,
-        )
-        plan = planner.plan()
-        if plan.batch is None:
-            self.note(plan.why)
-        return plan
+        planned = plan(self._context)
+        if planned.batch is None:
+            self.note(planned.why)
+        return planned
 
     @_failure_noted
     def land(self, batch_id: str, member: int) -> Batch:
@@ -166,26 +154,26 @@ class Pipeline:
     @_failure_noted
     def commit(self, batch_id: str) -> Batch | None:
         """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        return self._settled(batch_id, self._committer.commit(batch_id))
+        return self._settled(batch_id, committer(self._context).commit(batch_id))
 
     @_failure_noted
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        return self._settled(batch_id, self._committer.publish(batch_id))
+        return self._settled(batch_id, committer(self._context).publish(batch_id))
 
     @_failure_noted
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
-        return self._committer.receive(batch_id)
+        return committer(self._context).receive(batch_id)
 
     @_failure_noted
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
-        return self._settled(batch_id, self._committer.settle(batch_id))
+        return self._settled(batch_id, committer(self._context).settle(batch_id))
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
-        return self._committer.commit_open(batch_id)
+        return committer(self._context).commit_open(batch_id)
 
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
@@ -223,14 +211,19 @@ class Pipeline:
         return batch
 
     @property
-    def _committer(self) -> Committer:
-        return Committer(
+    def _context(self) -> Context:
+        return Context(
             subscription=self.subscription,
+            output=self.output,
             source=self.source,
             offsets=self.offsets,
             landing=self.landing,
             lake=self.lake,
             ledger=self.ledger,
+            run_log=self.run_log,
+            clock=self.clock,
+            definitions=self.definitions,
+            elsewhere=self.elsewhere,
         )
 
 

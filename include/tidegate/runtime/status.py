@@ -13,8 +13,8 @@ from tidegate.runtime.health import Facts, Finding, findings
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
-from tidegate.steps.group_position import offsets_from_ledger
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
+from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.selection import partitions_of
 from tidegate.strategies.commit.unsynced_state import unsynced
@@ -258,7 +258,7 @@ def _starts(
         return begins
     try:
         unanchored = anchorage(pipeline.subscription, partitions, known).unanchored
-        return offsets_of(unanchored, pipeline.source) | begins
+        return offsets_of(unanchored, pipeline.source.watermarks(unanchored), pipeline.source) | begins
     except LostDataError:
         return begins
 

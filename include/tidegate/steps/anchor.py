@@ -10,7 +10,7 @@ from datetime import datetime
 
 from tidegate.model.errors import LostDataError, location, message
 from tidegate.model.manifest import Published
-from tidegate.model.offsets import TopicPartition
+from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import (
     Cursor,
@@ -198,9 +198,10 @@ def _name(tp: TopicPartition) -> str:
     return f"{tp.topic}[{tp.partition}]"
 
 
-def offsets_of(starts: Mapping[TopicPartition, Start], source: RecordSource) -> dict[TopicPartition, int]:
-    """Each start as an offset, by what the partitions hold now."""
-    marks = source.watermarks(starts)
+def offsets_of(
+    starts: Mapping[TopicPartition, Start], marks: Mapping[TopicPartition, Watermarks], source: RecordSource
+) -> dict[TopicPartition, int]:
+    """Each start as an offset, by what the partitions hold; for a time the source is asked."""
     is_reached = any(s.offset <= marks[tp].end for tp, s in starts.items() if isinstance(s, AtOrAfter))
     offsets: dict[TopicPartition, int] = {}
     for tp, start in starts.items():

@@ -11,6 +11,7 @@ from tidegate.model.offsets import TopicPartition, end_epochs, ends
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Fence, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster, refuse_other_store
 from tidegate.steps.publish import Publisher
@@ -245,6 +246,11 @@ class Committer:
     @property
     def _publisher(self) -> Publisher:
         return Publisher(self.subscription, self.lake, self.ledger)
+
+
+def committer(ctx: Context) -> Committer:
+    """Whoever settles the batches of this context's subscription."""
+    return Committer(ctx.subscription, ctx.source, ctx.offsets, ctx.landing, ctx.lake, ctx.ledger)
 
 
 def _stands(batch: Batch, positions: Mapping[TopicPartition, Committed]) -> Interpretation:

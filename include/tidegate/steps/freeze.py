@@ -1,16 +1,24 @@
 """Freeze: what a batch takes of each partition, decided once."""
 
+from collections.abc import Mapping
+
 from tidegate.model.batch import Batch
-from tidegate.model.offsets import Range, assign, split_cap
+from tidegate.model.offsets import Range, TopicPartition, assign, split_cap
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
-from tidegate.steps.group_position import GroupPosition
+from tidegate.ports import Committed
 
 
-def freeze(subscription: Subscription, output: str, group_position: GroupPosition) -> Batch:
+def freeze(
+    subscription: Subscription,
+    output: str,
+    receipt: Receipt,
+    committed: Mapping[TopicPartition, Committed],
+    ends: Mapping[TopicPartition, int],
+) -> Batch:
     """The batch that begins where the group stands, and takes as much as `consumer.max.poll.records` lets it."""
-    lags = {tp: group_position.ends[tp] - position.offset for tp, position in group_position.committed.items()}
-    shares = split_cap(subscription.consumer.max_poll_records, lags, turn=group_position.receipt.number)
+    lags = {tp: ends[tp] - position.offset for tp, position in committed.items()}
+    shares = split_cap(subscription.consumer.max_poll_records, lags, turn=receipt.number)
     ranges = tuple(
         Range(
             tp.topic,
@@ -20,9 +28,9 @@ def freeze(subscription: Subscription, output: str, group_position: GroupPositio
             start_epoch=start.leader_epoch,
             end_epoch=start.leader_epoch,
         )
-        for tp, start in sorted(group_position.committed.items())
+        for tp, start in sorted(committed.items())
     )
-    return batch_of(subscription, output, group_position.receipt, ranges)
+    return batch_of(subscription, output, receipt, ranges)
 
 
 def batch_of(

@@ -32,7 +32,7 @@ def readable_ends(
     """
     ends = {tp: held.end for tp, held in marks.items()}
     for topic in subscription.retry_topics:
-        waiting = [tp for tp in marks if tp.topic == topic and ends[tp] > committed[tp].offset]
+        waiting = [tp for tp in marks if tp.topic == topic and tp in committed and ends[tp] > committed[tp].offset]
         if waiting:
             not_due = source.offsets_at(waiting, not_due_from(topic, now()))
             ends |= {tp: due_end(marks[tp], not_due[tp]) for tp in waiting}

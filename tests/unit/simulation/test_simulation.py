@@ -15,8 +15,8 @@ from simulation.tokens import Tokens
 from simulation.violation import ViolationError
 from simulation.world import World
 from tidegate.model.receipt import Receipt
+from tidegate.steps import observe
 from tidegate.steps.commit import Committer
-from tidegate.steps.group_position import PositionResolver
 from tidegate.testing.ledger import MemoryLedger
 
 pytestmark = pytest.mark.simulation
@@ -47,7 +47,8 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
-            monkeypatch.setattr(PositionResolver, "_published", lambda *_: {})
+            of_receipts = observe._of_receipts
+            monkeypatch.setattr(observe, "_of_receipts", lambda *given: ({}, of_receipts(*given)[1]))
             real = MemoryLedger.adopt
             as_planned = lambda ledger, batch, it: real(ledger, batch, replace(it, ranges=ledger.batch(batch).ranges))  # noqa: E731
             monkeypatch.setattr(MemoryLedger, "adopt", as_planned)

@@ -17,10 +17,13 @@ from simulation.world import World
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
-from tidegate.steps import process
+from tidegate.steps import plan, process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
+from tidegate.steps.act import Changed, Result
 from tidegate.steps.commit import Committer
-from tidegate.steps.reconcile import Reconciler
+from tidegate.steps.context import Context
+from tidegate.steps.decide import Action, Hold
+from tidegate.steps.observe import Observation
 from tidegate.steps.records_to_produce import RecordsToProduce
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
@@ -100,14 +103,14 @@ def whole_though_acknowledged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped batch that goes on by itself."""
-    real = Reconciler._go_on
+    real = plan.act
 
-    def go_on(self: Reconciler, batch: Batch) -> Batch | None:
-        if batch.resolution is Resolution.STOP:
-            batch = self.ledger.resolve(batch.id, Resolution.REDELIVER)
-        return real(self, batch)
+    def act(action: Action, ctx: Context, seen: Observation) -> Result:
+        if isinstance(action, Hold) and action.batch.resolution is Resolution.STOP:
+            return Changed(str(ctx.ledger.resolve(action.batch.id, Resolution.REDELIVER)))
+        return real(action, ctx, seen)
 
-    monkeypatch.setattr(Reconciler, "_go_on", go_on)
+    monkeypatch.setattr(plan, "act", act)
     monkeypatch.setattr(process, "_check_limit", lambda *_: None)
 
 

@@ -1,0 +1,296 @@
+"""Act: carry out what was decided, each action as one change that whoever comes next finds whole or not at all."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import singledispatch
+
+from tidegate.model.batch import Batch, Outcome
+from tidegate.model.commit_policy import PositionStore
+from tidegate.model.errors import OvertakenError, location, message
+from tidegate.model.offsets import Range, TopicPartition, ends
+from tidegate.model.receipt import Receipt
+from tidegate.model.records import Outgoing
+from tidegate.ports import Committed
+from tidegate.steps.anchor import At, AtOrAfter, ObservedOffsets, offsets_of
+from tidegate.steps.commit import committer
+from tidegate.steps.context import Context
+from tidegate.steps.decide import (
+    Abandon,
+    Action,
+    Adopt,
+    Anchor,
+    AwaitCommit,
+    CommitPrevious,
+    Forward,
+    GoOn,
+    Hold,
+    NoteCommitted,
+    NoteMissing,
+    NoteReceived,
+    NoteTopics,
+    NothingToRead,
+    OpenBatch,
+    OpenPublished,
+    Recommit,
+    found_missing,
+)
+from tidegate.steps.loss import refuse_outside
+from tidegate.steps.observe import Observation, ObservedGroup
+from tidegate.steps.publish import stopped
+from tidegate.steps.records_to_produce import produced
+from tidegate.strategies.failure.registry import failure_strategy
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the run is to do: a batch and the members that land it, or nothing, and why."""
+
+    batch: Batch | None
+    members: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What was changed, or had changed meanwhile, so that it takes another look."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing is to be done before there is more than was seen."""
+
+    seen: ObservedGroup
+    why: str
+
+
+Result = Plan | Changed | Idle
+
+
+@singledispatch
+def act(action: Action, ctx: Context, seen: Observation) -> Result:
+    """Carry the action out; what was seen has the version of the ledger that it is for."""
+    raise AssertionError(f"{action} can't be carried out ({ctx.place}), of {seen}")
+
+
+@act.register
+def _(action: GoOn, _ctx: Context, _seen: Observation) -> Plan:
+    batch = action.batch
+    log.info("the run goes on with an open batch, which is %s (%s)", batch.condition, batch)
+    return Plan(batch, batch.members_with_work() or (0,), f"{batch.condition} batch goes on")
+
+
+@act.register
+def _(action: CommitPrevious, ctx: Context, _seen: Observation) -> Changed:
+    committer(ctx).commit(action.batch.id)
+    return Changed(f"batch {action.batch.id} was committed")
+
+
+@act.register
+def _(action: AwaitCommit, ctx: Context, _seen: Observation) -> Plan:
+    batch = action.batch
+    return nothing(ctx, f"batch {batch.id} is {batch.condition} and waits for `tidegate commit {batch.subscription}`")
+
+
+@act.register
+def _(action: Hold, _ctx: Context, _seen: Observation) -> Plan:
+    raise stopped(action.batch)
+
+
+@act.register
+def _(action: NoteReceived, ctx: Context, _seen: Observation) -> Changed:
+    batch = action.batch
+    log.info("a batch was committed on receipt, which the ledger didn't know: it is noted (%s)", batch)
+    ctx.ledger.received(batch.id)
+    return Changed(f"batch {batch.id} was noted as committed on receipt")
+
+
+@act.register
+def _(action: NoteCommitted, ctx: Context, _seen: Observation) -> Changed:
+    batch = action.batch
+    log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
+    ctx.ledger.close(batch.id, batch.final_outcome)
+    return Changed(f"batch {batch.id} was noted as committed")
+
+
+@act.register
+def _(action: Adopt, ctx: Context, _seen: Observation) -> Changed:
+    log.warning("%s (%s)", action.why, action.batch)
+    ctx.ledger.adopt(action.batch.id, action.published)
+    return Changed(f"batch {action.batch.id} was taken as the lake has it")
+
+
+@act.register
+def _(action: Abandon, ctx: Context, _seen: Observation) -> Changed:
+    """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""
+    batch = action.batch
+    log.warning("%s", message(f"the batch is abandoned: {action.reason}", batch))
+    ctx.lake.set_aside(batch.output, batch.id)
+    ctx.ledger.close(batch.id, Outcome.ABANDONED, action.reason)
+    return Changed(f"batch {batch.id} was abandoned")
+
+
+@act.register
+def _(action: NoteMissing, ctx: Context, _seen: Observation) -> Changed:
+    names = ", ".join(sorted(action.names))
+    begins = "earliest record" if ctx.offsets.durable else "cursor"
+    at = location(subscription=ctx.subscription.name)
+    log.warning("no such topic or partition yet: %s (%s); once there, it is read from its %s", names, at, begins)
+    ctx.ledger.note_missing(ctx.subscription.name, action.names)
+    return Changed(f"{names} was noted as missing")
+
+
+@act.register
+def _(action: Anchor, ctx: Context, seen: ObservedGroup) -> Changed:
+    """Commit the starts that aren't committed yet, or `latest` would lose what arrives until the next poll.
+
+    The ledger is compared too: a group without offsets looks the same before all of its batches and after them, once
+    its offsets have expired.
+    """
+    _tell_losses(ctx, action)
+    at, known = action.at, action.known
+    positions = offsets_of(at.unanchored, seen.marks, ctx.source)
+    _refuse_outside(ctx, action, positions, seen)
+    with ctx.offsets.fence() as fence:
+        is_moved = fence.committed(seen.partitions) != seen.committed
+        is_moved = is_moved or ctx.source.topic_ids({tp.topic for tp in seen.partitions}) != seen.topic_ids
+        now, then = ctx.ledger.look(ctx.subscription.name), seen.snapshot
+        if is_moved or (now.version, now.topic_ids) != (then.version, then.topic_ids):
+            log.info("somebody went on while the start was determined (%s)", ctx.place)
+            return Changed("somebody else moved the group meanwhile")
+        topics = seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions}
+        is_newer_topic = bool(known.created_again)
+        if is_newer_topic:  # noted first, or what is committed in it looks like the older one's
+            _note_anchor(ctx, positions, seen, known, topics)
+        fence.commit(positions, str(at.receipt), outgoing=_passed(ctx, positions, known))
+    if not is_newer_topic:
+        _note_anchor(ctx, positions, seen, known, topics)
+    said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
+    log.info("anchored %s: %s (%s)", said, at.why, ctx.place)
+    return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
+
+
+@act.register
+def _(action: Forward, ctx: Context, _seen: Observation) -> Changed:
+    """Without a fence an old committer moves a group back."""
+    with ctx.offsets.fence() as fence:
+        committed = fence.committed([r.at for r in action.ranges])
+        if not all(_is_behind(committed.get(r.at), r, action.receipt) for r in action.ranges):
+            log.info("somebody moved the group meanwhile (%s)", ctx.place)
+            return Changed("somebody else moved the group meanwhile")
+        state = action.state if ctx.subscription.commit_policy.store is PositionStore.LEDGER else None
+        fence.commit(ends(action.ranges), str(action.receipt.next(action.batch_id)), state=state)
+    log.warning("moved back to before batch %s, which is committed: forward again (%s)", action.batch_id, ctx.place)
+    return Changed(f"the group was taken forward to the end of batch {action.batch_id}")
+
+
+@act.register
+def _(action: OpenPublished, ctx: Context, seen: Observation) -> Changed:
+    batch = action.batch
+    log.warning("a batch is in the lake and the ledger doesn't know it: its commit is finished (%s)", batch)
+    ctx.ledger.open(batch, seen.snapshot.version, action.published)
+    return Changed(f"batch {batch.id} was taken from the lake")
+
+
+@act.register
+def _(action: NoteTopics, ctx: Context, seen: Observation) -> Changed:
+    ctx.ledger.note_topics(ctx.subscription.name, action.ids, seen.snapshot.version, action.found)
+    return Changed("new topics were noted")
+
+
+@act.register
+def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
+    try:
+        batch = ctx.ledger.open(action.batch, seen.snapshot.version)
+    except OvertakenError as error:
+        return nothing(ctx, str(error))
+    taken = [r for r in batch.ranges if not r.is_empty]
+    if batch.receipt.batch_id is not None and ctx.subscription.has_cursors:
+        log.info("the group has committed and goes on from there: cursor and assign-seek are ignored (%s)", batch)
+    log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
+    return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
+
+
+@act.register
+def _(action: Recommit, ctx: Context, seen: Observation) -> Changed:
+    """A broker forgets the positions of a group that has been idle for long."""
+    with ctx.offsets.fence() as fence:
+        if fence.committed(action.committed.keys()) != action.committed:
+            log.info("somebody moved the group, which is idle no more (%s)", ctx.place)
+            return Changed("somebody else moved the group meanwhile")
+        offsets = {tp: position.offset for tp, position in action.committed.items()}
+        epochs = {tp: p.leader_epoch for tp, p in action.committed.items() if p.leader_epoch is not None}
+        fence.commit(offsets, str(action.receipt), epochs)
+    name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
+    ctx.ledger.note_commit(name, group, offsets, seen.snapshot.version)
+    log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), ctx.place)
+    return Changed("the positions of an idle group were committed anew")
+
+
+@act.register
+def _(action: NothingToRead, _ctx: Context, seen: ObservedGroup) -> Idle:
+    return Idle(seen, action.why)
+
+
+def nothing(ctx: Context, why: str) -> Plan:
+    """The plan of a run that has nothing to do."""
+    log.info("%s", message(f"no batch: {why}", ctx.place))
+    return Plan(None, (), why)
+
+
+def _tell_losses(ctx: Context, action: Anchor) -> None:
+    if not action.lost:
+        return
+    for one in action.lost:
+        goes_on = "the partition goes on at its earliest record (on-data-loss: reset)"
+        log.error("%s", message(f"records are lost: {one}", ctx.place, goes_on))
+    ctx.ledger.note_losses(ctx.subscription.name, [one.loss for one in action.lost])
+
+
+def _refuse_outside(ctx: Context, action: Anchor, positions: Mapping[TopicPartition, int], seen: ObservedGroup) -> None:
+    """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
+    unread = {tp: start for tp, start in action.at.unanchored.items() if action.known.settled(tp) is None}
+    given = {tp: positions[tp] for tp, start in unread.items() if isinstance(start, At | AtOrAfter)}
+    refuse_outside(ctx.subscription, given, seen.marks)
+
+
+def _passed(ctx: Context, positions: Mapping[TopicPartition, int], known: ObservedOffsets) -> Iterable[Outgoing]:
+    """What is still to be produced of published batches that an anchor passes, as their commit would have done."""
+    if not any(published.rejected for published in known.published.values()):
+        return ()
+    rejected = (
+        record
+        for receipt, published in known.published.items()
+        if published.rejected
+        for record in ctx.lake.rejected(ctx.output, published.batch_id)
+        if any(
+            record.at == r.at and positions.get(r.at) == r.end and _is_behind(known.committed.get(r.at), r, receipt)
+            for r in published.ranges
+        )
+    )
+    return produced(failure_strategy(ctx.subscription).outgoing(rejected, ctx.ledger.now()), log.error)
+
+
+def _note_anchor(
+    ctx: Context,
+    positions: Mapping[TopicPartition, int],
+    seen: ObservedGroup,
+    known: ObservedOffsets,
+    topics: Collection[str],
+) -> None:
+    """Note what was committed, and in which topics; partitions that only an older one had begin at 0."""
+    name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
+    before = ctx.ledger.last_ends(name, group) if known.created_again else {}
+    gone = {tp: 0 for tp in before if tp.topic in known.created_again}
+    ids = {topic: seen.topic_ids[topic] for topic in topics if topic in seen.topic_ids}
+    found = found_missing(ctx.subscription, seen)
+    ctx.ledger.note_commit(name, group, {**gone, **positions}, seen.snapshot.version, topic_ids=ids, found=found)
+
+
+def _is_behind(position: Committed | None, of: Range, receipt: Receipt) -> bool:
+    """Whether a partition stands where a batch of this range, planned under this receipt, or part of it left it."""
+    return position is not None and position.metadata == str(receipt) and position.offset >= of.start

@@ -1,0 +1,35 @@
+"""Await records: ask little, over connections that are open, until there is more than a plan has seen."""
+
+from tidegate.steps.availability import Availability
+from tidegate.steps.context import Context
+from tidegate.steps.decide import has_records
+from tidegate.steps.loss import lost_positions
+from tidegate.steps.observe import ObservedGroup
+from tidegate.steps.selection import partitions_of, readable_ends
+
+_POLL_SECONDS = 0.25
+_POLLS_BETWEEN_TOPICS = 8  # new topics and partitions are asked for every two seconds
+
+
+def await_records(ctx: Context, seen: ObservedGroup, deadline: float, availability: Availability) -> bool:
+    """Whether there was anything to plan anew for before the deadline, by the clock's monotonic time.
+
+    That is a record to read, a position that was lost, or a partition that wasn't there. The ledger isn't asked: what
+    somebody else has done meanwhile is found by the look that follows. Raises BrokerUnavailableError.
+    """
+    polls = 0
+    while (left := deadline - ctx.clock.monotonic()) > 0:
+        ctx.clock.wait(min(_POLL_SECONDS, left))
+        polls += 1
+        with availability.noted():
+            if _has_news(ctx, seen, of_topics=polls % _POLLS_BETWEEN_TOPICS == 0):
+                return True
+    return False
+
+
+def _has_news(ctx: Context, seen: ObservedGroup, *, of_topics: bool) -> bool:
+    if (of_topics or not seen.partitions) and partitions_of(ctx.subscription, ctx.source) != seen.partitions:
+        return True
+    marks = ctx.source.watermarks(seen.partitions)
+    ends = readable_ends(ctx.subscription, ctx.source, seen.committed, marks, ctx.ledger.now)
+    return has_records(seen.committed, ends) or bool(lost_positions(seen.committed, marks, {}))

@@ -1,0 +1,33 @@
+"""Context: what the steps of one subscription work with."""
+
+from dataclasses import dataclass
+
+from tidegate.model.errors import location
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Clock, Definitions, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The ports of plan and commit, which run no job.
+
+    `output` is an absolute URI; `elsewhere` is the store of positions that the commit strategy doesn't name, if there
+    is one.
+    """
+
+    subscription: Subscription
+    output: str
+    source: RecordSource
+    offsets: OffsetStore
+    landing: Landing
+    lake: Lake
+    ledger: Ledger
+    run_log: RunLog
+    clock: Clock
+    definitions: Definitions
+    elsewhere: OffsetStore | None = None
+
+    @property
+    def place(self) -> str:
+        """`subscription flights, group flights-lake`, as messages name it."""
+        return location(subscription=self.subscription.name, group=self.subscription.consumer.group_id)

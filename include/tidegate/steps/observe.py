@@ -1,0 +1,136 @@
+"""Observe: what there is before anything is decided, the ledger first and Kafka after it.
+
+Whoever acts on it carries the ledger's version that was seen, so that a slow plan opens nothing again that others have
+committed meanwhile.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.manifest import Published
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Committed, Ledger, LedgerSnapshot, OffsetStore
+from tidegate.steps.context import Context
+from tidegate.steps.selection import partitions_of, readable_ends
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedBatch:
+    """What there is while a batch is open.
+
+    `committed` are the group's positions in its ranges, `published` what the lake holds of it. `exist` are the
+    partitions that there are, if the batch needs that: one that is published is committed for those only. Of one that
+    is planned, `unread` is what no member has landed yet, with what these partitions hold (`marks`) and their topics'
+    ids.
+    """
+
+    snapshot: LedgerSnapshot
+    batch: Batch
+    committed: Mapping[TopicPartition, Committed]
+    published: Published | None = None
+    exist: Collection[TopicPartition] = ()
+    unread: tuple[Range, ...] = ()
+    marks: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedGroup:
+    """What there is while no batch is open.
+
+    `committed` is whatever the group has, `last_ends` what the ledger knows of the last commit, and `missing` what an
+    earlier plan looked for in vain. `published` is what the lake holds of the batch that each receipt gives, `settled`
+    the ranges of those batches that the ledger has closed. `marks` is what the partitions hold, `ends` how far they may
+    be read now, `now` the ledger's time.
+    """
+
+    snapshot: LedgerSnapshot
+    partitions: tuple[TopicPartition, ...]
+    topic_ids: Mapping[str, str]
+    committed: Mapping[TopicPartition, Committed]
+    last_ends: Mapping[TopicPartition, int]
+    missing: Collection[str]
+    published: Mapping[Receipt, Published]
+    settled: Mapping[str, tuple[Range, ...]]
+    marks: Mapping[TopicPartition, Watermarks]
+    ends: Mapping[TopicPartition, int]
+    now: datetime
+
+
+Observation = ObservedBatch | ObservedGroup
+
+
+def observe_batch(ctx: Context, snapshot: LedgerSnapshot, batch: Batch) -> ObservedBatch:
+    """What there is of an open batch."""
+    committed = ctx.offsets.committed([r.at for r in batch.ranges])
+    if not committed and ctx.offsets.durable:
+        log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)
+    published = ctx.lake.published(batch.output, batch.id)
+    match batch.state:
+        case State.PUBLISHED:
+            exist = partitions_of(ctx.subscription, ctx.source)
+            return ObservedBatch(snapshot, batch, committed, published, exist)
+        case State.PLANNED if published is None:
+            members = [member for member in batch.members_with_work() if not ctx.ledger.reported(batch.id, member)]
+            unread = tuple(r for member in members for r in batch.share(member))
+            exist = partitions_of(ctx.subscription, ctx.source)
+            there = [r.at for r in unread if r.at in exist]
+            marks, topic_ids = ctx.source.watermarks(there), ctx.source.topic_ids({at.topic for at in there})
+            return ObservedBatch(snapshot, batch, committed, published, exist, unread, marks, topic_ids)
+        case _:
+            return ObservedBatch(snapshot, batch, committed, published)
+
+
+def observe_group(ctx: Context, snapshot: LedgerSnapshot, partitions: tuple[TopicPartition, ...]) -> ObservedGroup:
+    """What there is of a group without an open batch. Topics' ids come before the positions, which die with them."""
+    topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
+    committed = ctx.offsets.committed(partitions)
+    ends_of, missing = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
+    published, settled = _of_receipts(ctx, committed)
+    marks = ctx.source.watermarks(partitions)
+    return ObservedGroup(
+        snapshot=snapshot,
+        partitions=partitions,
+        topic_ids=topic_ids,
+        committed=committed,
+        last_ends={tp: ends_of[tp] for tp in partitions if tp in ends_of},
+        missing=missing,
+        published=published,
+        settled=settled,
+        marks=marks,
+        ends=readable_ends(ctx.subscription, ctx.source, committed, marks, ctx.ledger.now),
+        now=ctx.ledger.now(),
+    )
+
+
+def offsets_from_ledger(
+    subscription: Subscription, offsets: OffsetStore, ledger: Ledger, snapshot: LedgerSnapshot
+) -> tuple[Mapping[TopicPartition, int], Collection[str]]:
+    """The last ends and the missing names of the ledger; nothing where each run begins anew."""
+    if not offsets.durable:
+        return {}, ()
+    return ledger.last_ends(subscription.name, subscription.consumer.group_id), snapshot.missing
+
+
+def _of_receipts(
+    ctx: Context, committed: Mapping[TopicPartition, Committed]
+) -> tuple[dict[Receipt, Published], dict[str, tuple[Range, ...]]]:
+    """What lake and ledger have of the batches that are planned from these positions."""
+    name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
+    published: dict[Receipt, Published] = {}
+    ids: list[str] = []
+    for receipt in {receipt for position in committed.values() if (receipt := Receipt.parse(position.metadata))}:
+        candidates = (receipt.batch_after(group), receipt.batch_after_in_0_1(name, group))
+        found = next(filter(None, (ctx.lake.published(ctx.output, batch_id) for batch_id in candidates)), None)
+        if found:
+            published[receipt] = found
+        ids += candidates
+    settled = [batch_id for batch_id, outcome in ctx.ledger.outcomes(ids).items() if outcome in SETTLED]
+    return published, {batch_id: ctx.ledger.batch(batch_id).ranges for batch_id in settled}
