@@ -49,8 +49,8 @@ from tidegate.spark.logs import FileJobLogs, NamedJobLogs
 from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
-from tidegate.steps.commit import committer
-from tidegate.steps.context import Context
+from tidegate.steps.commit import commit, commit_open, publish, receive, settle
+from tidegate.steps.context import ProcessContext
 from tidegate.steps.land import land
 from tidegate.steps.move_positions import MovedPositions, move_positions
 from tidegate.steps.ownership import accept_cluster
@@ -122,58 +122,37 @@ class Pipeline:
     @_failure_noted
     def land(self, batch_id: str, member: int) -> Batch:
         """Land the share of one member; see `steps.land`."""
-        return land(
-            batch_id,
-            member,
-            subscription=self.subscription,
-            source=self.source,
-            lander=self.lander
-            or ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms),
-            landing=self.landing,
-            ledger=self.ledger,
-            clock=self.clock,
-        )
+        here = ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms)
+        return land(self._context, batch_id, member, self.lander or here)
 
     @_failure_noted
     def process(self, batch_id: str) -> Batch | None:
         """Deliver the batch to Spark; see `steps.process`."""
-        return process(
-            batch_id,
-            subscription=self.subscription,
-            source=self.source,
-            offsets=self.offsets,
-            landing=self.landing,
-            lake=self.lake,
-            ledger=self.ledger,
-            processor=self.processor,
-            job_logs=self.job_logs,
-            clock=self.clock,
-            registry=self.registry,
-        )
+        return process(self._context, batch_id)
 
     @_failure_noted
     def commit(self, batch_id: str) -> Batch | None:
         """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        return self._settled(batch_id, committer(self._context).commit(batch_id))
+        return self._settled(batch_id, commit(self._context, batch_id))
 
     @_failure_noted
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        return self._settled(batch_id, committer(self._context).publish(batch_id))
+        return self._settled(batch_id, publish(self._context, batch_id))
 
     @_failure_noted
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
-        return committer(self._context).receive(batch_id)
+        return receive(self._context, batch_id)
 
     @_failure_noted
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
-        return self._settled(batch_id, committer(self._context).settle(batch_id))
+        return self._settled(batch_id, settle(self._context, batch_id))
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
-        return committer(self._context).commit_open(batch_id)
+        return commit_open(self._context, batch_id)
 
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
@@ -211,8 +190,8 @@ class Pipeline:
         return batch
 
     @property
-    def _context(self) -> Context:
-        return Context(
+    def _context(self) -> ProcessContext:
+        return ProcessContext(
             subscription=self.subscription,
             output=self.output,
             source=self.source,
@@ -224,6 +203,9 @@ class Pipeline:
             clock=self.clock,
             definitions=self.definitions,
             elsewhere=self.elsewhere,
+            processor=self.processor,
+            job_logs=self.job_logs,
+            registry=self.registry,
         )
 
 

@@ -18,7 +18,8 @@ from tidegate.model.errors import (
 )
 from tidegate.model.manifest import Manifest, Result
 from tidegate.model.offsets import TopicPartition, starts
-from tidegate.ports import Clock, Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Lake, Landing
+from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
 from tidegate.strategies.commit.interpret import Abandon, Interpretation, Resume, ResumeFrom, interpret
 from tidegate.strategies.commit.partial_commits import PartialCommits, reached, rest_of
@@ -90,30 +91,14 @@ class Acknowledging:
     ends badly; a job that runs is watched by `watched`; `settled` says how far it came.
     """
 
-    def __init__(
-        self,
-        batch: Batch,
-        commits: PartialCommits,
-        *,
-        source: RecordSource,
-        offsets: OffsetStore,
-        landing: Landing,
-        lake: Lake,
-        ledger: Ledger,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, ctx: Context, batch: Batch, commits: PartialCommits) -> None:
+        self._ctx = ctx
         self._batch = batch
         self._commits = commits
-        self._source = source
-        self._offsets = offsets
-        self._landing = landing
-        self._lake = lake
-        self._ledger = ledger
-        self._clock = clock
-        self._tally = AckReader(batch, landing, lake)
+        self._tally = AckReader(batch, ctx.landing, ctx.lake)
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
         self._stands = dict(self._begun)
-        self._received = self._since = clock.monotonic()
+        self._received = self._since = ctx.clock.monotonic()
         self._looking = Lock()
 
     def begin(self) -> Batch:
@@ -137,9 +122,9 @@ class Acknowledging:
         with it, and UnavailableError, GroupInUseError, CommitFailedError or CommitUnknownError for what stands in the
         way of a commit that is due.
         """
-        committed = self._offsets.committed([r.at for r in self._batch.ranges])
+        committed = self._ctx.offsets.committed([r.at for r in self._batch.ranges])
         self._stands = dict(self._positions(interpret(self._batch.commit_policy, self._batch, committed)))
-        tally = AckReader(self._batch, self._landing, self._lake)
+        tally = AckReader(self._batch, self._ctx.landing, self._ctx.lake)
         tally.take_of_batch()
         self._commit(tally, self._refuse_change)
 
@@ -150,7 +135,7 @@ class Acknowledging:
         However that ends otherwise, what the job acknowledged is committed once more before: it has done with that.
         What stands in the way of it is logged, the next delivery begins with the same.
         """
-        self._received = self._since = self._clock.monotonic()
+        self._received = self._since = self._ctx.clock.monotonic()
         try:
             yield
         except BaseException:
@@ -163,15 +148,15 @@ class Acknowledging:
         Raises BatchFailedError for a record that has waited too long or an acknowledgement of none that landed,
         StaleError if the batch isn't this delivery's any more.
         """
-        if not self._is_due(self._clock.monotonic()):
+        if not self._is_due(self._ctx.clock.monotonic()):
             return
         with self._looking:
             with self._tried_again():
-                self._tally.take(self._lake.ack_files(manifest.staging))
+                self._tally.take(self._ctx.lake.ack_files(manifest.staging))
                 with self._tried_again():
                     self._commit(self._tally, lambda: self._refuse_others(manifest))
                 self._check()
-            self._since = self._clock.monotonic()
+            self._since = self._ctx.clock.monotonic()
 
     def settled(self, manifest: Manifest, result: Result) -> tuple[PartialRange, ...]:
         """What the delivery didn't bring to the end of its range; nothing where everything is acknowledged.
@@ -180,7 +165,7 @@ class Acknowledging:
         """
         if result.ack_files is None:
             return ()
-        self._tally.take(self._lake.settled_files(manifest.staging, result))
+        self._tally.take(self._ctx.lake.settled_files(manifest.staging, result))
         acknowledged = self._tally.now()
         ends = self._stands | self._commits.offsets(self._batch, acknowledged, self._stands)
         return reached(self._batch, acknowledged, self._begun, ends)
@@ -200,7 +185,7 @@ class Acknowledging:
     def _look_once_more(self, manifest: Manifest) -> None:
         with self._looking:
             try:
-                self._tally.take_known(self._lake.ack_files(manifest.staging))
+                self._tally.take_known(self._ctx.lake.ack_files(manifest.staging))
                 self._commit(self._tally, lambda: self._refuse_others(manifest))
             except Exception as error:  # noqa: BLE001 (what ended the delivery is to be told, and not this)
                 why = f"what is acknowledged isn't all committed: {error}"
@@ -214,12 +199,12 @@ class Acknowledging:
         if not self._commits.offsets(self._batch, acknowledged, self._stands):
             return
         refuse()
-        with self._offsets.fence() as fence:
+        with self._ctx.offsets.fence() as fence:
             refuse()
             committed = fence.committed([r.at for r in self._batch.ranges])
             self._stands = dict(self._positions(interpret(self._batch.commit_policy, self._batch, committed)))
             moved = self._commits.offsets(self._batch, acknowledged, self._stands)
-            again = created_again(self._batch, committed, self._source, self._ledger)
+            again = created_again(self._batch, committed, self._ctx.source, self._ctx.ledger)
             moved = {at: offset for at, offset in moved.items() if at.topic not in again}
             fence.commit(moved, str(self._batch.receipt))
         self._stands |= moved
@@ -227,7 +212,7 @@ class Acknowledging:
 
     def _refuse_change(self) -> None:
         """The ledger has the batch as it was when it was looked at."""
-        now = self._ledger.batch(self._batch.id)
+        now = self._ctx.ledger.batch(self._batch.id)
         if (now.state, now.delivery) != (self._batch.state, self._batch.delivery):
             raise StaleError(
                 message(f"another run has gone on with this batch, it is {now.state}: nothing is lost", now)
@@ -235,7 +220,7 @@ class Acknowledging:
 
     def _refuse_others(self, manifest: Manifest) -> None:
         """The ledger still has this delivery."""
-        batch = self._ledger.batch(self._batch.id)
+        batch = self._ctx.ledger.batch(self._batch.id)
         if batch.state is not State.PROCESSING or batch.delivery != manifest.delivery:
             raise StaleError(
                 message(f"the batch is {batch.condition}, and no more delivery {manifest.delivery.number}'s", batch)
@@ -254,7 +239,7 @@ class Acknowledging:
                 raise StaleError(message("the batch is committed already", self._batch, "the next run finds out"))
 
     def _check(self) -> None:
-        now, expires = self._clock.monotonic(), self._commits.expires(self._received)
+        now, expires = self._ctx.clock.monotonic(), self._commits.expires(self._received)
         if expires is not None and now > expires:
             acknowledged = self._tally.now()
             self._commits.check(self._batch, acknowledged, self._stands, received=self._received, now=now)

@@ -13,7 +13,7 @@ from tidegate.model.receipt import Receipt
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed
 from tidegate.steps.anchor import At, AtOrAfter, ObservedOffsets, offsets_of
-from tidegate.steps.commit import committer
+from tidegate.steps.commit import commit
 from tidegate.steps.context import Context
 from tidegate.steps.decide import (
     Abandon,
@@ -86,7 +86,7 @@ def _(action: GoOn, _ctx: Context, _seen: Observation) -> Plan:
 
 @act.register
 def _(action: CommitPrevious, ctx: Context, _seen: Observation) -> Changed:
-    committer(ctx).commit(action.batch.id)
+    commit(ctx, action.batch.id)
     return Changed(f"batch {action.batch.id} was committed")
 
 

@@ -4,10 +4,22 @@ from dataclasses import dataclass
 
 from tidegate.model.errors import location
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clock, Definitions, Lake, Landing, Ledger, OffsetStore, RecordSource, RunLog
+from tidegate.ports import (
+    Clock,
+    Definitions,
+    JobLogs,
+    Lake,
+    Landing,
+    Ledger,
+    OffsetStore,
+    Processor,
+    RecordSource,
+    RunLog,
+    SchemaRegistry,
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The ports of plan and commit, which run no job.
 
@@ -31,3 +43,12 @@ class Context:
     def place(self) -> str:
         """`subscription flights, group flights-lake`, as messages name it."""
         return location(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessContext(Context):
+    """What process works with beside those: it alone runs jobs."""
+
+    processor: Processor
+    job_logs: JobLogs
+    registry: SchemaRegistry

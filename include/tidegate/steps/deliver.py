@@ -4,7 +4,6 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from tidegate.model.errors import (
 )
 from tidegate.model.manifest import Manifest, audit
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clock, JobLog, JobLogs, Lake, Landing, Ledger, Processor
+from tidegate.ports import JobLog, Ledger
 from tidegate.steps.acknowledge import Acknowledging
+from tidegate.steps.context import ProcessContext
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
@@ -98,85 +98,75 @@ def _fault(batch: Batch, error: Exception) -> BatchFailedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Deliverer:
-    """Delivers batches of one subscription."""
+def deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
+    """The processed batch, as far as it was acknowledged where the commit strategy goes by that.
 
-    subscription: Subscription
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
-    processor: Processor
-    job_logs: JobLogs
-    clock: Clock
+    Raises BatchFailedError when the job fails, its result doesn't account for every record or the failure strategy
+    lets it reject none.
+    """
+    with (
+        ctx.clock.every(_ALIVE_EVERY, lambda: _note_alive(ctx, manifest)),
+        nullcontext() if acknowledging is None else acknowledging.watching(manifest),
+    ):
+        return _deliver(ctx, manifest, acknowledging)
 
-    def deliver(self, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
-        """The processed batch, as far as it was acknowledged where the commit strategy goes by that.
 
-        Raises BatchFailedError when the job fails, its result doesn't account for every record or the failure strategy
-        lets it reject none.
-        """
-        with (
-            self.clock.every(_ALIVE_EVERY, lambda: self._note_alive(manifest)),
-            nullcontext() if acknowledging is None else acknowledging.watching(manifest),
-        ):
-            return self._deliver(manifest, acknowledging)
+def _note_alive(ctx: ProcessContext, manifest: Manifest) -> None:
+    with suppress(TidegateError):  # a ledger that is away for a while kills no delivery
+        ctx.ledger.note_alive(manifest.batch.id, manifest.delivery.token)
 
-    def _note_alive(self, manifest: Manifest) -> None:
-        with suppress(TidegateError):  # a ledger that is away for a while kills no delivery
-            self.ledger.note_alive(manifest.batch.id, manifest.delivery.token)
 
-    def _deliver(self, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
-        self._run(manifest, lambda: None if acknowledging is None else acknowledging.watched(manifest))
-        results = self.lake.results(manifest.staging)
-        if not results:
-            raise BatchFailedError(
-                message(
-                    f"the job ended well and left no result below {manifest.staging}",
-                    manifest.batch,
-                    "end it with batch_io.write_outcome",
-                )
+def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
+    _run(ctx, manifest, lambda: None if acknowledging is None else acknowledging.watched(manifest))
+    results = ctx.lake.results(manifest.staging)
+    if not results:
+        raise BatchFailedError(
+            message(
+                f"the job ended well and left no result below {manifest.staging}",
+                manifest.batch,
+                "end it with batch_io.write_outcome",
             )
-        result = results[0]
-        self.landing.verify(manifest.batch.files)  # the job has read what it was to read
-        counts = self.lake.seal(manifest.staging, result)
-        audit(manifest, result, counts)
-        if counts.rejected:
-            rejections = self.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
-            failure_strategy(self.subscription).judge(manifest.batch, rejections)
-        reached = () if acknowledging is None else acknowledging.settled(manifest, result)
-        if result.withheld and not reached:
-            raise BatchFailedError(
-                message(
-                    f"the job withheld {result.withheld} rows, and acknowledged all of their records: nothing is "
-                    "published",
-                    manifest.batch,
-                    "leave withholding to batch_io.write_outcome",
-                )
-            )
-        batch = self.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
-        if reached and result.withheld is None and counts.written:
-            log.warning("%s", message(_DOUBLED, batch))
-            batch = self.ledger.remark(batch.id, _DOUBLED)
-        return batch
-
-    def _run(self, manifest: Manifest, watch: Callable[[], None]) -> None:
-        self.lake.prepare(manifest.staging)
-        uri = self.landing.put_manifest(manifest)
-        timeout = (
-            self.subscription.consumer.max_poll_interval_ms / 1000
-            if manifest.batch.commit_policy.enforces_deadline
-            else None
         )
-        began = self.clock.monotonic()
-        with self.job_logs.open(manifest) as job_log:
+    result = results[0]
+    ctx.landing.verify(manifest.batch.files)  # the job has read what it was to read
+    counts = ctx.lake.seal(manifest.staging, result)
+    audit(manifest, result, counts)
+    if counts.rejected:
+        rejections = ctx.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
+        failure_strategy(ctx.subscription).judge(manifest.batch, rejections)
+    reached = () if acknowledging is None else acknowledging.settled(manifest, result)
+    if result.withheld and not reached:
+        raise BatchFailedError(
+            message(
+                f"the job withheld {result.withheld} rows, and acknowledged all of their records: nothing is published",
+                manifest.batch,
+                "leave withholding to batch_io.write_outcome",
+            )
+        )
+    batch = ctx.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)
+    if reached and result.withheld is None and counts.written:
+        log.warning("%s", message(_DOUBLED, batch))
+        batch = ctx.ledger.remark(batch.id, _DOUBLED)
+    return batch
 
-            def on_line(line: str) -> None:
-                log.info("job: %s", line)
-                job_log.line(line)
 
-            try:
-                self.processor.run(uri, timeout, on_line, watch)
-            except (BatchFailedError, SparkUnavailableError) as error:
-                raise type(error)(f"{message(error, manifest.batch)}{_whole_log(job_log)}") from error
-        log.info("the Spark job took %.2f s, its start included (%s)", self.clock.monotonic() - began, manifest.batch)
+def _run(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], None]) -> None:
+    ctx.lake.prepare(manifest.staging)
+    uri = ctx.landing.put_manifest(manifest)
+    timeout = (
+        ctx.subscription.consumer.max_poll_interval_ms / 1000
+        if manifest.batch.commit_policy.enforces_deadline
+        else None
+    )
+    began = ctx.clock.monotonic()
+    with ctx.job_logs.open(manifest) as job_log:
+
+        def on_line(line: str) -> None:
+            log.info("job: %s", line)
+            job_log.line(line)
+
+        try:
+            ctx.processor.run(uri, timeout, on_line, watch)
+        except (BatchFailedError, SparkUnavailableError) as error:
+            raise type(error)(f"{message(error, manifest.batch)}{_whole_log(job_log)}") from error
+    log.info("the Spark job took %.2f s, its start included (%s)", ctx.clock.monotonic() - began, manifest.batch)

@@ -1,76 +1,66 @@
 """Intact: what is processed is what was landed, byte for byte; what isn't is landed again, where that can be."""
 
 import logging
-from dataclasses import dataclass
 
 from tidegate.model.batch import Batch, Outcome
 from tidegate.model.errors import CorruptFileError, StaleError, message
-from tidegate.ports import Lake, Landing, Ledger, OffsetStore, RecordSource
+from tidegate.steps.context import Context
 from tidegate.strategies.commit.interpret import Resume, ResumeFrom, interpret
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class IntactLanding:
-    """Verifies the landed files of one subscription's batches."""
+def verify_landed(ctx: Context, batch: Batch) -> None:
+    """Raise CorruptFileError, naming them, if landed files of the batch aren't as they were landed.
 
-    source: RecordSource
-    offsets: OffsetStore
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
+    The batch is abandoned then, so that the next run lands its records again, if Kafka still has all of them and
+    the group stands before them; else a delivery of it fails, and the text says what a person can do.
+    """
+    try:
+        ctx.landing.verify(batch.files)
+    except CorruptFileError as error:
+        raise _abandoned(ctx, batch, error) from error
 
-    def verify(self, batch: Batch) -> None:
-        """Raise CorruptFileError, naming them, if landed files of the batch aren't as they were landed.
 
-        The batch is abandoned then, so that the next run lands its records again, if Kafka still has all of them and
-        the group stands before them; else a delivery of it fails, and the text says what a person can do.
-        """
-        try:
-            self.landing.verify(batch.files)
-        except CorruptFileError as error:
-            raise self._abandoned(batch, error) from error
-
-    def _abandoned(self, batch: Batch, found: CorruptFileError) -> CorruptFileError:
-        """What is to be said of it; under the fence, so that nobody commits or publishes the batch meanwhile."""
-        with self.offsets.fence() as fence:
-            now = self.ledger.batch(batch.id)
-            if (now.files, now.is_open) != (batch.files, True):
-                raise StaleError(
-                    message("somebody else went on with the batch meanwhile", batch, "the next run finds out")
-                )
-            positions = fence.committed([r.at for r in batch.ranges])
-            stands = interpret(batch.commit_policy, now, positions)
-            if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
-                return self._failed(batch, found, "its offsets are committed already")
-            gone = self._gone(batch)
-            if gone:
-                return self._failed(batch, found, f"Kafka doesn't have its records any more ({gone})")
-            self.lake.set_aside(batch.output, batch.id)
-            self.ledger.close(batch.id, Outcome.ABANDONED, f"landed files were damaged: {found}")
-        return CorruptFileError(
-            message(
-                f"landed files were damaged: {found}",
-                batch,
-                "the batch is abandoned, and the next run lands its records again from Kafka",
-            )
-        )
-
-    def _failed(self, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
-        ranges = ", ".join(str(r) for r in batch.ranges if not r.is_empty)
-        reason = message(
+def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFileError:
+    """What is to be said of it; under the fence, so that nobody commits or publishes the batch meanwhile."""
+    with ctx.offsets.fence() as fence:
+        now = ctx.ledger.batch(batch.id)
+        if (now.files, now.is_open) != (batch.files, True):
+            raise StaleError(message("somebody else went on with the batch meanwhile", batch, "the next run finds out"))
+        positions = fence.committed([r.at for r in batch.ranges])
+        stands = interpret(batch.commit_policy, now, positions)
+        if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
+            return _failed(ctx, batch, found, "its offsets are committed already")
+        gone = _gone(ctx, batch)
+        if gone:
+            return _failed(ctx, batch, found, f"Kafka doesn't have its records any more ({gone})")
+        ctx.lake.set_aside(batch.output, batch.id)
+        ctx.ledger.close(batch.id, Outcome.ABANDONED, f"landed files were damaged: {found}")
+    return CorruptFileError(
+        message(
             f"landed files were damaged: {found}",
             batch,
-            "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
-            f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
-            f"{batch.subscription} --answer skip`) and reset the group to read {ranges} again",
+            "the batch is abandoned, and the next run lands its records again from Kafka",
         )
-        self.ledger.failed(batch.id, self.ledger.start_delivery(batch.id), reason)
-        return CorruptFileError(reason)
+    )
 
-    def _gone(self, batch: Batch) -> str:
-        """The ranges of which Kafka lacks records that landed."""
-        read = [r for r in batch.ranges if not r.is_empty]
-        held = self.source.watermarks([r.at for r in read])
-        return ", ".join(str(r) for r in read if not held[r.at].earliest <= r.start <= r.end <= held[r.at].end)
+
+def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
+    ranges = ", ".join(str(r) for r in batch.ranges if not r.is_empty)
+    reason = message(
+        f"landed files were damaged: {found}",
+        batch,
+        "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
+        f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
+        f"{batch.subscription} --answer skip`) and reset the group to read {ranges} again",
+    )
+    ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
+    return CorruptFileError(reason)
+
+
+def _gone(ctx: Context, batch: Batch) -> str:
+    """The ranges of which Kafka lacks records that landed."""
+    read = [r for r in batch.ranges if not r.is_empty]
+    held = ctx.source.watermarks([r.at for r in read])
+    return ", ".join(str(r) for r in read if not held[r.at].earliest <= r.start <= r.end <= held[r.at].end)

@@ -6,22 +6,11 @@ from dataclasses import replace
 from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import BatchFailedError, StaleError, message
-from tidegate.model.subscription import Subscription
-from tidegate.ports import (
-    Clock,
-    JobLogs,
-    Lake,
-    Landing,
-    Ledger,
-    OffsetStore,
-    Processor,
-    RecordSource,
-    SchemaRegistry,
-)
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
-from tidegate.steps.deliver import SILENT, Deliverer, manifest_of, recorded
-from tidegate.steps.intact import IntactLanding
+from tidegate.steps.context import ProcessContext
+from tidegate.steps.deliver import SILENT, deliver, manifest_of, recorded
+from tidegate.steps.intact import verify_landed
 from tidegate.steps.limit import MOST_INTERRUPTED
 from tidegate.steps.ownership import own_batch, refuse_other_store
 from tidegate.strategies.commit.partial_commits import PartialCommits
@@ -31,20 +20,7 @@ log = logging.getLogger(__name__)
 _PAST_PROCESSING = (State.PROCESSED, State.PUBLISHED, State.HELD, State.DISCARDING)
 
 
-def process(
-    batch_id: str,
-    *,
-    subscription: Subscription,
-    source: RecordSource,
-    offsets: OffsetStore,
-    landing: Landing,
-    lake: Lake,
-    ledger: Ledger,
-    processor: Processor,
-    job_logs: JobLogs,
-    clock: Clock,
-    registry: SchemaRegistry,
-) -> Batch | None:
+def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     """Deliver a batch to the Spark job, unless a delivery of it was processed before; None without records.
 
     What was committed of it before, because the job had acknowledged it, isn't delivered again.
@@ -56,7 +32,7 @@ def process(
     schemas of its records or, where that matters, the group's positions can't be had; StaleError if somebody else moved
     the group.
     """
-    batch = own_batch(subscription, batch_id, ledger)
+    batch = own_batch(ctx.subscription, batch_id, ctx.ledger)
     if batch.outcome is Outcome.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("the batch holds no records: nothing to process (%s)", batch)
         return None
@@ -71,41 +47,29 @@ def process(
         raise BatchFailedError(
             message("the batch hasn't landed: nothing of it is processed", batch, "see the log of task land")
         )
-    refuse_other_store(batch, subscription)
-    acknowledging = None
-    if partial_commits := PartialCommits.of(batch, subscription):
-        acknowledging = Acknowledging(
-            batch,
-            partial_commits,
-            source=source,
-            offsets=offsets,
-            landing=landing,
-            lake=lake,
-            ledger=ledger,
-            clock=clock,
-        )
-    _check_limit(batch, subscription, ledger, acknowledging)
-    IntactLanding(source, offsets, landing, lake, ledger).verify(batch)
+    refuse_other_store(batch, ctx.subscription)
+    partial_commits = PartialCommits.of(batch, ctx.subscription)
+    acknowledging = Acknowledging(ctx, batch, partial_commits) if partial_commits else None
+    _check_limit(ctx, batch, acknowledging)
+    verify_landed(ctx, batch)
     # asked before the delivery begins, so that a registry or a Spark that is away costs none
-    decoding = decoding_of(batch, subscription.deserialization, landing=landing, registry=registry)
-    processor.check()
-    state = offsets.state() if batch.commit_policy.store is PositionStore.LEDGER else None
+    decoding = decoding_of(batch, ctx.subscription.deserialization, landing=ctx.landing, registry=ctx.registry)
+    ctx.processor.check()
+    state = ctx.offsets.state() if batch.commit_policy.store is PositionStore.LEDGER else None
     handed = acknowledging.begin() if acknowledging else batch
-    began = clock.monotonic()
-    delivery = ledger.start_delivery(batch_id)
-    with recorded(batch, delivery, ledger):
-        _refuse_others(batch, delivery, ledger.batch(batch_id))
-        manifest = replace(manifest_of(handed, delivery, subscription), decoding=decoding, state=state)
-        batch = Deliverer(subscription, landing, lake, ledger, processor, job_logs, clock).deliver(
-            manifest, acknowledging
-        )
+    began = ctx.clock.monotonic()
+    delivery = ctx.ledger.start_delivery(batch_id)
+    with recorded(batch, delivery, ctx.ledger):
+        _refuse_others(batch, delivery, ctx.ledger.batch(batch_id))
+        manifest = replace(manifest_of(handed, delivery, ctx.subscription), decoding=decoding, state=state)
+        batch = deliver(ctx, manifest, acknowledging)
     log.info(
         "delivery %d wrote %s rows and rejected %s of %d records, %.1f s (%s)",
         delivery.number,
         batch.rows,
         batch.rejected,
         manifest.records,
-        clock.monotonic() - began,
+        ctx.clock.monotonic() - began,
         batch,
     )
     return batch
@@ -121,7 +85,7 @@ def _refuse_others(batch: Batch, delivery: Delivery, started: Batch) -> None:
         )
 
 
-def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, acknowledging: Acknowledging | None) -> None:
+def _check_limit(ctx: ProcessContext, batch: Batch, acknowledging: Acknowledging | None) -> None:
     """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
 
     What such a one acknowledged is committed first, as before any other delivery. A batch that was planned again after
@@ -129,13 +93,14 @@ def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, ackno
 
     Raises BatchFailedError at the limit; the batch is failed then, unless its last delivery gives signs of life.
     """
-    tries = ledger.tries(batch.id)
-    is_at_limit = tries.counted > subscription.max_retries or tries.interrupted >= MOST_INTERRUPTED
+    most = ctx.subscription.max_retries
+    tries = ctx.ledger.tries(batch.id)
+    is_at_limit = tries.counted > most or tries.interrupted >= MOST_INTERRUPTED
     if not is_at_limit or batch.state is State.LANDED:
         return
-    reason = f"{len(tries.causes)} deliveries were started, and max-retries is {subscription.max_retries}"
+    reason = f"{len(tries.causes)} deliveries were started, and max-retries is {most}"
     if batch.state is State.PROCESSING and batch.delivery is not None:
-        silent = ledger.delivery_age(batch.id, batch.delivery.token).silent
+        silent = ctx.ledger.delivery_age(batch.id, batch.delivery.token).silent
         if silent <= SILENT:
             ago = f"{silent.total_seconds():.0f} s ago"
             raise BatchFailedError(
@@ -146,6 +111,6 @@ def _check_limit(batch: Batch, subscription: Subscription, ledger: Ledger, ackno
         if acknowledging:
             acknowledging.catch_up()
         word = f"ended without a word {silent.total_seconds():.0f} s ago: its process or its machine died"
-        ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch))
-    settles = f"commit settles the batch by failure-strategy: {subscription.failure_strategy}"
+        ctx.ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch))
+    settles = f"commit settles the batch by failure-strategy: {ctx.subscription.failure_strategy}"
     raise BatchFailedError(message(reason, batch, settles))

@@ -1,7 +1,7 @@
 """Publish: make a processed batch appear in the lake, or see to it that nothing of it ever does."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
@@ -16,139 +16,135 @@ from tidegate.model.errors import (
     TidegateError,
     message,
 )
-from tidegate.model.subscription import Subscription
-from tidegate.ports import Lake, Ledger
+from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import verdict
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Publisher:
-    """Publishes batches of one subscription."""
+def ready(ctx: Context, batch: Batch) -> Batch:
+    """The batch, if its output is settled or can be; one whose last delivery failed goes its strategy's way.
 
-    subscription: Subscription
-    lake: Lake
-    ledger: Ledger
-
-    def ready(self, batch: Batch) -> Batch:
-        """The batch, if its output is settled or can be; one whose last delivery failed goes its strategy's way.
-
-        Raises BatchFailedError, StoppedError or StaleError, saying why, for any other.
-        """
-        batch = self._decided(batch)
-        match batch.state:
-            case State.PROCESSED | State.DISCARDING | State.PUBLISHED:
-                return batch
-            case State.LANDED if not batch.landed_records:
-                return batch
-            case State.CLOSED if batch.outcome is not Outcome.ABANDONED:
-                return batch
-            case State.FAILED:
-                raise self._failed(batch)
-            case State.HELD:
-                raise stopped(batch)
-            case State.CLOSED:
-                raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
-            case State.PLANNED | State.LANDED | State.PROCESSING:
-                raise BatchFailedError(
-                    message(
-                        f"the batch is only {batch.condition}, because an earlier task failed: nothing is published",
-                        batch,
-                        "see that task's log; the next run goes on with this batch",
-                    )
-                )
-            case _:
-                assert_never(batch.state)
-
-    def publish(self, batch: Batch) -> Batch:
-        """The batch as it is in the lake: by this call, or by an earlier one, whose ranges are the fact then.
-
-        One that is given up has nothing there, and nobody can publish it any more.
-        """
-        if batch.is_discarded:
-            self.lake.set_aside(batch.output, batch.id)
-        published = self.lake.published(batch.output, batch.id)
-        if published is not None:
-            log.info("the batch is in the lake already (%s)", batch)
-            return batch if batch.state is State.PUBLISHED else self.ledger.adopt(batch.id, published)
-        if batch.state is State.PUBLISHED:
-            raise LostDataError(
-                message(
-                    f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
-                    batch,
-                    "put it back, or reset the group to where this batch starts, to read it again",
-                )
-            )
-        if batch.is_discarded or not batch.landed_records:
+    Raises BatchFailedError, StoppedError or StaleError, saying why, for any other.
+    """
+    batch = _decided(ctx, batch)
+    match batch.state:
+        case State.PROCESSED | State.DISCARDING | State.PUBLISHED:
             return batch
-        return self._publish(batch)
-
-    def _failed(self, batch: Batch) -> BatchFailedError:
-        tries, most = self.ledger.tries(batch.id), self.subscription.max_retries + 1
-        if not tries.causes:
-            how = "the batch was cleared"
-        elif tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
-            how = f"its delivery was {tries.causes[-1]}, which doesn't count"
-        else:
-            how = f"delivery {tries.counted} of {most} failed"
-        return BatchFailedError(message(f"{how}: {batch.reason}", batch, "the next run delivers the batch again"))
-
-    def _decided(self, batch: Batch) -> Batch:
-        """The batch; one that failed as often as it may goes on as is decided then."""
-        decided = verdict(batch, self.subscription, self.ledger)
-        return batch if decided is None else self.ledger.resolve(batch.id, decided.resolution, decided.reason)
-
-    def _publish(self, batch: Batch) -> Batch:
-        if batch.delivery is None or batch.attempt is None:
-            raise AssertionError(f"{batch} is {batch.condition} without a delivery")
-        manifest = manifest_of(batch, batch.delivery, self.subscription)
-        if batch.commit_policy.enforces_deadline:
-            self._keep_deadline(batch, batch.delivery.token)
-        if not self.lake.has_attempt(manifest.staging, batch.attempt):
-            raise self._gone(batch, manifest.staging)
-        if batch.commit_policy.store is PositionStore.LEDGER:
-            manifest = replace(manifest, new_state=self._new_state(manifest.staging, batch.attempt))
-        try:
-            self.lake.publish(manifest, batch.attempt)
-        except CorruptFileError as error:
-            reason = message(
-                f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
+        case State.LANDED if not batch.landed_records:
+            return batch
+        case State.CLOSED if batch.outcome is not Outcome.ABANDONED:
+            return batch
+        case State.FAILED:
+            raise _failed(ctx, batch)
+        case State.HELD:
+            raise stopped(batch)
+        case State.CLOSED:
+            raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
+        case State.PLANNED | State.LANDED | State.PROCESSING:
+            raise BatchFailedError(
+                message(
+                    f"the batch is only {batch.condition}, because an earlier task failed: nothing is published",
+                    batch,
+                    "see that task's log; the next run goes on with this batch",
+                )
             )
-            self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
-            raise CorruptFileError(reason) from error
-        published = self.lake.published(batch.output, batch.id)
-        if published is None:
-            raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
-        return self.ledger.adopt(batch.id, published)
+        case _:
+            assert_never(batch.state)
 
-    def _new_state(self, staging: str, attempt: str) -> str | None:
-        """The state that the attempt which won would have stored."""
-        return next((result.state for result in self.lake.results(staging) if result.attempt == attempt), None)
 
-    def _gone(self, batch: Batch, staging: str) -> TidegateError:
-        """The staged output is gone: to be delivered again, unless somebody else has just published it."""
-        if self.lake.published(batch.output, batch.id) is not None:
-            return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
-        reason = message(
-            f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again"
-        )
-        self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
-        return BatchFailedError(reason)
+def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
+    """The batch as it is in the lake: by this call, or by an earlier one, whose ranges are the fact then.
 
-    def _keep_deadline(self, batch: Batch, token: str) -> None:
-        limit = self.subscription.consumer.max_poll_interval_ms
-        taken = self.ledger.delivery_age(batch.id, token).begun.total_seconds()
-        if taken * 1000 > limit:
-            reason = message(
-                f"{taken:.0f} s passed from the delivery's start to its publish, more than "
-                f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
+    One that is given up has nothing there, and nobody can publish it any more.
+    """
+    if batch.is_discarded:
+        ctx.lake.set_aside(batch.output, batch.id)
+    published = ctx.lake.published(batch.output, batch.id)
+    if published is not None:
+        log.info("the batch is in the lake already (%s)", batch)
+        return batch if batch.state is State.PUBLISHED else ctx.ledger.adopt(batch.id, published)
+    if batch.state is State.PUBLISHED:
+        raise LostDataError(
+            message(
+                f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
                 batch,
-                "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
+                "put it back, or reset the group to where this batch starts, to read it again",
             )
-            self.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
-            raise DeliveryTimeoutError(reason)
+        )
+    if batch.is_discarded or not batch.landed_records:
+        return batch
+    return _publish(ctx, batch)
+
+
+def _failed(ctx: Context, batch: Batch) -> BatchFailedError:
+    tries, most = ctx.ledger.tries(batch.id), ctx.subscription.max_retries + 1
+    if not tries.causes:
+        how = "the batch was cleared"
+    elif tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
+        how = f"its delivery was {tries.causes[-1]}, which doesn't count"
+    else:
+        how = f"delivery {tries.counted} of {most} failed"
+    return BatchFailedError(message(f"{how}: {batch.reason}", batch, "the next run delivers the batch again"))
+
+
+def _decided(ctx: Context, batch: Batch) -> Batch:
+    """The batch; one that failed as often as it may goes on as is decided then."""
+    decided = verdict(batch, ctx.subscription, ctx.ledger)
+    return batch if decided is None else ctx.ledger.resolve(batch.id, decided.resolution, decided.reason)
+
+
+def _publish(ctx: Context, batch: Batch) -> Batch:
+    if batch.delivery is None or batch.attempt is None:
+        raise AssertionError(f"{batch} is {batch.condition} without a delivery")
+    manifest = manifest_of(batch, batch.delivery, ctx.subscription)
+    if batch.commit_policy.enforces_deadline:
+        _keep_deadline(ctx, batch, batch.delivery.token)
+    if not ctx.lake.has_attempt(manifest.staging, batch.attempt):
+        raise _gone(ctx, batch, manifest.staging)
+    if batch.commit_policy.store is PositionStore.LEDGER:
+        manifest = replace(manifest, new_state=_new_state(ctx, manifest.staging, batch.attempt))
+    try:
+        ctx.lake.publish(manifest, batch.attempt)
+    except CorruptFileError as error:
+        reason = message(
+            f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
+        )
+        ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
+        raise CorruptFileError(reason) from error
+    published = ctx.lake.published(batch.output, batch.id)
+    if published is None:
+        raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
+    return ctx.ledger.adopt(batch.id, published)
+
+
+def _new_state(ctx: Context, staging: str, attempt: str) -> str | None:
+    """The state that the attempt which won would have stored."""
+    return next((result.state for result in ctx.lake.results(staging) if result.attempt == attempt), None)
+
+
+def _gone(ctx: Context, batch: Batch, staging: str) -> TidegateError:
+    """The staged output is gone: to be delivered again, unless somebody else has just published it."""
+    if ctx.lake.published(batch.output, batch.id) is not None:
+        return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
+    reason = message(f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again")
+    ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
+    return BatchFailedError(reason)
+
+
+def _keep_deadline(ctx: Context, batch: Batch, token: str) -> None:
+    limit = ctx.subscription.consumer.max_poll_interval_ms
+    taken = ctx.ledger.delivery_age(batch.id, token).begun.total_seconds()
+    if taken * 1000 > limit:
+        reason = message(
+            f"{taken:.0f} s passed from the delivery's start to its publish, more than "
+            f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
+            batch,
+            "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
+        )
+        ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
+        raise DeliveryTimeoutError(reason)
 
 
 def stopped(batch: Batch) -> StoppedError:

@@ -15,8 +15,7 @@ from simulation.tokens import Tokens
 from simulation.violation import ViolationError
 from simulation.world import World
 from tidegate.model.receipt import Receipt
-from tidegate.steps import observe
-from tidegate.steps.commit import Committer
+from tidegate.steps import commit, observe
 from tidegate.testing.ledger import MemoryLedger
 
 pytestmark = pytest.mark.simulation
@@ -43,7 +42,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     """The code without one of its guards."""
     match request.param:
         case "compare":
-            monkeypatch.setattr(Committer, "_is_done", lambda *_: False)
+            monkeypatch.setattr(commit, "_is_done", lambda *_: False)
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":

@@ -17,10 +17,9 @@ from simulation.world import World
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
-from tidegate.steps import plan, process
+from tidegate.steps import commit, plan, process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.act import Changed, Result
-from tidegate.steps.commit import Committer
 from tidegate.steps.context import Context
 from tidegate.steps.decide import Action, Hold
 from tidegate.steps.observe import Observation
@@ -63,16 +62,16 @@ def outside(*, after: bool) -> Patch:
     """Dead letters that are produced before or after the transaction that commits."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        real = Committer._commit
+        real = commit._commit
 
-        def commit(self: Committer, batch: Batch, fence: Any, outgoing: Any, created_again: Any) -> None:
+        def in_two(ctx: Context, batch: Batch, fence: Any, outgoing: Any, positions: Any) -> None:
             if not after:
                 fence.commit({}, "", outgoing=outgoing)
-            real(self, batch, fence, (), created_again)
+            real(ctx, batch, fence, (), positions)
             if after:
                 fence.commit({}, "", outgoing=outgoing)
 
-        monkeypatch.setattr(Committer, "_commit", commit)
+        monkeypatch.setattr(commit, "_commit", in_two)
         unspent = property(lambda _: frozenset(), lambda *_: None)
         monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
 
