@@ -7,8 +7,8 @@ from tidegate.steps.loss import lost_positions
 from tidegate.steps.observe import ObservedGroup
 from tidegate.steps.selection import partitions_of, readable_ends
 
-_POLL_SECONDS = 0.25
-_POLLS_BETWEEN_TOPICS = 8  # new topics and partitions are asked for every two seconds
+_POLL_SECONDS = 0.5
+_POLLS_BETWEEN_TOPICS = 4  # new topics and partitions are asked for every two seconds
 
 
 def await_records(ctx: Context, seen: ObservedGroup, deadline: float, availability: Availability) -> bool:
