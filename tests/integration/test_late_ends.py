@@ -1,8 +1,8 @@
-"""The end of a transaction that comes late, by a slow network, ends no later one."""
+"""What a bad network does to a transaction: its end comes late, or its coordinator is gone in the midst of it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event
 
@@ -12,7 +12,10 @@ from redrive_world import Yard, opened
 
 from tidegate.dead_letters import redriver
 from tidegate.dead_letters.letter import Settled
-from tidegate.model.errors import TidegateError
+from tidegate.kafka.offsets import KafkaOffsets
+from tidegate.kafka.transaction import TransactionalFence
+from tidegate.model.errors import BrokerUnavailableError, TidegateError
+from tidegate.model.offsets import TopicPartition
 from tidegate.runtime import dead_letters as opening
 from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
@@ -28,6 +31,7 @@ SECONDS = 60
 END = Fault(frozenset({kafka.END_TXN}), late=True)
 BEFORE_OFFSETS = Fault(frozenset({kafka.ADD_OFFSETS_TO_TXN}), hold="request")
 AWAY = Fault(refuse=True)
+OFFSETS = Fault(frozenset({kafka.TXN_OFFSET_COMMIT}), hold="request")
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +101,33 @@ def test_a_late_end_of_a_chunk_does_not_commit_half_of_the_next(yard: Yard, road
             running.result(SECONDS)
     assert yard.redrive().settled == Settled(dropped=2)
     assert yard.values() == [0, 1, 2, 3, 4]
+
+
+def test_a_commit_whose_coordinator_goes_away_under_it_ends_in_time(
+    broker: Broker, road: Traffic, topic: Callable[..., str]
+) -> None:
+    """The client would wait for it until it is back, whatever timeout it was given (librdkafka, issue 5456)."""
+    at = TopicPartition(topic(), 0)
+
+    def store(port: int) -> KafkaOffsets:
+        client = {"bootstrap.servers": f"127.0.0.1:{port}"}
+        timeouts = {"poll_timeout": 5.0, "commit_timeout": 3.0}
+        return KafkaOffsets(client, group=f"{at.topic}-lake", take_fence=TransactionalFence, **timeouts)
+
+    with (
+        ThreadPoolExecutor(1) as pool,
+        ExitStack() as faults,
+        closing(store(road.port)) as offsets,
+        offsets.fence() as fence,
+    ):
+        faults.enter_context(road.faulty(OFFSETS))
+        running = pool.submit(fence.commit, {at: 1}, "receipt")
+        assert road.has_struck(kafka.TXN_OFFSET_COMMIT, SECONDS), running
+        faults.enter_context(road.faulty(AWAY))
+        with pytest.raises(BrokerUnavailableError, match="the offsets weren't taken in time"):
+            running.result(10)
+    with closing(store(int(broker.bootstrap_servers.rpartition(":")[2]))) as offsets:
+        assert offsets.committed([at]) == {}
+        with offsets.fence() as fence:
+            fence.commit({at: 2}, "later")
+        assert offsets.committed([at])[at].offset == 2

@@ -9,6 +9,9 @@ something else first; a commit takes 0.05 s. Records that go with a commit are p
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from threading import Thread
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -38,6 +41,7 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # 
 _FORBIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 (the client's own codes)
 _SHORTEST_SECONDS = 0.05
+_GRACE_SECONDS = 0.5  # for a call that keeps to its time, and tells more of what is wrong
 _ANY_TOPIC = "__consumer_offsets"  # each broker knows it; a question for all topics would bring all of them
 
 
@@ -145,7 +149,7 @@ class TransactionalFence:
     def _why_given_up(self, producer: Producer) -> KafkaError | None:
         """Why the client gave up a transaction with all that is in it: it says so to whoever goes on with it."""
         try:
-            producer.send_offsets_to_transaction([KafkaPartition(_ANY_TOPIC, 0, 0)], self._group.metadata(), 1.0)
+            _send_offsets(producer, [KafkaPartition(_ANY_TOPIC, 0, 0)], self._group.metadata(), 1.0)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             return reason
@@ -154,7 +158,7 @@ class TransactionalFence:
     def _send(self, producer: Producer, wanted: list[KafkaPartition], deadline: float) -> None:
         members = self._group.metadata()
         try:
-            _until(deadline, lambda seconds: producer.send_offsets_to_transaction(wanted, members, seconds))
+            _until(deadline, partial(_send_offsets, producer, wanted, members))
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             _abort(producer)
@@ -232,6 +236,29 @@ def _until(deadline: float, call: Callable[[float], Any]) -> None:
                 raise
         else:
             return
+
+
+def _send_offsets(producer: Producer, wanted: list[KafkaPartition], members: object, seconds: float) -> None:
+    """Send them, and raise that the time is up if it is.
+
+    librdkafka waits for a coordinator that has gone away until it is back, whatever time it was given (its issue 5456,
+    open; seen in 2.16), so another thread waits, and keeps the producer until then.
+    """
+    sent: Future[None] = Future()
+
+    def send() -> None:
+        try:
+            producer.send_offsets_to_transaction(wanted, members, seconds)
+        except BaseException as error:  # noqa: BLE001 (it is raised by whoever waits)
+            sent.set_exception(error)
+        else:
+            sent.set_result(None)
+
+    Thread(target=send, name="sending offsets to a transaction", daemon=True).start()
+    try:
+        sent.result(seconds + _GRACE_SECONDS)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001 (the client's own code)
 
 
 def _abort(producer: Producer) -> KafkaError | None:
