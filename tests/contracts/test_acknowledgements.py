@@ -14,6 +14,7 @@ from tidegate.model.acknowledged import Acknowledgements, KnownOffsets
 from tidegate.model.errors import BatchFailedError, UnavailableError
 from tidegate.model.manifest import Counts, Result, StagedFile
 from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.records import Failure, Rejected
 from tidegate.parquet.acks import COLUMNS
 from tidegate.testing.lake import MemoryLake, StagedAttempt
@@ -101,7 +102,7 @@ def test_files_of_all_attempts_are_found_and_taken(bench: Bench) -> None:
 def test_files_are_found_after_their_delivery_was_set_aside_and_until_it_is_removed(bench: Bench) -> None:
     output, _, _ = bench.staging.partition("/_staging/")
     bench.acknowledge("a1", "_acks/x/part-0.parquet", [0])
-    bench.lake.set_aside(output, BATCH)
+    bench.lake.set_aside(output, Receipt("one", BATCH, 1))
     (aside,) = bench.lake.staged_folders(output)[BATCH]
     (file,) = bench.lake.ack_files(aside)
     into = waiting()

@@ -33,7 +33,14 @@ from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40
 T1, T2 = "1" * 32, "2" * 32
+
+
 B1, B2, B3, B4, B12 = (f"b{number:020}" for number in (1, 2, 3, 4, 12))
+
+
+def of(batch_id: str) -> Receipt:
+    """What the commit of a batch writes."""
+    return Receipt("inc", batch_id, 1)
 
 
 def manifest_of(
@@ -295,6 +302,20 @@ def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lak
     assert lake.results(manifest_of(bench.output, token=T2).staging) == ()
 
 
+def test_of_many_ids_those_are_told_that_are_published(bench: Bench, lake: Lake) -> None:
+    assert lake.published_ids(bench.output, [B1, B2]) == frozenset()
+    published = manifest_of(bench.output)
+    bench.stage(published, "a1")
+    lake.publish(published, "a1")
+    assert lake.published_ids(bench.output, [B1, B2]) == {B1}
+
+
+def test_a_folder_that_holds_something_else_is_not_told_as_published(parquet: ParquetBench) -> None:
+    (parquet.folder / f"batch_id={B1}").mkdir(parents=True)
+    (parquet.folder / f"batch_id={B1}" / "notes.txt").write_text("mine")
+    assert parquet.lake.published_ids(parquet.output, [B1]) == frozenset()
+
+
 def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     assert not lake.has_attempt(manifest.staging, "a1")
@@ -317,7 +338,7 @@ def test_the_records_that_the_job_rejected_are_counted_and_the_first_are_told(be
 def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     result = bench.stage(manifest, "a1")
-    lake.set_aside(bench.output, manifest.batch.id)
+    lake.set_aside(bench.output, of(manifest.batch.id))
     with pytest.raises(BatchFailedError, match="aren't those that"):
         lake.seal(manifest.staging, result)
 
@@ -337,7 +358,7 @@ def sealed(bench: Bench, manifest: Manifest, attempt: str = "a1") -> Manifest:
 def test_what_is_as_it_was_sealed_is_published(bench: Bench, lake: Lake) -> None:
     manifest = sealed(bench, manifest_of(bench.output))
     lake.publish(manifest, "a1")
-    assert lake.published(bench.output, B1) is not None
+    assert lake.published(bench.output, of(B1)) is not None
 
 
 def test_what_has_changed_since_it_was_sealed_is_named_and_not_published(bench: Bench, lake: Lake) -> None:
@@ -346,7 +367,7 @@ def test_what_has_changed_since_it_was_sealed_is_named_and_not_published(bench: 
     for _ in range(2):
         with pytest.raises(CorruptFileError, match=r"carrier=B B/part-1.parquet has changed since it was written"):
             lake.publish(manifest, "a1")
-    assert lake.published(bench.output, B1) is None
+    assert lake.published(bench.output, of(B1)) is None
     assert lake.has_attempt(manifest.staging, "a1")
 
 
@@ -355,7 +376,7 @@ def test_what_an_earlier_tidegate_audited_is_published_unverified(bench: Bench, 
     bench.stage(manifest, "a1")
     bench.damage(manifest, "a1", "carrier=B B/part-1.parquet")
     lake.publish(manifest, "a1")
-    assert lake.published(bench.output, B1) is not None
+    assert lake.published(bench.output, of(B1)) is not None
 
 
 def flip(path: Path, at: int = -1) -> None:
@@ -396,7 +417,7 @@ def test_what_was_set_aside_while_it_was_verified_is_stale_and_not_damaged(
 
     def then_set_aside(*arguments: Any) -> Any:
         found = files(*arguments)
-        parquet.lake.set_aside(parquet.output, B1)
+        parquet.lake.set_aside(parquet.output, of(B1))
         return found
 
     monkeypatch.setattr(lake_module, "sealed_files", then_set_aside)
@@ -418,9 +439,9 @@ def test_a_published_manifest_names_each_file_with_its_checksum(parquet: Parquet
 def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
-    assert lake.published(bench.output, B1) is None
+    assert lake.published(bench.output, of(B1)) is None
     lake.publish(manifest, "a1")
-    assert lake.published(bench.output, B1) == Published(
+    assert lake.published(bench.output, of(B1)) == Published(
         B1,
         manifest.batch.ranges,
         {TopicPartition("t", 0): 9, TopicPartition("t", 1): 0},
@@ -428,7 +449,7 @@ def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake
         manifest.batch.rows,
         manifest.batch.rejected,
     )
-    assert lake.published(bench.output, B2) is None
+    assert lake.published(bench.output, of(B2)) is None
 
 
 def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
@@ -438,7 +459,7 @@ def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
     lake.publish(first, "a1")
     with pytest.raises(StaleError, match="published already"):
         lake.publish(second, "a2")
-    published = lake.published(bench.output, B1)
+    published = lake.published(bench.output, of(B1))
     assert published is not None
     assert published.ranges == first.batch.ranges
     assert lake.has_attempt(second.staging, "a2")
@@ -447,10 +468,10 @@ def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
 def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
-    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, of(B1))
     with pytest.raises(StaleError, match="gone"):
         lake.publish(manifest, "a1")
-    assert lake.published(bench.output, B1) is None
+    assert lake.published(bench.output, of(B1)) is None
     assert not lake.has_attempt(manifest.staging, "a1")
 
 
@@ -472,7 +493,7 @@ def test_of_publishers_that_race_exactly_one_wins(bench: Bench, lake: Lake) -> N
         with ThreadPoolExecutor(3) as pool:
             won = [manifest for manifest, first in zip(manifests, pool.map(race, manifests), strict=True) if first]
         assert len(won) == 1
-        published = lake.published(bench.output, f"b{turn}")
+        published = lake.published(bench.output, of(f"b{turn}"))
         assert published is not None
         assert published.ranges == won[0].batch.ranges
 
@@ -493,38 +514,38 @@ def test_of_two_that_publish_one_attempt_exactly_one_wins(bench: Bench, lake: La
 
         with ThreadPoolExecutor(2) as pool:
             assert sorted(pool.map(race, range(2))) == [False, True]
-        assert lake.published(bench.output, f"b{turn}") is not None
+        assert lake.published(bench.output, of(f"b{turn}")) is not None
 
 
 def test_a_published_batch_gives_the_records_that_it_rejected(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
-    assert list(lake.rejected(bench.output, B1)) == []
+    assert list(lake.rejected(bench.output, of(B1))) == []
     bench.stage(manifest, "a1", rejected=700)
-    assert list(lake.rejected(bench.output, B1)) == []
+    assert list(lake.rejected(bench.output, of(B1))) == []
     lake.publish(manifest, "a1")
-    found = list(lake.rejected(bench.output, B1))
+    found = list(lake.rejected(bench.output, of(B1)))
     assert sorted(found, key=lambda record: record.offset) == [rejected_record(offset) for offset in range(700)]
-    assert list(lake.rejected(bench.output, B12)) == []
+    assert list(lake.rejected(bench.output, of(B12))) == []
 
 
 def test_a_published_batch_that_rejected_nothing_gives_none(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
     lake.publish(manifest, "a1")
-    assert list(lake.rejected(bench.output, B1)) == []
+    assert list(lake.rejected(bench.output, of(B1))) == []
 
 
 # Setting aside, clearing
 
 
 def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: Bench, lake: Lake) -> None:
-    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, of(B1))
     mine = [manifest_of(bench.output, token=token) for token in (T1, T2)]
     other = manifest_of(bench.output, B12)
     for manifest in (*mine, other):
         bench.stage(manifest, "a1")
-    lake.set_aside(bench.output, B1)
-    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, of(B1))
+    lake.set_aside(bench.output, of(B1))
     assert [lake.results(manifest.staging) for manifest in mine] == [(), ()]
     assert lake.has_attempt(other.staging, "a1")
     assert [name.rpartition("-")[0] for name in sorted(bench.abandoned())] == [f"{B1}-{T1}", f"{B1}-{T2}"]
@@ -539,7 +560,7 @@ def test_what_is_staged_or_set_aside_is_told_by_batch(bench: Bench, lake: Lake) 
     assert lake.staged_folders(bench.output) == {}
     for batch_id in (B1, B2, B3, B4):
         bench.stage(manifest_of(bench.output, batch_id), "a1")
-    lake.set_aside(bench.output, B2)
+    lake.set_aside(bench.output, of(B2))
     lake.publish(manifest_of(bench.output, B3), "a1")
     clear(lake, bench.output, B3)
     clear(lake, bench.output, B4)
@@ -571,7 +592,7 @@ def test_folders_that_are_not_named_as_ours_are_neither_listed_nor_set_aside(ben
         bench.stage(replace(manifest_of(bench.output), staging=f"{bench.output}/_staging/{name}"), "a1")
         bench.put_aside(name)
     bench.put_aside(f"{B1}-{T1}")
-    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, of(B1))
     assert lake.staged_folders(bench.output) == {}
     assert all(lake.has_attempt(f"{bench.output}/_staging/{name}", "a1") for name in FOREIGN)
 
@@ -580,7 +601,7 @@ def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     for _ in range(2):
         bench.stage(manifest, "a1")
-        lake.set_aside(bench.output, B1)
+        lake.set_aside(bench.output, of(B1))
         assert not lake.has_attempt(manifest.staging, "a1")
     assert len(bench.abandoned()) == 2
 
@@ -589,8 +610,8 @@ def test_setting_aside_leaves_what_is_published(bench: Bench, lake: Lake) -> Non
     manifest = manifest_of(bench.output)
     bench.stage(manifest, "a1")
     lake.publish(manifest, "a1")
-    lake.set_aside(bench.output, B1)
-    assert lake.published(bench.output, B1) is not None
+    lake.set_aside(bench.output, of(B1))
+    assert lake.published(bench.output, of(B1)) is not None
 
 
 def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake: Lake) -> None:
@@ -601,7 +622,7 @@ def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake:
         manifest_of(bench.output, B12),
     )
     bench.stage(late, "a1")
-    lake.set_aside(bench.output, B1)
+    lake.set_aside(bench.output, of(B1))
     for manifest in (published, late, other):
         bench.stage(manifest, "a1")
     lake.publish(published, "a1")
@@ -609,7 +630,7 @@ def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake:
     assert not lake.has_attempt(late.staging, "a1")
     assert lake.has_attempt(other.staging, "a1")
     assert bench.abandoned() == []
-    assert lake.published(bench.output, B1) is not None
+    assert lake.published(bench.output, of(B1)) is not None
 
 
 # Folders of Parquet files
@@ -696,7 +717,7 @@ def test_a_publisher_that_died_after_the_manifest_is_followed_by_another(parquet
     parquet.stage(manifest, "a1")
     (path_of(manifest.staging) / "a1/_manifest.json").write_text("half")
     parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, B1) is not None
+    assert parquet.lake.published(parquet.output, of(B1)) is not None
 
 
 def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -704,14 +725,14 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
     parquet.stage(manifest, "a1")
 
     def look_then_sleep(*_: object) -> bool:
-        parquet.lake.set_aside(parquet.output, B1)
+        parquet.lake.set_aside(parquet.output, of(B1))
         return True
 
     with monkeypatch.context() as patch:
         patch.setattr("tidegate.lake.parquet._is_folder", look_then_sleep)
         with pytest.raises(StaleError, match="gone"):
             parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, B1) is None
+    assert parquet.lake.published(parquet.output, of(B1)) is None
     assert not parquet.lake.has_attempt(manifest.staging, "a1")
 
 
@@ -737,9 +758,9 @@ def test_an_empty_folder_in_the_way_is_not_a_published_batch(parquet: ParquetBen
     manifest = manifest_of(parquet.output)
     parquet.stage(manifest, "a1")
     (parquet.folder / f"batch_id={B1}").mkdir()
-    assert parquet.lake.published(parquet.output, B1) is None
+    assert parquet.lake.published(parquet.output, of(B1)) is None
     parquet.lake.publish(manifest, "a1")
-    assert parquet.lake.published(parquet.output, B1) is not None
+    assert parquet.lake.published(parquet.output, of(B1)) is not None
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "_manifest.json"])
@@ -749,7 +770,7 @@ def test_a_foreign_folder_in_the_way_is_named_and_left_alone(parquet: ParquetBen
     (parquet.folder / f"batch_id={B1}").mkdir()
     (parquet.folder / f"batch_id={B1}" / name).write_text("theirs")
     with pytest.raises(LostDataError, match=rf"batch_id={B1} .*move it"):
-        parquet.lake.published(parquet.output, B1)
+        parquet.lake.published(parquet.output, of(B1))
     with pytest.raises(StaleError):
         parquet.lake.publish(manifest, "a1")
     assert (parquet.folder / f"batch_id={B1}" / name).read_text() == "theirs"
@@ -763,7 +784,7 @@ def test_rejected_records_come_by_name_of_their_files_and_hidden_ones_do_not(par
     write_rejected(folder / "_rejected/reason=x", 2, [])
     (folder / "_rejected/_SUCCESS").touch()
     (folder / "_rejected/.part-0.parquet.crc").write_text("x")
-    assert [record.offset for record in parquet.lake.rejected(parquet.output, B1)] == [0, 2, 4, 1, 3]
+    assert [record.offset for record in parquet.lake.rejected(parquet.output, of(B1))] == [0, 2, 4, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -784,14 +805,14 @@ def test_the_timestamp_of_a_rejected_record_is_told_in_milliseconds(
     parquet: ParquetBench, values: dict[str, Any], timestamp: int | None
 ) -> None:
     write_rejected(parquet.folder / f"batch_id={B1}", 0, [rejected_row(1) | values])
-    (found,) = parquet.lake.rejected(parquet.output, B1)
+    (found,) = parquet.lake.rejected(parquet.output, of(B1))
     assert found.timestamp == timestamp
 
 
 def test_a_rejected_record_tells_why(parquet: ParquetBench) -> None:
     rows = [rejected_row(0), rejected_row(0) | {"headers": UNDECODABLE}, rejected_row(0) | {"reason": None}]
     write_rejected(parquet.folder / f"batch_id={B1}", 0, rows)
-    found = [record.failure for record in parquet.lake.rejected(parquet.output, B1)]
+    found = [record.failure for record in parquet.lake.rejected(parquet.output, of(B1))]
     assert found == [
         Failure("tidegate.RejectedRecord", "bad 0"),
         Failure("tidegate.UndecodableRecord", "bad 0"),
@@ -803,10 +824,10 @@ def test_rejected_records_that_were_changed_are_named(parquet: ParquetBench) -> 
     folder = parquet.folder / f"batch_id={B1}"
     write(folder, "_rejected/part-0.parquet", 1)
     with pytest.raises(LostDataError, match=r"part-0.parquet has no key, value, .*reason"):
-        list(parquet.lake.rejected(parquet.output, B1))
+        list(parquet.lake.rejected(parquet.output, of(B1)))
     overwrite(folder / "_rejected/part-0.parquet")
     with pytest.raises(LostDataError, match=r"part-0.parquet isn't a whole Parquet file"):
-        list(parquet.lake.rejected(parquet.output, B1))
+        list(parquet.lake.rejected(parquet.output, of(B1)))
 
 
 def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: Any) -> None:
@@ -844,7 +865,7 @@ def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
 @pytest.mark.parametrize("output", ["s3://bucket/lake", "s3a://bucket/lake", "gs://b/l", "abfss://c@a/l", "/lake"])
 def test_an_output_without_an_atomic_rename_is_refused(output: str) -> None:
     with pytest.raises(WrongDefinitionError, match=r"can't rename a folder at once.*file://"):
-        ParquetLake().published(output, B1)
+        ParquetLake().published(output, of(B1))
 
 
 class MovesInto:

@@ -78,7 +78,7 @@ def test_ignore_goes_on_with_the_others_and_keeps_the_rejected_beside_them(
     assert batch is not None
     assert (batch.condition, batch.rows, batch.rejected, stand(broker, name)) == (Outcome.COMMITTED, 7, 3, 10)
     assert in_lake(pipeline) == [(0, offset) for offset in (0, 1, 2, 4, 5, 7, 8)]
-    assert [(one.offset, one.failure.reason) for one in pipeline.lake.rejected(batch.output, batch.id)] == [
+    assert [(one.offset, one.failure.reason) for one in pipeline.lake.rejected(batch.output, batch.next_receipt)] == [
         (offset, f"no threes: {offset}") for offset in (3, 6, 9)
     ]
 

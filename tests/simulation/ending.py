@@ -108,7 +108,7 @@ def _unread(world: World) -> str:
 
 
 def _is_known(world: World, batch_id: str) -> bool:
-    is_published = world.lake.published(OUTPUT, batch_id) is not None
+    is_published = batch_id in world.lake.published_ids(OUTPUT, [batch_id])
     return not world.audit.lost_ledgers or is_published or batch_id in world.ledger.outcomes([batch_id])
 
 

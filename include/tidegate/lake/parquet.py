@@ -28,10 +28,12 @@ from tidegate.model.errors import (
     StaleError,
     UnavailableError,
     WrongDefinitionError,
+    location,
     message,
 )
 from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
 from tidegate.parquet.acks import settled_files, staged_acks, take
 from tidegate.parquet.files import copy_permissions
@@ -111,8 +113,22 @@ class ParquetLake:
         system, path = _place(staging)
         return _is_folder(system, f"{path}/{attempt}")
 
-    def published(self, output: str, batch_id: str) -> Published | None:
+    def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`. Raises LostDataError for a folder under that name that holds something else."""
+        return self._published(output, of.batch_id)
+
+    def published_ids(self, output: str, batch_ids: Collection[str]) -> frozenset[str]:
+        """See `tidegate.ports.Lake`."""
+        return frozenset(batch_id for batch_id in batch_ids if self._is_published(output, batch_id))
+
+    def _is_published(self, output: str, batch_id: str) -> bool:
+        try:
+            return self._published(output, batch_id) is not None
+        except LostDataError as error:
+            log.warning("%s", message(f"whether a batch is published can't be told: {error}", location(batch=batch_id)))
+            return False
+
+    def _published(self, output: str, batch_id: str | None) -> Published | None:
         system, path = _place(output)
         folder = _published_folder(path, batch_id)
         if not _is_folder(system, folder) or not system.get_file_info(fs.FileSelector(folder)):
@@ -126,10 +142,10 @@ class ParquetLake:
                 "where one is to be: move it out of the output"
             ) from error
 
-    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+    def rejected(self, output: str, of: Receipt) -> Iterator[Rejected]:
         """See `tidegate.ports.Lake`; by name of their files. Raises UnavailableError if one can't be read."""
         system, path = _place(output)
-        return rejected_records(system, _published_folder(path, batch_id))
+        return rejected_records(system, _published_folder(path, of.batch_id))
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`.
@@ -177,12 +193,12 @@ class ParquetLake:
                     found[batch_id].add(f"{output.rstrip('/')}/{below}/{name}")
         return {batch_id: frozenset(folders) for batch_id, folders in found.items()}
 
-    def set_aside(self, output: str, batch_id: str) -> None:
+    def set_aside(self, output: str, of: Receipt) -> None:
         """See `tidegate.ports.Lake`; done before, or by somebody else meanwhile, is fine."""
         system, path = _place(output)
         for folder in _folders(system, f"{path}/{_STAGING}"):
             name = folder.rpartition("/")[2]
-            if staged_batch(name) != batch_id:
+            if staged_batch(name) != of.batch_id:
                 continue
             try:
                 rename_folder(system, folder, f"{path}/{_ABANDONED}/{name}-{uuid.uuid4().hex[:8]}")
@@ -214,7 +230,7 @@ def _place(uri: str) -> tuple[fs.FileSystem, str]:
     return locate(uri)
 
 
-def _published_folder(output: str, batch_id: str) -> str:
+def _published_folder(output: str, batch_id: str | None) -> str:
     return f"{output}/batch_id={batch_id}"
 
 

@@ -6,11 +6,15 @@ from typing import Protocol
 from tidegate.model.acknowledged import TakesOffsets
 from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
 
 
 class Lake(Protocol):
-    """The output folders: what deliveries staged, and what was published."""
+    """The output: what deliveries staged, and what was published.
+
+    It is asked about a batch by the receipt that the batch's commit writes: incarnation, number and id.
+    """
 
     def prepare(self, staging: str) -> None:
         """Make a delivery's staging folder, and those above it, with the permissions of this process.
@@ -63,11 +67,15 @@ class Lake(Protocol):
         """Whether the attempt's folder is still staged."""
         ...
 
-    def published(self, output: str, batch_id: str) -> Published | None:
-        """What is published under this id, from its own manifest."""
+    def published(self, output: str, of: Receipt) -> Published | None:
+        """What is published of this batch, from its own manifest."""
         ...
 
-    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+    def published_ids(self, output: str, batch_ids: Collection[str]) -> frozenset[str]:
+        """The ids of these batches that are published, for who knows no more of them; one that can't be read isn't."""
+        ...
+
+    def rejected(self, output: str, of: Receipt) -> Iterator[Rejected]:
         """The records that a published batch rejected, undecodable ones too, each with its reason; a part at a time.
 
         None where the batch isn't published.
@@ -86,7 +94,7 @@ class Lake(Protocol):
         """The URIs of the folders that are staged or set aside, by batch id; those alone that are named as ours."""
         ...
 
-    def set_aside(self, output: str, batch_id: str) -> None:
+    def set_aside(self, output: str, of: Receipt) -> None:
         """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
         ...
 

@@ -129,7 +129,7 @@ def _(action: Abandon, ctx: Context, _seen: Observation) -> Changed:
     """The lake first, so that a committer that slept finds nothing to publish; a crash in between repeats it."""
     batch = action.batch
     log.warning("%s", message(f"the batch is abandoned: {action.reason}", batch))
-    ctx.lake.set_aside(batch.output, batch.id)
+    ctx.lake.set_aside(batch.output, batch.next_receipt)
     ctx.ledger.close(batch.id, Outcome.ABANDONED, action.reason)
     return Changed(f"batch {batch.id} was abandoned")
 
@@ -266,7 +266,7 @@ def _passed(ctx: Context, positions: Mapping[TopicPartition, int], known: Observ
         record
         for receipt, published in known.published.items()
         if published.rejected
-        for record in ctx.lake.rejected(ctx.output, published.batch_id)
+        for record in ctx.lake.rejected(ctx.output, receipt.next(published.batch_id))
         if any(
             record.at == r.at and positions.get(r.at) == r.end and _is_behind(known.committed.get(r.at), r, receipt)
             for r in published.ranges

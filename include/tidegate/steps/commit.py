@@ -188,7 +188,7 @@ def _new_state(ctx: Context, batch: Batch) -> str | None:
     """What the lake says that the batch left for the next one; a batch of which nothing is published left none."""
     if batch.commit_policy.store is not PositionStore.LEDGER or batch.state is not State.PUBLISHED:
         return None
-    published = ctx.lake.published(batch.output, batch.id)
+    published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is None:
         why = "the batch's output is gone from the lake: nothing is committed"
         raise StaleError(message(why, batch, "run again"))

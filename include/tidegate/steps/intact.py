@@ -35,7 +35,7 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
         gone = _gone(ctx, batch)
         if gone:
             return _failed(ctx, batch, found, f"Kafka doesn't have its records any more ({gone})")
-        ctx.lake.set_aside(batch.output, batch.id)
+        ctx.lake.set_aside(batch.output, batch.next_receipt)
         ctx.ledger.close(batch.id, Outcome.ABANDONED, f"landed files were damaged: {found}")
     return CorruptFileError(
         message(

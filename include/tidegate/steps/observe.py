@@ -72,7 +72,7 @@ def observe_batch(ctx: Context, snapshot: LedgerSnapshot, batch: Batch) -> Obser
     committed = ctx.offsets.committed([r.at for r in batch.ranges])
     if not committed and ctx.offsets.durable:
         log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)
-    published = ctx.lake.published(batch.output, batch.id)
+    published = ctx.lake.published(batch.output, batch.next_receipt)
     match batch.state:
         case State.PUBLISHED:
             exist = partitions_of(ctx.subscription, ctx.source)
@@ -128,7 +128,8 @@ def _of_receipts(
     ids: list[str] = []
     for receipt in {receipt for position in committed.values() if (receipt := Receipt.parse(position.metadata))}:
         candidates = (receipt.batch_after(group), receipt.batch_after_in_0_1(name, group))
-        found = next(filter(None, (ctx.lake.published(ctx.output, batch_id) for batch_id in candidates)), None)
+        asked = (ctx.lake.published(ctx.output, receipt.next(batch_id)) for batch_id in candidates)
+        found = next(filter(None, asked), None)
         if found:
             published[receipt] = found
         ids += candidates

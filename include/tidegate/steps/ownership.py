@@ -147,7 +147,7 @@ def accept_cluster(
     abandoned = None
     if snapshot.open is not None and not snapshot.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
-        lake.set_aside(snapshot.open.output, snapshot.open.id)
+        lake.set_aside(snapshot.open.output, snapshot.open.next_receipt)
         abandoned = ledger.close(snapshot.open.id, Outcome.ABANDONED, reason)
     ledger.accept_cluster(name, group, now, by)
     at = location(subscription=name, group=group)

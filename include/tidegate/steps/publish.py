@@ -60,8 +60,8 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
     One that is given up has nothing there, and nobody can publish it any more.
     """
     if batch.is_discarded:
-        ctx.lake.set_aside(batch.output, batch.id)
-    published = ctx.lake.published(batch.output, batch.id)
+        ctx.lake.set_aside(batch.output, batch.next_receipt)
+    published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is not None:
         log.info("the batch is in the lake already (%s)", batch)
         return batch if batch.state is State.PUBLISHED else ctx.ledger.adopt(batch.id, published)
@@ -113,7 +113,7 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise CorruptFileError(reason) from error
-    published = ctx.lake.published(batch.output, batch.id)
+    published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is None:
         raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
     return ctx.ledger.adopt(batch.id, published)
@@ -126,7 +126,7 @@ def _new_state(ctx: Context, staging: str, attempt: str) -> str | None:
 
 def _gone(ctx: Context, batch: Batch, staging: str) -> TidegateError:
     """The staged output is gone: to be delivered again, unless somebody else has just published it."""
-    if ctx.lake.published(batch.output, batch.id) is not None:
+    if ctx.lake.published(batch.output, batch.next_receipt) is not None:
         return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
     reason = message(f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again")
     ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)

@@ -62,7 +62,7 @@ class RecordsToProduce:
                 return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
             case State.PUBLISHED, _ if batch.rejected:
                 passed = {r.at: range(r.start, r.end) for r in batch.ranges}
-                rejected = self.lake.rejected(batch.output, batch.id)
+                rejected = self.lake.rejected(batch.output, batch.next_receipt)
                 inside = (record for record in rejected if record.offset in passed.get(record.at, ()))
                 return failure_strategy(self.subscription).outgoing(inside, self.ledger.now())
             case _:

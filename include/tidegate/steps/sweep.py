@@ -1,9 +1,8 @@
 """Sweep: remove what no batch needs any more, never anything of an open one, and nothing that somebody else made."""
 
 import logging
-from collections.abc import Collection
 
-from tidegate.model.errors import LostDataError, TidegateError, location, message
+from tidegate.model.errors import TidegateError, location, message
 from tidegate.ports import Lake, Landing, Ledger
 
 log = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
         landed = {batch_id: landing.data_files(subscription, batch_id) for batch_id in closed}
         for batch_id, named in ledger.closed_files(subscription, newest).items():
             orphans = landed.get(batch_id, frozenset()) - named
-            published = lake.published(output, batch_id) if orphans else None
+            published = lake.published(output, ledger.batch(batch_id).next_receipt) if orphans else None
             kept = {file.uri for file in published.files} if published else set()
             landing.remove(sorted(orphans - kept))
     except Exception as error:
@@ -42,17 +41,5 @@ def _sweep_staging(output: str, lake: Lake, ledger: Ledger) -> None:
     if folders:
         outcomes = ledger.outcomes(folders.keys())
         closed = {batch_id for batch_id, outcome in outcomes.items() if outcome is not None}
-        unneeded = closed | _published(output, folders.keys() - outcomes.keys(), lake)
+        unneeded = closed | lake.published_ids(output, folders.keys() - outcomes.keys())
         lake.remove_staged([folder for batch_id in sorted(unneeded) for folder in sorted(folders[batch_id])])
-
-
-def _published(output: str, batch_ids: Collection[str], lake: Lake) -> set[str]:
-    """Those of which the lake has a manifest, and so needs nothing of them any more."""
-    found: set[str] = set()
-    for batch_id in sorted(batch_ids):
-        try:
-            if lake.published(output, batch_id) is not None:
-                found.add(batch_id)
-        except LostDataError as error:
-            log.warning("what is staged of batch %s stays: %s", batch_id, error)
-    return found

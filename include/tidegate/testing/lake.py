@@ -13,6 +13,7 @@ from tidegate.model.acknowledged import TakesOffsets
 from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
 from tidegate.model.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.records import UNDECODABLE, Rejected
 
 _REJECTED = "_rejected"
@@ -133,14 +134,18 @@ class MemoryLake:
         """See `tidegate.ports.Lake`."""
         return attempt in self.staged.get(staging, {})
 
-    def published(self, output: str, batch_id: str) -> Published | None:
+    def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`."""
-        found = self.published_attempts.get((output, batch_id))
+        found = self.published_attempts.get((output, of.batch_id or ""))
         return None if found is None else Published.from_json(found.manifest.to_json())
 
-    def rejected(self, output: str, batch_id: str) -> Iterator[Rejected]:
+    def published_ids(self, output: str, batch_ids: Collection[str]) -> frozenset[str]:
         """See `tidegate.ports.Lake`."""
-        found = self.published_attempts.get((output, batch_id))
+        return frozenset(batch_id for batch_id in batch_ids if (output, batch_id) in self.published_attempts)
+
+    def rejected(self, output: str, of: Receipt) -> Iterator[Rejected]:
+        """See `tidegate.ports.Lake`."""
+        found = self.published_attempts.get((output, of.batch_id or ""))
         return iter(found.attempt.rejected if found else ())
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
@@ -172,10 +177,10 @@ class MemoryLake:
                     found[batch_id].add(f"{output}/{_ABANDONED}/{name}")
         return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
 
-    def set_aside(self, output: str, batch_id: str) -> None:
+    def set_aside(self, output: str, of: Receipt) -> None:
         """See `tidegate.ports.Lake`."""
         with self._lock:
-            for staging in self._staging_of(output, batch_id):
+            for staging in self._staging_of(output, of.batch_id):
                 name = f"{staging.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}"
                 del self.staged[staging]
                 self._move_acks(staging, f"{output}/{_ABANDONED}/{name}")
@@ -208,7 +213,7 @@ class MemoryLake:
             offsets[record.at].append(record.offset)
         return offsets
 
-    def _staging_of(self, output: str, batch_id: str) -> list[str]:
+    def _staging_of(self, output: str, batch_id: str | None) -> list[str]:
         return [
             staging
             for staging in self.staged

@@ -296,7 +296,7 @@ def test_a_shrunk_batch_whose_staging_is_gone_is_delivered_again_as_it_is() -> N
     pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
     world.processor.acks = acks([0, 1, 2])
     pipeline.process(batch.id)
-    world.lake.set_aside(batch.output, batch.id)
+    world.lake.set_aside(batch.output, batch.next_receipt)
     with pytest.raises(BatchFailedError, match="is gone"):
         pipeline.commit(batch.id)
     world.processor.acks = None
@@ -460,7 +460,7 @@ def test_what_was_acknowledged_behind_the_end_of_a_shrunk_batch_is_passed_over()
     pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
     world.processor.acks = unseen([0, 1, 2, 5])
     pipeline.process(batch.id)
-    world.lake.set_aside(batch.output, batch.id)
+    world.lake.set_aside(batch.output, batch.next_receipt)
     with pytest.raises(BatchFailedError, match="is gone"):
         pipeline.commit(batch.id)
     world.processor.acks = None

@@ -120,7 +120,7 @@ def test_a_staged_file_that_has_changed_is_not_published_and_is_delivered_again(
     with pytest.raises(CorruptFileError, match=r"part-0 has changed.* delivered again"):
         world.pipeline().commit(batch.id)
     assert (world.ledger.batch(batch.id).state, world.committed()) == (State.FAILED, 0)
-    assert world.lake.published(OUTPUT, batch.id) is None
+    assert world.lake.published(OUTPUT, batch.next_receipt) is None
     deliver(world.pipeline())
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
 

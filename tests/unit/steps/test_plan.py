@@ -492,7 +492,7 @@ def test_a_published_batch_whose_topic_was_deleted_is_committed_for_what_is_left
     assert (deliver(world.pipeline(topics=topics, poll_timeout_ms=1000)) is not None) == left
     assert world.committed(topic="returns") == (2 if left else 0)
     assert world.ledger.look("orders").open is None
-    assert world.lake.published(batch.output, batch.id) is not None
+    assert world.lake.published(batch.output, batch.next_receipt) is not None
 
 
 def test_an_anchor_that_vanished_before_anything_was_read_is_known_to_the_ledger() -> None:
