@@ -37,7 +37,7 @@ def main() -> None:
         subprocess.run(command, check=True, timeout=600)
 
 
-def settle(landed: list[str], acks: list[str], records: list[int]) -> dict[str, Any]:
+def settle(landed: list[str], acks: list[str], records: list[int]) -> None:
     """Settle the files; `records` has the number of landed records by partition."""
     counts = {TopicPartition(TOPIC, number): count for number, count in enumerate(records)}
     whole = {at: Range(*at, 0, sum(records) * _STEP) for at in counts}
@@ -47,11 +47,10 @@ def settle(landed: list[str], acks: list[str], records: list[int]) -> dict[str, 
         for at, one in waiting.items():
             one.now().prefix(whole[at])
     settled = {at: one.now() for at, one in waiting.items()}
-    return {
-        "records": sum(records),
-        "backlog": sum(one.backlog(whole[at]) for at, one in settled.items()),
-        "behind": all(one.prefix(whole[at]) == one.latest(whole[at]) == whole[at].end for at, one in settled.items()),
-    }
+    if sum(one.backlog(whole[at]) for at, one in settled.items()):
+        raise RuntimeError("records that were acknowledged are waited for")
+    if not all(one.prefix(whole[at]) == one.latest(whole[at]) == whole[at].end for at, one in settled.items()):
+        raise RuntimeError("what was acknowledged to its end isn't behind its end")
 
 
 def _written(folder: Path, records: int, partitions: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def cases() -> Iterator[Case]:
     yield Case("string", Decoder("string"), _json_value)
     yield Case("string, UTF-16", Decoder("string", "UTF-16"), lambda n: _json_value(n).decode().encode("utf-16"))
     for name, form in {"short": ">h", "integer": ">i", "long": ">q", "float": ">f", "double": ">d"}.items():
-        yield Case(name, Decoder(name), lambda n, form=form: struct.pack(form, n % 30_000))
+        yield Case(name, Decoder(name), partial(_packed, form))
     yield Case("uuid", Decoder("uuid"), lambda n: f"01234567-89ab-cdef-0123-{n:012x}".encode())
     yield Case("json, no schema", Decoder("json"), _json_value)
     yield Case("json", Decoder("json", schema="carrier string, flight int, delay double"), _json_value)
@@ -82,6 +82,10 @@ def cases() -> Iterator[Case]:
         Decoder("protobuf", reader=_layout(), framings=indexed),
         lambda n: _PREFIX + b"\x00" + _protobuf_value(n),
     )
+
+
+def _packed(form: str, number: int) -> bytes:
+    return struct.pack(form, number % 30_000)
 
 
 def _json_value(number: int) -> bytes:
@@ -168,6 +172,10 @@ def evaluate(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+def _decode(records: DataFrame, how: Deserialization | None) -> None:
+    evaluate(records if how is None else decoded(records, how).drop("raw_key", "raw_value"))
+
+
 def measure(spark: SparkSession, folder: Path, rows: int, rounds: int) -> dict[str, tuple[float, float]]:
     """For each case the seconds to decode, and to look for failures beforehand."""
     every = list(cases())
@@ -181,10 +189,8 @@ def measure(spark: SparkSession, folder: Path, rows: int, rounds: int) -> dict[s
             records = spark.read.schema(LANDING_SCHEMA).parquet(str(folder / f"{case.name}.parquet"))
             how = Deserialization(Decoder(), case.decoder, fails=True)
             plain = case.name == "bytes"
-            took = seconds(
-                lambda r=records, h=how, p=plain: evaluate(r if p else decoded(r, h).drop("raw_key", "raw_value"))
-            )
-            checked = 0.0 if plain else seconds(lambda r=records, h=how: check(r, h, "b"))
+            took = seconds(partial(_decode, records, None if plain else how))
+            checked = 0.0 if plain else seconds(partial(check, records, how))
             before = best.get(case.name, (took, checked))
             best[case.name] = min(before[0], took), min(before[1], checked)
     return best
@@ -212,9 +218,8 @@ def main() -> None:
         print("\n| framings found by the engine | s | records/s |\n|---|---|---|")
         for case, indexed in (("avro", False), ("protobuf", True)):
             path, system = str(folder / f"{case}.parquet"), fs.LocalFileSystem()
-            took = min(
-                seconds(lambda p=path, i=indexed, s=system: framings_in(s, p, "value", indexed=i)) for _ in range(3)
-            )
+            look = partial(framings_in, system, path, "value", indexed=indexed)
+            took = min(seconds(look) for _ in range(3))
             print(f"| {case} | {took:.3f} | {options.rows / took:,.0f} |")
         print("\n| one message of Protobuf | s | MiB |\n|---|---|---|")
         for kind, (took, size) in long_messages().items():

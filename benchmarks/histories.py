@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -22,7 +21,7 @@ from sqlalchemy import NullPool, Table, create_engine, insert
 
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import batches, deliveries, files, ranges, subscriptions
-from tidegate.model.batch import Batch, Landed, LandedFile, State
+from tidegate.model.batch import Batch, Landed, LandedFile, Outcome, State
 from tidegate.model.offsets import Range
 from tidegate.model.receipt import Receipt
 
@@ -67,8 +66,8 @@ def _batch(ledger: SqlLedger, number: int) -> float:
     share = batch.share(0)
     landed = Landed(share, {r.at: r.end - r.start for r in share}, (LandedFile("file:///landing", SIZE, SIZE),))
     ledger.landed(batch.id, 0, landed)
-    ledger.start_delivery(batch.id, datetime.now(UTC))
-    ledger.move(batch.id, State.ABANDONED, "the benchmark has seen enough")
+    ledger.start_delivery(batch.id)
+    ledger.close(batch.id, Outcome.ABANDONED, "the benchmark has seen enough")
     return time.perf_counter() - began
 
 
@@ -125,7 +124,7 @@ def _fill(url: str, number: int) -> None:
 
 
 def _rows(number: int) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
-    batch = replace(_planned(number), state=State.COMMITTED, offsets_committed=True)
+    batch = _planned(number)
     at = _SINCE + timedelta(minutes=number)
     token = f"{number:032x}"
     yield (
@@ -142,7 +141,8 @@ def _rows(number: int) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
                 "output": batch.output,
                 "partition_by": [],
                 "commit_strategy": batch.commit_strategy,
-                "state": batch.state.value,
+                "state": State.CLOSED.value,
+                "outcome": Outcome.COMMITTED.value,
                 "since": at,
                 "offsets_committed": True,
                 "winner": token,

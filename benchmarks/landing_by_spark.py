@@ -12,6 +12,7 @@ import time
 import uuid
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
 
@@ -66,7 +67,7 @@ def _landed(topic: Topic, bootstrap: str, spark: SparkConnect, folder: Path) -> 
     order = attempt.with_suffix(".json")
     known = {"subscription": "bench", "batch_id": "b0", "folder": f"file://{attempt}", "poll_timeout_ms": 60_000}
     order.write_text(json.dumps({"format": 1, **known, "ranges": ends}))
-    session = spark.session()
+    session: Any = spark.session()  # as a classic one, of which Spark Connect's is no subclass
     server = psutil.Process(spark.pid)
     before, began = server.cpu_times(), time.perf_counter()
     land(session, f"file://{order}", {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"})

@@ -28,7 +28,7 @@ _SETTINGS = {
 def dlt_resource(*, bootstrap: str, topic: str, partitions: int, each: int, into: str, batch: int) -> None:
     """Extract, normalize and load: all that a run of the pipeline does."""
 
-    @dlt.resource(name="records", max_table_nesting=0)
+    @dlt.resource(name="records", max_table_nesting=0)  # type: ignore[untyped-decorator]
     def records() -> Iterator[pa.Table]:
         consumer = assigned(bootstrap, topic, partitions)
         left = each * partitions

@@ -18,8 +18,13 @@ from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.runtime.clock import SystemClock
 from tidegate.steps import land as step
+from tidegate.steps.context import Context
 from tidegate.steps.read_and_land import ReadingLander
+from tidegate.testing.definitions import MemoryDefinitions
+from tidegate.testing.lake import MemoryLake
 from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.run_log import MemoryRunLog
 
 DEADLINE_MS = 300_000
 
@@ -38,23 +43,26 @@ def land(
     """Land a member's share of the first `each` records of every partition."""
     if compression:
         level = 1 if compression == "zstd" else None
-        writer.COMPRESSION = {"compression": compression, "compression_level": level}
+        writer.COMPRESSION = {"compression": compression, "compression_level": level}  # type: ignore[dict-item]
     batch = _batch([Range(topic, partition, 0, each) for partition in range(partitions)], members)
     ledger = MemoryLedger()
     ledger.open(batch, ledger.look(batch.subscription).version)
     source = KafkaSource({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
     landing, clock = ParquetLanding(f"file://{into}"), SystemClock()
     lander = ReadingLander(source, landing, clock, DEADLINE_MS)
-    step.land(
-        batch.id,
-        member,
+    context = Context(
         subscription=_subscription(batch),
-        lander=lander,
+        output=batch.output,
         source=source,
+        offsets=MemoryOffsets(batch.group),
         landing=landing,
+        lake=MemoryLake(),
         ledger=ledger,
+        run_log=MemoryRunLog(clock.now),
         clock=clock,
+        definitions=MemoryDefinitions(),
     )
+    step.land(context, batch.id, member, lander)
     source.close()
 
 

@@ -52,11 +52,13 @@ def _session(settings: Mapping[str, str]) -> SparkSession:
 
 def _warm(jars: str) -> None:
     spark = _session(SETTINGS | {"spark.jars": jars})
-    java: int = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 (no other way to know the JVM's process)
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 (no other way to know the JVM's process)
+    java: int = gateway.proc.pid
+    jvm: Any = spark._jvm  # noqa: SLF001 (no other way to reach it)
     print("ready", flush=True)
     for line in sys.stdin:
         asked: dict[str, Any] = json.loads(line)
-        spark._jvm.System.gc()  # noqa: SLF001 (no measurement pays for the one before)
+        jvm.System.gc()  # no measurement pays for the one before
         forget_peak(java)
         cpu, began = cpu_seconds(java) + time.process_time(), time.perf_counter()
         spark_source(spark, **asked)

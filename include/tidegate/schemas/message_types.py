@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from google.protobuf import (  # type: ignore[import-untyped]  # its stubs are another package
+from google.protobuf import (
     any_pb2,
     api_pb2,
     descriptor_pb2,
