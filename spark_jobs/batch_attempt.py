@@ -25,13 +25,10 @@ def _behind_the_highest(landed: DataFrame, done: DataFrame) -> DataFrame:
 
 
 LEFT_BEHIND: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
-    "throttled": _from_the_oldest_that_waits,
-    "latest": _behind_the_highest,
+    "contiguous-acks": _from_the_oldest_that_waits,
+    "highest-ack": _behind_the_highest,
 }
-"""By commit strategy, which of the landed records lie behind where the batch ends when these are done with."""
-
-ACKNOWLEDGING = tuple(LEFT_BEHIND)
-"""The commit strategies that commit by what was acknowledged."""
+"""By progress, which of the landed records lie behind where the batch ends when these are done with."""
 
 _ACKS = "_acks"
 _OF_OUTCOME = "_outcome-"  # hidden, as from Spark, from whoever looks for acknowledgements while the job runs
@@ -128,10 +125,10 @@ def open_batch(manifest: Manifest) -> OpenBatch:
 
 def check_acknowledging(manifest: Manifest) -> None:
     """Raise TransformError unless the commit strategy is one that commits by acknowledgements."""
-    if manifest.commit_strategy not in ACKNOWLEDGING:
+    if not manifest.commits_acknowledged:
         raise TransformError(
             f"commit-strategy {manifest.commit_strategy} knows no acknowledgements ({_place(manifest)}); acknowledge "
-            f"nothing, or set commit-strategy: {' or '.join(ACKNOWLEDGING)}"
+            "nothing, or set commit-strategy: throttled or latest"
         )
 
 

@@ -13,6 +13,7 @@ from deserializers.decode import Deserialization
 FORMAT = 1
 
 _COMMIT_STRATEGY = "after-processing"  # of manifests that don't name one
+_WHOLE_BATCH = "whole-batch"
 
 
 class ManifestError(Exception):
@@ -53,7 +54,9 @@ class Manifest:
     """What a job is handed: which records, through which transform, to where.
 
     The records are those of `files` that lie within `ranges`; `records` is their number, which is less than the
-    files' own where the group has gone on within the batch. `state` is what the last checkpoint left, None before.
+    files' own where the group has gone on within the batch. `progress` is what may be committed while the job runs:
+    `whole-batch`, which is nothing, `contiguous-acks` or `highest-ack`. `keeps_state` is whether the job may leave a
+    state; `state` is what the last one left, None before.
     """
 
     subscription: str
@@ -71,7 +74,14 @@ class Manifest:
     staging: str
     deserialization: Deserialization | None = None
     commit_strategy: str = _COMMIT_STRATEGY
+    progress: str = _WHOLE_BATCH
+    keeps_state: bool = False
     state: Any = None
+
+    @property
+    def commits_acknowledged(self) -> bool:
+        """Whether what the job acknowledges is committed while it runs."""
+        return self.progress != _WHOLE_BATCH
 
 
 @dataclass(frozen=True, order=True)
@@ -161,5 +171,7 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
         staging=found["staging"],
         deserialization=Deserialization.of(found["deserialization"]) if found.get("deserialization") else None,
         commit_strategy=found.get("commit_strategy", _COMMIT_STRATEGY),
+        progress=found.get("progress", _WHOLE_BATCH),
+        keeps_state=found.get("keeps_state", False),
         state=found.get("state"),
     )

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.storagelevel import StorageLevel
 
-from batch_attempt import ACKNOWLEDGING, LEFT_BEHIND, Attempt, OpenBatch, check_acknowledging, open_batch
+from batch_attempt import LEFT_BEHIND, Attempt, OpenBatch, check_acknowledging, open_batch
 from batch_documents import (
     FORMAT,
     Delivery,
@@ -72,7 +72,6 @@ __all__ = [
 ]
 
 _REJECTED = "_rejected"
-_CHECKPOINT = "checkpoint"
 
 # Spark's default, INT96, has no time zone for the readers that still know it.
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
@@ -202,15 +201,15 @@ def _count(landed: DataFrame, outcome: Outcome) -> _Counts:
 def _left_behind(spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt) -> DataFrame:
     """The places of the records that lie behind where the batch will end, and so come again with the next one.
 
-    That is, in each partition, from the oldest record on that is neither acknowledged nor rejected (`throttled`), or
-    behind the highest one that is (`latest`): as the engine finds out from the same files.
+    That is, in each partition, from the oldest record on that is neither acknowledged nor rejected
+    (`contiguous-acks`), or behind the highest one that is (`highest-ack`): as the engine finds out from the same files.
     """
     place = ACK_SCHEMA.fieldNames()
     landed = read_landed(spark, manifest).select(*place)
     done = spark.read.schema(ACK_SCHEMA).parquet(*attempt.ack_paths(spark))
     if outcome.rejected is not None:
         done = done.unionByName(outcome.rejected.select(*place))
-    return LEFT_BEHIND[manifest.commit_strategy](landed, done)
+    return LEFT_BEHIND[manifest.progress](landed, done)
 
 
 def _up_to_the_end(outcome: Outcome, left_behind: DataFrame) -> tuple[Outcome, int]:
@@ -246,7 +245,7 @@ def _write_acks(
     were written: what rejects them may answer differently when asked again.
     """
     if not attempt.has_acks:
-        if not has_rejected or manifest.commit_strategy not in ACKNOWLEDGING:
+        if not has_rejected or not manifest.commits_acknowledged:
             return None
         place = ACK_SCHEMA.fieldNames()
         rejected = spark.read.schema(REJECTED_SCHEMA).parquet(f"{attempt.folder}/{_REJECTED}")
@@ -271,10 +270,10 @@ def _kept(shared: DataFrame | None) -> Iterator[None]:
 def _check_strategy(outcome: Outcome, manifest: Manifest, transform: str) -> None:
     if outcome.acks is not None:
         check_acknowledging(manifest)
-    if outcome.state is not None and manifest.commit_strategy != _CHECKPOINT:
+    if outcome.state is not None and not manifest.keeps_state:
         raise TransformError(
             f"{transform} returned a state, and commit-strategy {manifest.commit_strategy} keeps none; return none, or "
-            f"set commit-strategy: {_CHECKPOINT}"
+            "set commit-strategy: checkpoint"
         )
 
 

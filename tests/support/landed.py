@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy
 from tidegate.parquet.acks import COLUMNS, ack_files
 
 LANDING = pa.schema(
@@ -80,6 +81,12 @@ class Record:
         }
 
 
+def _strategy(name: CommitStrategy, state: Any) -> dict[str, Any]:
+    policy = COMMIT_POLICIES[name]
+    known = {"commit_strategy": name, "progress": policy.progress.value, "keeps_state": policy.keeps_state}
+    return known | {"state": state}
+
+
 @dataclass
 class Batch:
     """A landed batch in a folder of its own, and what its job leaves there.
@@ -94,7 +101,7 @@ class Batch:
     partition_by: Sequence[str] = ("carrier",)
     token: str = "d81c"
     deserialization: Mapping[str, Any] | None = None
-    commit_strategy: str | None = None
+    commit_strategy: CommitStrategy | None = None
     state: Any = None
     ranges: Sequence[tuple[str, int, int, int, int]] | None = None
     manifest: Path = field(init=False)
@@ -131,8 +138,7 @@ class Batch:
             "row_accounting": "strict",
             "staging": f"file://{self.staging}",
             **({"deserialization": self.deserialization} if self.deserialization else {}),
-            **({"commit_strategy": self.commit_strategy} if self.commit_strategy else {}),
-            **({"state": self.state} if self.commit_strategy else {}),
+            **(_strategy(self.commit_strategy, self.state) if self.commit_strategy else {}),
         }
 
     @property

@@ -33,7 +33,10 @@ TIMEOUT = "delayed-retry-topic.timeout"
 FENCE = "commit-fence"
 RESET = "consumer.auto.offset.reset"
 
-_UNFENCED = {"ignore": "nothing is committed", "checkpoint": "positions are kept in the ledger, not in Kafka"}
+_UNFENCED = {
+    PositionStore.NONE: "nothing is committed",
+    PositionStore.LEDGER: "positions are kept in the ledger, not in Kafka",
+}
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,10 @@ def _check_effects(definition: _Definition) -> None:
             )
             definition.warn(path, text, "no-effect")
     commit = definition.top[COMMIT]
-    if FENCE in definition.given and commit in _UNFENCED and COMMIT not in definition.faulty:
-        definition.warn(
-            FENCE, f"{FENCE} has no effect: with {COMMIT} {commit} {_UNFENCED[commit]}: remove it", "no-effect"
-        )
+    if FENCE in definition.given and COMMIT not in definition.faulty:
+        why = _UNFENCED.get(COMMIT_POLICIES[commit].store)
+        if why:
+            definition.warn(FENCE, f"{FENCE} has no effect: with {COMMIT} {commit} {why}: remove it", "no-effect")
 
 
 def _starts(good: Mapping[str, Values], topics: TopicSelection | None) -> Iterator[tuple[str, str]]:
@@ -193,9 +196,10 @@ def _check_retries(definition: _Definition) -> None:
 
 def _check_fence(definition: _Definition) -> None:
     """Records that go to a topic come there once because of the transaction that commits with them."""
+    if {FENCE, COMMIT} & definition.faulty or COMMIT_POLICIES[definition.top[COMMIT]].store in _UNFENCED:
+        return
     failure = definition.top[FAILURE]
-    may_come_twice = definition.top[FENCE] == "none" and failure_policy(failure).produces
-    if may_come_twice and not {FENCE, COMMIT} & definition.faulty and definition.top[COMMIT] not in _UNFENCED:
+    if definition.top[FENCE] == "none" and failure_policy(failure).produces:
         text = (
             f"with {FENCE} none, {failure} writes a record again where the commit behind it fails: the topic, and what "
             f"reads it, gets it at least once; take {FENCE} transactional where the cluster can"

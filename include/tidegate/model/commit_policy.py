@@ -23,14 +23,14 @@ class CommitPoint(Enum):
     """By a person."""
 
 
-class Progress(Enum):
+class Progress(StrEnum):
     """What of a batch may be committed while its job still runs."""
 
-    WHOLE_BATCH = auto()
+    WHOLE_BATCH = "whole-batch"
     """Nothing: the batch is committed whole."""
-    CONTIGUOUS_ACKS = auto()
+    CONTIGUOUS_ACKS = "contiguous-acks"
     """Each partition up to its first record that the job hasn't acknowledged."""
-    HIGHEST_ACK = auto()
+    HIGHEST_ACK = "highest-ack"
     """Each partition past the highest record that the job has acknowledged."""
 
 
@@ -59,6 +59,11 @@ class CommitPolicy:
     def commits_acknowledged(self) -> bool:
         """Whether what the job acknowledges is committed while it runs."""
         return self.progress is not Progress.WHOLE_BATCH
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the transform can leave a state for the next batch."""
+        return self.store is PositionStore.LEDGER
 
 
 COMMIT_POLICIES: Final[Mapping[CommitStrategy, CommitPolicy]] = {

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.model.batch import Batch, Delivery, LandedFile
-from tidegate.model.commit_policy import PositionStore
 from tidegate.model.decoding import Decoding
 from tidegate.model.errors import BatchFailedError, message
 from tidegate.model.offsets import Range, TopicPartition
@@ -59,6 +58,8 @@ class Manifest:
             "partition_by": list(batch.partition_by),
             "row_accounting": self.row_accounting,
             "commit_strategy": batch.commit_strategy,
+            "progress": batch.commit_policy.progress.value,
+            "keeps_state": batch.commit_policy.keeps_state,
             "staging": self.staging,
         }
         if self.decoding is not None:
@@ -241,7 +242,7 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
                 manifest.batch,
             )
         )
-    if result.state is not None and manifest.batch.commit_policy.store is not PositionStore.LEDGER:
+    if result.state is not None and not manifest.batch.commit_policy.keeps_state:
         raise BatchFailedError(
             message(
                 "the transform gave a state, which only commit-strategy: checkpoint keeps, and the batch's is "

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from tidegate.model.batch import Batch, Outcome
-from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, location, message
 from tidegate.model.offsets import Range, TopicPartition, ends
 from tidegate.model.receipt import Receipt
@@ -182,7 +181,7 @@ def _(action: Forward, ctx: Context, _seen: Observation) -> Changed:
         if not all(_is_behind(committed.get(r.at), r, action.receipt) for r in action.ranges):
             log.info("somebody moved the group meanwhile (%s)", ctx.place)
             return Changed("somebody else moved the group meanwhile")
-        state = action.state if ctx.subscription.commit_policy.store is PositionStore.LEDGER else None
+        state = action.state if ctx.subscription.commit_policy.keeps_state else None
         fence.commit(ends(action.ranges), str(action.receipt.next(action.batch_id)), state=state)
     log.warning("moved back to before batch %s, which is committed: forward again (%s)", action.batch_id, ctx.place)
     return Changed(f"the group was taken forward to the end of batch {action.batch_id}")

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
-from tidegate.model.commit_policy import CommitPoint, PositionStore
+from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
@@ -55,7 +55,7 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     # asked before the delivery begins, so that a registry or a Spark that is away costs none
     decoding = decoding_of(batch, ctx.subscription.deserialization, landing=ctx.landing, registry=ctx.registry)
     ctx.processor.check()
-    state = ctx.offsets.state() if batch.commit_policy.store is PositionStore.LEDGER else None
+    state = ctx.offsets.state() if batch.commit_policy.keeps_state else None
     handed = acknowledging.begin() if acknowledging else batch
     began = ctx.clock.monotonic()
     delivery = ctx.ledger.start_delivery(batch_id)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
-from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import (
     BatchFailedError,
     CorruptFileError,
@@ -103,7 +102,7 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
         _keep_deadline(ctx, batch, batch.delivery.token)
     if not ctx.lake.has_attempt(manifest.staging, batch.attempt):
         raise _gone(ctx, batch, manifest.staging)
-    if batch.commit_policy.store is PositionStore.LEDGER:
+    if batch.commit_policy.keeps_state:
         manifest = replace(manifest, new_state=_new_state(ctx, manifest.staging, batch.attempt))
     try:
         ctx.lake.publish(manifest, batch.attempt)

@@ -97,6 +97,8 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "partition_by": ["carrier"],
         "row_accounting": "strict",
         "commit_strategy": "after-processing",
+        "progress": "whole-batch",
+        "keeps_state": False,
         "staging": "file:///staging/b1-tok",
     }
 

@@ -12,15 +12,26 @@ from tidegate.strategies.failure.registry import FAILURE_STRATEGIES
 ROOT = Path(__file__).parents[3]
 FILES = sorted(
     path
-    for folder in ("include/tidegate", "include/tidegate_local", "plugins")
+    for folder in ("include/tidegate", "include/tidegate_local", "plugins", "spark_jobs")
     for path in (ROOT / folder).rglob("*.py")
 )
 
 NAMES = {*COMMIT_POLICIES, *FAILURE_POLICIES}
 
 
+def has_strategy(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
+
+
 def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and the source of each comparison of a strategy with a name of one."""
+    """The line and the source of each comparison of a strategy with a name of one, or with a variable that has some."""
+    variables = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(map(has_strategy, ast.walk(node.value)))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides, names = [node.left, *node.comparators], ast.walk(node)
@@ -29,7 +40,7 @@ def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
         else:
             continue
         asked = " ".join(ast.unparse(side) for side in sides).lower()
-        has_name = any(isinstance(each, ast.Constant) and each.value in NAMES for each in names)
+        has_name = any(has_strategy(each) or (isinstance(each, ast.Name) and each.id in variables) for each in names)
         if has_name and ("commit" in asked or "failure" in asked):
             yield node.lineno, ast.unparse(node)
 
@@ -44,6 +55,8 @@ def test_comparisons_are_found() -> None:
     for text in seen:
         assert [found for _, found in compared(ast.parse(text))] == [ast.unparse(ast.parse(text))]
     assert list(compared(ast.parse("match batch.commit_strategy:\n    case 'manual' | 'latest':\n        pass")))
+    named = "_KEEPS = ('checkpoint',)\nif manifest.commit_strategy not in _KEEPS:\n    pass"
+    assert [line for line, _ in compared(ast.parse(named))] == [2]
     assert not list(compared(ast.parse('auto_offset_reset == "latest"')))
 
 
