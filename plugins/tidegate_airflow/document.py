@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.config.settings import Settings, redact
+from tidegate.model.commit_policy import CommitPoint, CommitPolicy, PositionStore, Progress
 from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions, TopicPattern, TopicSelection
 
 _LONGEST_TAG = 100  # Airflow's limit; a topic's name may have 249 characters
@@ -12,20 +13,7 @@ _BEGIN = "**plan** freezes its offsets, **land** stores the records as received,
 _PUBLISH = "**process** runs the Spark job, **publish** publishes the output"
 _COMMIT = "**process** runs the Spark job, **commit** publishes the output and then "
 _MOVES_NOTHING = "A run that fails moves no offset; the next one takes the same batch again."
-_STEPS: Mapping[str, str] = {
-    "on-receipt": f"{_BEGIN}**commit** commits its offsets at once, {_PUBLISH}. A run that fails before commit moves "
-    "no offset; whatever fails, the next one takes the same batch again, from its landing.",
-    "on-next-poll": f"{_BEGIN}{_PUBLISH}. Its offsets are committed by the next run, before that one plans. "
-    f"{_MOVES_NOTHING}",
-    "manual": f"{_BEGIN}{_PUBLISH}. Its offsets are committed by `tidegate commit {{name}}` or the DAG "
-    f"`tidegate_commit`, and until then no run takes another batch. {_MOVES_NOTHING}",
-    "ignore": f"{_BEGIN}{_COMMIT}is done with it: no offset is ever committed.",
-    "throttled": f"{_BEGIN}{_COMMIT}commits the offsets of what the job has acknowledged without a gap. "
-    "A run that fails is followed by one that takes the same batch again.",
-    "latest": f"{_BEGIN}{_COMMIT}commits the offsets behind the last record that the job has acknowledged. "
-    "A run that fails is followed by one that takes the same batch again.",
-}
-_COMMITS = f"{_BEGIN}{_COMMIT}commits the offsets. {_MOVES_NOTHING}"
+_TAKEN_AGAIN = "A run that fails is followed by one that takes the same batch again."
 _STANDS_STILL = "every run fails until `tidegate clear {name}` or the DAG `tidegate_clear` says how to go on"
 _FAILURES: Mapping[str, str] = {
     "fail": f"the subscription stops: {_STANDS_STILL}.",
@@ -38,7 +26,7 @@ _FAILURES: Mapping[str, str] = {
     "waits until somebody answers there, by `tidegate clear {name} --answer ...` or by the DAG `tidegate_clear`.",
 }
 
-_OWN = "your own strategy `{strategy}` says what becomes of it."
+_OWN = "your own strategy `{strategy}` decides what happens to it."
 
 
 def tags(subscription: Subscription) -> list[str]:
@@ -83,12 +71,44 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
 
 def _story(subscription: Subscription) -> str:
     """The tasks of a run as the commit strategy orders them, and what the failure strategy does at the limit."""
-    steps = _STEPS.get(subscription.commit_strategy, _COMMITS)
+    steps = _BEGIN + _steps(subscription.commit_policy)
     failed = _FAILURES.get(subscription.failure_strategy, _OWN)
     limit = f"A batch that failed in {subscription.max_retries + 1} deliveries: {failed}"
     return f"{steps}\n\n{limit}".replace("{name}", subscription.name).replace(
         "{strategy}", subscription.failure_strategy
     )
+
+
+def _steps(policy: CommitPolicy) -> str:
+    """The tasks behind land."""
+    match policy.commit_at:
+        case CommitPoint.LANDED:
+            return (
+                f"**commit** commits its offsets at once, {_PUBLISH}. A run that fails before commit moves "
+                "no offset; whatever fails, the next one takes the same batch again, from its landing."
+            )
+        case CommitPoint.NEXT_PLAN:
+            return f"{_PUBLISH}. Its offsets are committed by the next run, before that one plans. {_MOVES_NOTHING}"
+        case CommitPoint.MANUAL:
+            return (
+                f"{_PUBLISH}. Its offsets are committed by `tidegate commit {{name}}` or the DAG `tidegate_commit`, "
+                f"and until then no run takes another batch. {_MOVES_NOTHING}"
+            )
+        case CommitPoint.PUBLISHED:
+            return f"{_COMMIT}{_commit(policy)}"
+
+
+def _commit(policy: CommitPolicy) -> str:
+    """What commit does once the output is published."""
+    if policy.store is PositionStore.NONE:
+        return "is done with it: no offset is ever committed."
+    match policy.progress:
+        case Progress.WHOLE_BATCH:
+            return f"commits the offsets. {_MOVES_NOTHING}"
+        case Progress.CONTIGUOUS_ACKS:
+            return f"commits the offsets of what the job has acknowledged without a gap. {_TAKEN_AGAIN}"
+        case Progress.HIGHEST_ACK:
+            return f"commits the offsets behind the last record that the job has acknowledged. {_TAKEN_AGAIN}"
 
 
 def _topics(topics: TopicSelection) -> str:

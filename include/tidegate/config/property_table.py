@@ -166,10 +166,8 @@ TOP: Mapping[str, Property] = {
     ),
     "commit-strategy": _smallrye(
         Choice(tuple(COMMIT_POLICIES)),
-        "When a batch's offsets are committed. after-processing: once its output is published. on-receipt: once it "
-        "has landed. on-next-poll: when the next batch is planned. manual: by `tidegate commit`. throttled: during the "
-        "job, up to the oldest unacknowledged record. latest: during the job, past the highest acknowledged record. "
-        "ignore: never; each run starts from the cursor. checkpoint: in the ledger, with the transform's state.",
+        "When a batch's offsets are committed. "
+        + " ".join(f"{name}: {policy.summary}." for name, policy in COMMIT_POLICIES.items()),
         default="after-processing",
     ),
     "auto.commit.interval.ms": _kafka(

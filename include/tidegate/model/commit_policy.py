@@ -47,9 +47,11 @@ class PositionStore(StrEnum):
 class CommitPolicy:
     """When a batch's offsets are committed, how far, and where.
 
+    `summary` says it in the words of the reference page, after "When a batch's offsets are committed".
     `enforces_deadline` is whether a delivery that takes longer than `consumer.max.poll.interval.ms` counts for nothing.
     """
 
+    summary: str
     commit_at: CommitPoint = CommitPoint.PUBLISHED
     progress: Progress = Progress.WHOLE_BATCH
     store: PositionStore = PositionStore.KAFKA
@@ -68,19 +70,21 @@ class CommitPolicy:
 
 COMMIT_POLICIES: Final[Mapping[CommitStrategy, CommitPolicy]] = {
     # Hitachi's `commit after processing`; Queue-Over-Http's commit once the whole pack is resolved.
-    "after-processing": CommitPolicy(),
+    "after-processing": CommitPolicy("once its output is published"),
     # Hitachi's `commit after receipt`. Nobody else reads the records again, so a delivery may take its time.
-    "on-receipt": CommitPolicy(commit_at=CommitPoint.LANDED, enforces_deadline=False),
+    "on-receipt": CommitPolicy("once it has landed", commit_at=CommitPoint.LANDED, enforces_deadline=False),
     # OCI Streaming's `commitOnGet`: whoever asks for more has had what came before.
-    "on-next-poll": CommitPolicy(commit_at=CommitPoint.NEXT_PLAN),
+    "on-next-poll": CommitPolicy("when the next batch is planned", commit_at=CommitPoint.NEXT_PLAN),
     # OCI Streaming's `commitOnGet: false` with `ConsumerCommit`.
-    "manual": CommitPolicy(commit_at=CommitPoint.MANUAL),
+    "manual": CommitPolicy("by `tidegate commit`", commit_at=CommitPoint.MANUAL),
     # SmallRye's `throttled`, KafkaThrottledLatestProcessedCommit; Queue-Over-Http's autoCommitPeriodMs.
-    "throttled": CommitPolicy(progress=Progress.CONTIGUOUS_ACKS),
+    "throttled": CommitPolicy(
+        "during the job, up to the oldest unacknowledged record", progress=Progress.CONTIGUOUS_ACKS
+    ),
     # SmallRye's `latest`, KafkaLatestCommit: it may skip records, and suits jobs that acknowledge in order.
-    "latest": CommitPolicy(progress=Progress.HIGHEST_ACK),
+    "latest": CommitPolicy("during the job, past the highest acknowledged record", progress=Progress.HIGHEST_ACK),
     # SmallRye's `ignore`: each run starts from the cursor, and publishes its own batch of the same records.
-    "ignore": CommitPolicy(store=PositionStore.NONE),
+    "ignore": CommitPolicy("never; each run starts from the cursor", store=PositionStore.NONE),
     # SmallRye's `checkpoint`: positions and the job's state are stored in one transaction.
-    "checkpoint": CommitPolicy(store=PositionStore.LEDGER),
+    "checkpoint": CommitPolicy("in the ledger, with the transform's state", store=PositionStore.LEDGER),
 }
