@@ -4,6 +4,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from crash_cases import Case, CaseScene
+from crash_plays import Scenario, playing
 from definitions import subscription
 from desk import Desk
 from documents import ROOT
@@ -156,6 +159,19 @@ def scene(
             return made
 
         yield begin
+
+
+@pytest.fixture(scope="module")
+def begin(scene: Callable[..., Scene], admin: AdminClient) -> Callable[[Case], CaseScene]:
+    return lambda case: case.begin(scene, admin)
+
+
+@pytest.fixture(scope="module")
+def under_way(
+    request: pytest.FixtureRequest, begin: Callable[[Case], CaseScene]
+) -> Iterator[dict[Scenario, Future[None]]]:
+    with playing(request, begin) as futures:
+        yield futures
 
 
 @pytest.fixture
