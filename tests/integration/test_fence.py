@@ -190,7 +190,10 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
     fed.feed.producers.plain.produce(doomed, b"value")
     assert fed.feed.producers.plain.flush(20) == 0
     topics = TopicNames((fed.feed.topic, doomed))
-    scene = replace(fed, subscription=replace(fed.subscription, commit_fence=fence, topics=topics))
+    definition = replace(
+        fed.subscription, commit_fence=fence, topics=topics, commit_timeout_ms=4000
+    )  # it waits as long
+    scene = replace(fed, subscription=definition)
 
     def delete() -> None:
         admin.delete_topics([doomed])[doomed].result(20)

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.broker
 
 CACHE = Path(__file__).parents[2] / ".cache"
 PARTITIONS = 2
-POLL_SECONDS = 4.0
-COMMIT_SECONDS = 3.0
+POLL_SECONDS = 2.5
+COMMIT_SECONDS = 2.0
 SLACK_SECONDS = 3.0
 CALM_SECONDS = 60.0
 RECORD_BYTES = 1000
@@ -47,6 +47,7 @@ USERS = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_
 PROPERTIES = {
     "broker.session.timeout.ms": "2000",  # a killed broker is missed soon
     "broker.heartbeat.interval.ms": "500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not every 10 s
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.guarded.plain.sasl.jaas.config": USERS,
 }
@@ -240,7 +241,7 @@ def test_a_broker_that_crashes_and_comes_back_loses_nothing(
 def test_slow_answers_are_waited_for(expose: Expose, road: Traffic) -> None:
     made = expose(poll=30, commit=30, client=CLIENT)
     with ExitStack() as until_the_end:
-        slow = Fault(delay=0.3)
+        slow = Fault(delay=0.1)
         ended = made.run(POINTS["plan"], lambda: until_the_end.enter_context(road.faulty(slow)))
     assert isinstance(ended, Batch), ended
     made.go_on()
