@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
@@ -17,6 +18,7 @@ from desk import TIDEGATE, Desk
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Cause, Outcome, State, Tries
+from tidegate.steps.deliver import SILENT
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -53,8 +55,8 @@ def crawling(desk: Desk, retries: int = 0) -> tuple[str, Path]:
     return name, notes
 
 
-def ledger(desk: Desk) -> SqlLedger:
-    return SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(desk.home)}).ledger)
+def ledger(desk: Desk, now: Callable[[], datetime] | None = None) -> SqlLedger:
+    return SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(desk.home)}).ledger, now=now)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -87,7 +89,8 @@ def test_a_run_that_was_killed_at_the_limit_is_known_to_be_dead_and_can_be_clear
     assert "is under way, with a sign of life" in early["error"]
     batch = ledger(desk).batch(early["batch_id"])
     assert batch.delivery is not None
-    until(lambda: ledger(desk).delivery_age(batch.id, batch.delivery.token).silent.total_seconds() > 30, "silence")
+    last_alive = datetime.now(UTC) - SILENT - timedelta(seconds=1)
+    ledger(desk, now=lambda: last_alive).note_alive(batch.id, batch.delivery.token)  # as if all that time had passed
     late = json.loads(desk.run(TIDEGATE, "run", name, "--json", status=1))
     assert late["state"] == "stopped"
     assert "ended without a word" in late["error"]
