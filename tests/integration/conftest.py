@@ -47,7 +47,9 @@ def processor() -> CopyingProcessor:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, sqlite_template: Path) -> Settings:
+    (tmp_path / "data").mkdir()
+    shutil.copyfile(sqlite_template, tmp_path / "data" / "ledger.db")
     return Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
 
 
@@ -129,7 +131,11 @@ def producers(broker: Broker) -> Producers:
 
 @pytest.fixture(scope="session")
 def scene(
-    broker: Broker, admin: AdminClient, producers: Producers, tmp_path_factory: pytest.TempPathFactory
+    broker: Broker,
+    admin: AdminClient,
+    producers: Producers,
+    sqlite_template: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MakeScene]:
     """`scene(partitions=2, members=2, consumer={...})`: a subscription on a topic of its own; any thread may call it.
 
@@ -142,7 +148,8 @@ def scene(
             name = f"scene-{uuid.uuid4().hex[:12]}"
             admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
             home = folder / name
-            home.mkdir()
+            (home / "data").mkdir(parents=True)
+            shutil.copyfile(sqlite_template, home / "data" / "ledger.db")
             client = consumer_properties.translate({"fetch.max.wait.ms": 50})
             definition = subscription(
                 name=name,
