@@ -136,19 +136,20 @@ class Airflow:
         return SqlLedger(Settings.from_environment(self.environment).ledger)
 
 
-@pytest.fixture
-def airflow(tmp_path: Path, broker: Broker) -> Iterator[Airflow]:
-    """A real Airflow, whose Spark jobs all fail at once."""
-    project = tmp_path / "project"
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> Iterator[Airflow]:
+    """A real Airflow, whose Spark jobs all fail at once; each test has a DAG of its own there."""
+    folder = tmp_path_factory.mktemp("airflow")
+    project = folder / "project"
     (project / "include/subscriptions").mkdir(parents=True)
     for name, strategy in STRATEGIES.items():
         definition = DEFINITION.format(name=name, mark=MARK, failure_strategy=strategy)
         (project / f"include/subscriptions/{name}.yaml").write_text(definition)
-    submit = tmp_path / "bin/spark-submit"
+    submit = folder / "bin/spark-submit"
     submit.parent.mkdir()
     submit.write_text("#!/bin/sh\necho 'no such column: amount'\nexit 1\n")
     submit.chmod(0o755)
-    home = TwoUsers(tmp_path / "airflow", PROJECT / "dags", PROJECT / "plugins", free_port())
+    home = TwoUsers(folder / "airflow", PROJECT / "dags", PROJECT / "plugins", free_port())
     home.folder.mkdir()
     (home.folder / "passwords.json").write_text(json.dumps(PASSWORDS))
     around = os.environ | {
