@@ -1,5 +1,6 @@
 """The real servers of the tests (see `shared_servers`), and what each test has of its own on them."""
 
+import os
 import shutil
 import time
 import uuid
@@ -19,6 +20,11 @@ pytest_plugins = ("shared_servers", "suite_times")
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 settings.load_profile("here")
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java: what it spends on compiling for hours of use, a server of minutes never regains."""
+for name in ("KAFKA_JVM_PERFORMANCE_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(name, SHORT_LIVED)
 
 MakeTopic = Callable[..., str]
 

@@ -1,6 +1,7 @@
 """A real Kafka broker on this machine: one node, in KRaft mode, that keeps its data between starts."""
 
 import os
+import shlex
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -18,6 +19,7 @@ from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 90
+_JVM_OPTIONS = "KAFKA_JVM_PERFORMANCE_OPTS"
 _TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
 
 
@@ -40,7 +42,8 @@ class Broker(Awaited):
 
     `data` is the folder for all it writes; a broker on the data of an earlier one goes on with it. `listeners` are
     ports beside its own. `properties` are broker properties, under Kafka's names, that overrule those chosen here.
-    `cluster_id` is drawn unless it is given. As a context manager it waits first and stops last.
+    `cluster_id` is drawn unless it is given. The environment's KAFKA_JVM_PERFORMANCE_OPTS are given to Java, as Kafka's
+    own scripts do. As a context manager it waits first and stops last.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Broker(Awaited):
         self._java = [
             str(java.program),
             f"-Xmx{heap}",
+            *shlex.split(os.environ.get(_JVM_OPTIONS, "")),
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
             "-cp",
