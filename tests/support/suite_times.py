@@ -16,6 +16,8 @@ BUDGETS = Path(__file__).parents[1] / "time_budgets.toml"
 ALL = "all"
 """The budget of all suites together, in place of those of suites that have none."""
 _SLOWEST = 5
+_LONG_SECONDS = 20.0
+"""A file that takes so long is named, as tests/file_order.toml should."""
 
 
 class SuiteTimes:
@@ -57,10 +59,13 @@ class SuiteTimes:
         return [f"{name} {took:.0f} s" for name, took in asked[:_SLOWEST]]
 
     def lines(self) -> Iterator[str]:
-        """One line for each suite, and one for all."""
+        """One line for each suite, one for all, and one for each file that takes long."""
         for suite, seconds in [*sorted(self._suites.items()), (ALL, self._suites.total())]:
             budget = self._budgets.get(suite)
             yield f"{suite}: {seconds:.0f} s" + ("" if budget is None else f" of {budget:g} s")
+        for module, seconds in self._modules.most_common():
+            if seconds >= _LONG_SECONDS:
+                yield f"{module}: {seconds:.0f} s"
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

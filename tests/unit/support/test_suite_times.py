@@ -12,6 +12,13 @@ def test_a_suites_time_is_the_sum_over_its_tests_and_within_its_budget_nothing_i
     assert list(times.over()) == []
 
 
+def test_a_file_that_takes_long_is_named():
+    times = SuiteTimes("test", {"all": 90.0})
+    for node_id, seconds in ((ONE, 19.0), (ONE, 2.0), (OTHER, 5.0)):
+        times.add(node_id, seconds)
+    assert list(times.lines()) == ["unit: 26 s", "all: 26 s of 90 s", "tests/unit/model/test_batch.py: 21 s"]
+
+
 def test_a_suite_beyond_its_budget_is_named_with_its_slowest_modules():
     times = SuiteTimes("check", {"unit": 3.0})
     times.add(ONE, 1.0)
