@@ -16,7 +16,7 @@ from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres
 
 pytest.register_assert_rewrite("broker_world", "crash_cases", "crash_plays")  # whose audits show what they compared
-pytest_plugins = ("shared_servers", "suite_times")
+pytest_plugins = ("shared_servers", "suite_times", "file_order")
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 settings.load_profile("here")
