@@ -35,7 +35,7 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, Ledger, LedgerSnapshot, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, Ledger, LedgerSnapshot, Loss, PositionChange
 from tidegate.testing.ledger import MemoryLedger
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
@@ -1061,3 +1061,64 @@ def test_the_store_goes_over_with_the_group(two: tuple[Ledger, Ledger]) -> None:
     two[0].note_store("flights", "g", PositionStore.LEDGER, two[0].look("flights").version)
     two[0].take_over_group("gates", "g", "flights")
     assert (two[1].look("gates").stores, two[1].look("flights").stores) == ({"g": PositionStore.LEDGER}, {})
+
+
+# Resets
+
+
+AT, MOVED = TopicPartition("flights", 0), (PositionChange(TopicPartition("flights", 0), 5, 0),)
+
+
+def a_reset(number: int = 1, group: str = "flights-lake") -> GroupReset:
+    others = (PositionChange(TopicPartition("flights", 1), None, 7),)
+    return GroupReset(f"r{number}", group, "ada", NOON + timedelta(hours=number), "why not", MOVED + others)
+
+
+def test_a_reset_is_known_before_it_moves_anything_and_is_done_after_it(two: tuple[Ledger, Ledger]) -> None:
+    first, second = two
+    began = first.look("flights").version
+    version = first.begin_reset("flights", a_reset(), began)
+    assert version == second.look("flights").version != began
+    assert second.resets("flights", 9) == (a_reset(),)
+    assert second.last_ends("flights", "flights-lake") == {}
+    first.end_reset("flights", a_reset(), version, {"flights": "an id"})
+    assert second.resets("flights", 9) == (replace(a_reset(), is_done=True),)
+    assert second.last_ends("flights", "flights-lake") == {AT: 0, TopicPartition("flights", 1): 7}
+    assert second.look("flights").topic_ids == {"flights": "an id"}
+    assert second.resets("others", 9) == ()
+
+
+def test_the_newest_resets_come_first(ledger: Ledger) -> None:
+    for number in (1, 2, 3):
+        ledger.begin_reset("flights", a_reset(number), ledger.look("flights").version)
+    assert [reset.id for reset in ledger.resets("flights", 2)] == ["r3", "r2"]
+
+
+def test_a_reset_is_refused_where_a_run_has_gone_on(ledger: Ledger) -> None:
+    stale = ledger.look("flights").version
+    ledger.note_commit("flights", "flights-lake", {AT: 5}, stale)
+    with pytest.raises(OvertakenError, match="nothing was moved"):
+        ledger.begin_reset("flights", a_reset(), stale)
+    batch = opened(ledger)
+    with pytest.raises(OvertakenError, match="nothing was moved"):
+        ledger.begin_reset(batch.subscription, a_reset(), ledger.look(batch.subscription).version)
+    assert ledger.resets("flights", 9) == ()
+
+
+def test_a_reset_that_ends_late_leaves_the_last_ends_to_whoever_went_on(two: tuple[Ledger, Ledger]) -> None:
+    first, second = two
+    version = first.begin_reset("flights", a_reset(), first.look("flights").version)
+    second.note_commit("flights", "flights-lake", {AT: 9}, version)
+    first.end_reset("flights", a_reset(), version, {})
+    assert second.last_ends("flights", "flights-lake") == {AT: 9}
+    assert [reset.is_done for reset in second.resets("flights", 9)] == [True]
+
+
+def test_resets_go_over_with_the_group(two: tuple[Ledger, Ledger]) -> None:
+    first, second = two
+    first.claim_group("old", "flights-lake", "cluster")
+    first.begin_reset("old", a_reset(), first.look("old").version)
+    first.begin_reset("old", a_reset(2, "another-group"), first.look("old").version)
+    second.take_over_group("new", "flights-lake", "old")
+    assert [reset.id for reset in first.resets("new", 9)] == ["r1"]
+    assert [reset.id for reset in first.resets("old", 9)] == ["r2"]

@@ -246,7 +246,12 @@ def test_live_members_are_refused_by_name(
             fence.commit({at: 2}, "after")
     with pytest.raises(GroupInUseError, match="dashboard-1"), store.fence():
         pytest.fail("the fence was taken")
+    assert any("dashboard-1" in member for member in store.members())
     assert store.committed([at]) == {at: Committed(1, "before")}
+
+
+def test_a_group_that_nobody_joined_has_no_members(store: OffsetStore) -> None:
+    assert store.members() == ()
 
 
 def test_a_committer_that_slept_through_a_newer_one_is_refused_and_moves_nothing(

@@ -41,6 +41,10 @@ class OwnStore:
         """See `tidegate.ports.OffsetStore`."""
         return self._stores.store(self._run).committed(partitions)
 
+    def members(self) -> tuple[str, ...]:
+        """See `tidegate.ports.OffsetStore`."""
+        return self._stores.store(self._run).members()
+
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`; none is kept."""
         return self._stores.store(self._run).state()

@@ -26,7 +26,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli import dead_letters
+from tidegate.cli import dead_letters, group
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.config.settings import Settings, umask
 from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
@@ -43,6 +43,7 @@ app = typer.Typer(
     help="Kafka records into a lake in bounded batches; offsets are committed last.",
 )
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(group.app, name="group")
 offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
 app.add_typer(offsets, name="offsets")
 

@@ -128,11 +128,15 @@ class Group:
         }
         return create_client(Producer, {**self._client, **own})
 
+    def members(self, timeout: float) -> tuple[str, ...]:
+        """The group's live members; UnavailableError without an answer."""
+        with self._coordinator(timeout) as (_, members):
+            return members
+
     def refuse_members(self, timeout: float) -> None:
         """Raises GroupInUseError, naming them, if the group has live members; UnavailableError without an answer."""
-        with self._coordinator(timeout) as (_, members):
-            if members:
-                raise _in_use(self.id, members)
+        if members := self.members(timeout):
+            raise _in_use(self.id, members)
 
     def commit(self, wanted: list[KafkaPartition], timeout: float) -> dict[TopicPartition, KafkaError]:
         """Commit once; the partitions for which the broker refused, and why: none if all is committed.

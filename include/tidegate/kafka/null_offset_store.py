@@ -22,6 +22,10 @@ class NullOffsetStore:
         """See `tidegate.ports.OffsetStore`."""
         return {tp: self._positions[tp] for tp in partitions if tp in self._positions}
 
+    def members(self) -> tuple[str, ...]:
+        """See `tidegate.ports.OffsetStore`; there is no group."""
+        return ()
+
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`; none is kept."""
         return None

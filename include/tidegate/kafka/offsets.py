@@ -140,6 +140,10 @@ class KafkaOffsets:
         """See `tidegate.ports.OffsetStore`; offsets of a transaction that is under way are waited for."""
         return self._group.committed(partitions, self._poll_timeout)
 
+    def members(self) -> tuple[str, ...]:
+        """See `tidegate.ports.OffsetStore`; asked within the poll timeout."""
+        return self._group.members(self._poll_timeout)
+
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`; Kafka keeps none."""
         return None

@@ -54,6 +54,10 @@ class SqlOffsets:
         known = {TopicPartition(r.topic, r.partition): Committed(r.offset, r.metadata, r.leader_epoch) for r in found}
         return {tp: known[tp] for tp in partitions if tp in known}
 
+    def members(self) -> tuple[str, ...]:
+        """See `tidegate.ports.OffsetStore`; nobody joins what is kept here."""
+        return ()
+
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`."""
         with self._database.read() as connection:

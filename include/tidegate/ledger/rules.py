@@ -218,8 +218,8 @@ def cannot_take_over(subscription: str, group: str) -> StaleError:
     )
 
 
-def overtaken_store(subscription: str, group: str) -> OvertakenError:
-    """What a ledger says where a run went on while the store of a group was to be noted."""
+def overtaken_positions(subscription: str, group: str) -> OvertakenError:
+    """What a ledger says where a run went on while positions of a group were to be moved."""
     return OvertakenError(
         message(
             "a run of this subscription has gone on meanwhile: nothing was moved",

@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from tidegate.ledger import resets as reset_rows
 from tidegate.ledger import rows, rules, takeover
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -45,7 +46,7 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, HistoryEntry, LedgerSnapshot, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss
 
 
 class SqlLedger:
@@ -164,11 +165,42 @@ class SqlLedger:
         with self._database.write() as connection:
             number = _hold(connection, subscription)
             if _version(connection, number) != version or (number is None and not _enter(connection, subscription)):
-                raise rules.overtaken_store(subscription, group)
+                raise rules.overtaken_positions(subscription, group)
             moved = {} if by is None else {"moved_by": by, "moved_at": self._now(connection)}
             mine = (groups.c.subscription == subscription, groups.c.group_id == group)
             connection.execute(update(groups).where(*mine).values(store=store.name.lower(), **moved))
             _count_write(connection, subscription)
+
+    def begin_reset(self, subscription: str, reset: GroupReset, version: str) -> str:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            number = _hold(connection, subscription)
+            is_open = connection.execute(_open_batch(subscription)).first() is not None
+            if (
+                is_open
+                or _version(connection, number) != version
+                or (number is None and not _enter(connection, subscription))
+            ):
+                raise rules.overtaken_positions(subscription, reset.group)
+            _count_write(connection, subscription)
+            reset_rows.enter(connection, subscription, reset)
+            return _version(connection, (number or 0) + 1)
+
+    def end_reset(self, subscription: str, reset: GroupReset, version: str, topic_ids: Mapping[str, str]) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            number = _hold(connection, subscription)
+            reset_rows.close(connection, reset, self._now(connection))
+            if _version(connection, number) == version:
+                _count_write(connection, subscription)
+                _note_topics(connection, subscription, topic_ids, ())
+                moved = {change.at: change.after for change in reset.changes}
+                self._note_positions(connection, subscription, reset.group, moved, (number or 0) + 1)
+
+    def resets(self, subscription: str, limit: int) -> tuple[GroupReset, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return reset_rows.read(connection, subscription, limit)
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""
@@ -195,10 +227,7 @@ class SqlLedger:
                 return
             _count_write(connection, subscription)
             _note_topics(connection, subscription, topic_ids, found)
-            now = self._now(connection)
-            for tp, offset in sorted(offsets.items()):
-                key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
-                _put(connection, positions, key, {"offset": offset, "version": (number or 0) + 1, "committed_at": now})
+            self._note_positions(connection, subscription, group, offsets, (number or 0) + 1)
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
@@ -455,6 +484,14 @@ class SqlLedger:
         adopted = rules.adopt(batch, published)
         rows.save_adopted(connection, adopted, self._now(connection))
         return self._changed(connection, adopted)
+
+    def _note_positions(
+        self, connection: Connection, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: int
+    ) -> None:
+        now = self._now(connection)
+        for tp, offset in sorted(offsets.items()):
+            key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
+            _put(connection, positions, key, {"offset": offset, "version": version, "committed_at": now})
 
     def _changed(self, connection: Connection, batch: Batch) -> Batch:
         """Write how far the batch has come, and count that; the batch as it stands then."""

@@ -147,6 +147,30 @@ runs = Table(
     Column("failing_since", Instant),  # when the first of the failed runs in a row ended
 )
 
+resets = Table(
+    "tidegate_resets",  # who reset a group, when and why
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("subscription", String(250), nullable=False),
+    Column("group_id", Text, nullable=False),
+    Column("reset_by", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("begun_at", Instant, nullable=False),
+    Column("done_at", Instant),  # none until the positions were committed
+)
+
+Index("tidegate_resets_subscription", resets.c.subscription, resets.c.begun_at)
+
+position_changes = Table(
+    "tidegate_position_changes",  # what a reset moves
+    metadata,
+    Column("reset_id", String(32), ForeignKey("tidegate_resets.id"), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("before", BigInteger),  # none for a partition that had no position
+    Column("after", BigInteger, nullable=False),
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, exists, insert, literal, select, update
 
-from tidegate.ledger.tables import batches, checkpoints, groups, losses, missing, positions, states, topics
+from tidegate.ledger.tables import batches, checkpoints, groups, losses, missing, positions, resets, states, topics
 
 _OF_THE_GROUP = (positions, checkpoints, states, groups)
 _OF_THE_SUBSCRIPTION = (topics, missing, losses)
@@ -20,6 +20,8 @@ def move(connection: Connection, group: str, old: str, new: str, shift: int) -> 
     of_old = (batches.c.subscription == old, batches.c.group_id == group)
     moved = update(batches).where(*of_old).values(subscription=new, number=batches.c.number + shift)
     connection.execute(moved)
+    reset = (resets.c.subscription == old, resets.c.group_id == group)
+    connection.execute(update(resets).where(*reset).values(subscription=new))
     for table in _OF_THE_GROUP:
         values: dict[str, Any] = {"subscription": new}
         if "version" in table.c:

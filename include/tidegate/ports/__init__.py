@@ -5,7 +5,17 @@ from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWriter, Side
-from tidegate.ports.ledger import Decision, DeliveryAge, GroupHolder, HistoryEntry, Ledger, LedgerSnapshot, Loss
+from tidegate.ports.ledger import (
+    Decision,
+    DeliveryAge,
+    GroupHolder,
+    GroupReset,
+    HistoryEntry,
+    Ledger,
+    LedgerSnapshot,
+    Loss,
+    PositionChange,
+)
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
@@ -24,6 +34,7 @@ __all__ = [
     "DeliveryAge",
     "Fence",
     "GroupHolder",
+    "GroupReset",
     "HistoryEntry",
     "JobLog",
     "JobLogs",
@@ -38,6 +49,7 @@ __all__ = [
     "Loss",
     "OffsetStore",
     "Outbox",
+    "PositionChange",
     "Processor",
     "Reader",
     "RecordSource",

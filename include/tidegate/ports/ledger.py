@@ -61,6 +61,32 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class PositionChange:
+    """A partition whose position a person moves, from where it stood (None where it had none) to where."""
+
+    at: TopicPartition
+    before: int | None
+    after: int
+
+    def __str__(self) -> str:
+        """`orders-0 from 10 to 0`."""
+        return f"{self.at} {'' if self.before is None else f'from {self.before} '}to {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReset:
+    """Who reset a group, when, why, and what that moves; `is_done` once the positions were committed."""
+
+    id: str
+    group: str
+    by: str
+    at: datetime
+    note: str
+    changes: tuple[PositionChange, ...]
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One line of a subscription's history; `since` is when the batch came into its state."""
 
@@ -139,6 +165,24 @@ class Ledger(Protocol):
         That makes a new version: who planned from the other store goes on no more. Raises OvertakenError if the
         subscription's version isn't this one any more.
         """
+        ...
+
+    def begin_reset(self, subscription: str, reset: GroupReset, version: str) -> str:
+        """Enter that a person is about to move these positions; the version from then on.
+
+        Raises OvertakenError if the subscription's version isn't this one any more, or a batch is open.
+        """
+        ...
+
+    def end_reset(self, subscription: str, reset: GroupReset, version: str, topic_ids: Mapping[str, str]) -> None:
+        """Enter that the positions of a reset are committed, in the topics of these ids.
+
+        They are the group's last ends then, unless the version isn't this one any more: somebody went on from them.
+        """
+        ...
+
+    def resets(self, subscription: str, limit: int) -> tuple[GroupReset, ...]:
+        """The newest first, those too that weren't carried out, as far as the ledger knows."""
         ...
 
     def open_batches(self) -> tuple[Batch, ...]:

@@ -66,6 +66,10 @@ class OffsetStore(Protocol):
         """The group's positions as they are now; a partition without one is left out."""
         ...
 
+    def members(self) -> tuple[str, ...]:
+        """The live members of the group, as a person would look for them; none where nobody can join."""
+        ...
+
     def state(self) -> str | None:
         """The state, JSON text, that the last commit which brought one left; None before, and where none is kept."""
         ...

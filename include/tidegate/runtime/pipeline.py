@@ -57,6 +57,7 @@ from tidegate.steps.ownership import accept_cluster
 from tidegate.steps.plan import plan
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
+from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
@@ -179,6 +180,10 @@ class Pipeline:
             ledger=self.ledger,
             definitions=self.definitions,
         )
+
+    def reset_group(self, request: ResetRequest) -> ResetResult:
+        """Move the group's positions to where a person wants them; see `steps.reset_group`."""
+        return reset_group(self._context, request)
 
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""

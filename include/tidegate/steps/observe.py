@@ -93,7 +93,7 @@ def observe_group(ctx: Context, snapshot: LedgerSnapshot, partitions: tuple[Topi
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     committed = ctx.offsets.committed(partitions)
     ends_of, missing = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
-    published, settled = _of_receipts(ctx, committed)
+    published, settled = of_receipts(ctx, committed)
     marks = ctx.source.watermarks(partitions)
     return ObservedGroup(
         snapshot=snapshot,
@@ -119,7 +119,7 @@ def offsets_from_ledger(
     return ledger.last_ends(subscription.name, subscription.consumer.group_id), snapshot.missing
 
 
-def _of_receipts(
+def of_receipts(
     ctx: Context, committed: Mapping[TopicPartition, Committed]
 ) -> tuple[dict[Receipt, Published], dict[str, tuple[Range, ...]]]:
     """What lake and ledger have of the batches that are planned from these positions."""

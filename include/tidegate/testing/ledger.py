@@ -13,7 +13,7 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, HistoryEntry, LedgerSnapshot, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class MemoryLedger:
         self._alive: dict[tuple[str, str], datetime] = {}
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._operations: dict[str, str] = {}
+        self._resets: dict[str, list[GroupReset]] = defaultdict(list)
         self._lock = threading.RLock()
 
     def now(self) -> datetime:
@@ -135,6 +136,9 @@ class MemoryLedger:
             self._topic_ids[subscription].update(self._topic_ids[holder])
             self._missing[subscription].update(self._missing[holder])
             self._losses[subscription].update(self._losses[holder])
+            reset = self._resets.pop(holder, [])
+            self._resets[subscription] += [each for each in reset if each.group == group]
+            self._resets[holder] = [each for each in reset if each.group != group]
             self._writes[subscription] = shift + self._writes[holder] + 1
             self._writes[holder] += 1
 
@@ -153,9 +157,31 @@ class MemoryLedger:
         del by
         with self._lock:
             if self._version(subscription) != version:
-                raise rules.overtaken_store(subscription, group)
+                raise rules.overtaken_positions(subscription, group)
             self._stores[subscription, group] = store
             self._writes[subscription] += 1
+
+    def begin_reset(self, subscription: str, reset: GroupReset, version: str) -> str:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            is_open = any(e.batch.is_open for e in self._of(subscription))
+            if is_open or self._version(subscription) != version:
+                raise rules.overtaken_positions(subscription, reset.group)
+            self._writes[subscription] += 1
+            self._resets[subscription].append(reset)
+            return self._version(subscription)
+
+    def end_reset(self, subscription: str, reset: GroupReset, version: str, topic_ids: Mapping[str, str]) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            known = self._resets[subscription]
+            known[:] = [replace(each, is_done=True) if each.id == reset.id else each for each in known]
+            moved = {change.at: change.after for change in reset.changes}
+            self.note_commit(subscription, reset.group, moved, version, topic_ids=topic_ids)
+
+    def resets(self, subscription: str, limit: int) -> tuple[GroupReset, ...]:
+        """See `tidegate.ports.Ledger`."""
+        return tuple(reversed(self._resets[subscription]))[:limit]
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""

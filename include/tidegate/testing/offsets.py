@@ -79,6 +79,11 @@ class MemoryOffsets:
             raise BrokerUnavailableError(message("the broker is away", location(group=self.group), "try again later"))
         return {tp: self.positions[tp] for tp in partitions if tp in self.positions}
 
+    def members(self) -> tuple[str, ...]:
+        """See `tidegate.ports.OffsetStore`."""
+        self.committed(())
+        return tuple(self._members)
+
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`."""
         self.committed(())

@@ -30,8 +30,8 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         case "unique incarnations":
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
-            of_receipts = observe._of_receipts
-            monkeypatch.setattr(observe, "_of_receipts", lambda *given: ({}, of_receipts(*given)[1]))
+            of_receipts = observe.of_receipts
+            monkeypatch.setattr(observe, "of_receipts", lambda *given: ({}, of_receipts(*given)[1]))
             real = MemoryLedger.adopt
             as_planned = lambda ledger, batch, it: real(ledger, batch, replace(it, ranges=ledger.batch(batch).ranges))  # noqa: E731
             monkeypatch.setattr(MemoryLedger, "adopt", as_planned)

@@ -1,0 +1,241 @@
+"""`tidegate group`: see a subscription's consumer group, and reset its positions.
+
+Exit status: 0 done or nothing to do, 1 refused as things stand, or a system failed, 2 the use or a definition is wrong.
+"""
+
+import csv
+import getpass
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from tidegate.cli.console import Json, out, print_json
+from tidegate.config.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="See a subscription's consumer group, and reset its positions.")
+
+_PARTITIONS = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(:(?P<numbers>[0-9]{1,9}(,[0-9]{1,9})*))?")
+_HEADER = ["topic", "partition", "offset"]
+
+Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
+
+
+@app.command()
+def describe(name: Name, *, as_json: Json = False) -> None:
+    """Show who is in the group, and where each partition stands: committed offset, log, lag, who committed it.
+
+    Nothing is changed. --json has OCI Streaming's view of each partition too, where committedOffset is the last offset
+    that was read.
+    """
+    from tidegate.runtime.group_description import describe_group  # noqa: PLC0415 - see above
+
+    with _opened(name) as pipeline:
+        description = describe_group(pipeline)
+    document = description.to_json()
+    if as_json:
+        print_json(document)
+    else:
+        _print_description(document)
+
+
+@app.command()
+def reset(
+    name: Name,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="earliest|latest|TIME",
+            help="Where to: TIME is in ISO 8601, UTC without a zone, and means the first record at or after it, or the "
+            "end. TRIM_HORIZON, LATEST and AT_TIME (with --time) are OCI Streaming's words.",
+        ),
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="ISO", help="The time of --to AT_TIME.")] = None,
+    offsets: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A CSV file of topic,partition,offset: each one's next offset.")
+    ] = None,
+    by: Annotated[int | None, typer.Option(metavar="N", help="So many offsets forward, or with -N back.")] = None,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC[:0,1]", help="Of these alone; may be repeated. Others stay where they are."),
+    ] = None,
+    abandon: Annotated[
+        bool,
+        typer.Option(
+            "--abandon",
+            help="Give up an open batch: nothing of it is published, and its records are read again only if the group "
+            "is reset to before them.",
+        ),
+    ] = False,
+    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be moved, and move nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Move the group's positions: the next run reads from there, in batches of its own.
+
+    Refused while the group has live members, and while a batch is open. What is passed over is read by nobody; what is
+    read again is published again, beside what was published before.
+    """
+    from tidegate.steps.reset_group import ResetRequest  # noqa: PLC0415 - see above
+
+    target = _target(to, time, offsets, by)
+    if offsets is not None and partitions:
+        raise typer.BadParameter("--offsets names the partitions itself: leave --partitions out")
+    with _opened(name) as pipeline:
+        chosen = _chosen(pipeline, partitions) if partitions else None
+        done = pipeline.reset_group(ResetRequest(target, getpass.getuser(), note, chosen, abandon, dry_run))
+    changes = [
+        {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}
+        for each in done.changes
+    ]
+    abandoned = done.abandoned.id if done.abandoned else None
+    if as_json:
+        print_json({"subscription": name, "dry_run": dry_run, "changes": changes, "abandoned": abandoned})
+    else:
+        _print_reset(name, changes, abandoned, dry_run=dry_run)
+
+
+def _target(to: str | None, time: str | None, offsets: Path | None, by: int | None) -> Any:
+    """Where to. Raises BadParameter unless it is said exactly once."""
+    from tidegate.steps.anchor import AtTime, Earliest, Latest  # noqa: PLC0415 - see above
+    from tidegate.steps.reset_group import By, ToOffsets  # noqa: PLC0415 - see above
+
+    if sum(given is not None for given in (to, offsets, by)) != 1:
+        raise typer.BadParameter("say once where to: --to, --offsets or --by")
+    if (to == "AT_TIME") != (time is not None):
+        raise typer.BadParameter("--to AT_TIME and --time belong together")
+    if by is not None:
+        return By(by)
+    if offsets is not None:
+        return ToOffsets(_offsets(offsets))
+    match to:
+        case "earliest" | "TRIM_HORIZON":
+            return Earliest()
+        case "latest" | "LATEST":
+            return Latest()
+        case _:
+            return AtTime(_time(time or str(to)))
+
+
+def _time(written: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(written)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{written!r} is neither earliest nor latest (TRIM_HORIZON, LATEST, AT_TIME) nor a time in ISO 8601, as in "
+            "2026-01-31T08:00:00Z"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _offsets(file: Path) -> dict[Any, int]:
+    """The offsets of a file of lines `topic,partition,offset`, as Kafka's own tools write it; a header may come first.
+
+    Raises BadParameter, naming the line.
+    """
+    from tidegate.model.offsets import TopicPartition  # noqa: PLC0415 - see above
+
+    try:
+        lines = list(csv.reader(file.read_text("utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise typer.BadParameter(f"{file} can't be read: {error}") from None
+    found: dict[TopicPartition, int] = {}
+    for number, line in enumerate(lines, 1):
+        fields = [field.strip() for field in line]
+        if not any(fields) or (number == 1 and fields == _HEADER):
+            continue
+        if len(fields) != len(_HEADER) or not (fields[1].isdecimal() and fields[2].isdecimal()):
+            raise typer.BadParameter(
+                f"{file}, line {number}: {','.join(line)!r} isn't topic,partition,offset, as in orders,0,1200"
+            )
+        at = TopicPartition(fields[0], int(fields[1]))
+        if at in found:
+            raise typer.BadParameter(f"{file}, line {number}: {at} is named twice")
+        found[at] = int(fields[2])
+    if not found:
+        raise typer.BadParameter(f"{file} names no partition")
+    return found
+
+
+def _chosen(pipeline: Any, written: list[str]) -> frozenset[Any]:
+    """The partitions that are named; all that the subscription reads of a topic without numbers."""
+    from tidegate.model.offsets import TopicPartition  # noqa: PLC0415 - see above
+    from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
+
+    chosen: set[TopicPartition] = set()
+    for each in written:
+        parsed = _PARTITIONS.fullmatch(each)
+        if parsed is None:
+            raise typer.BadParameter(f"{each!r} names no partitions: write a topic, or as in orders:0,2 some of it")
+        topic, numbers = parsed["topic"], parsed["numbers"]
+        if numbers is None:
+            of_topic = {at for at in partitions_of(pipeline.subscription, pipeline.source) if at.topic == topic}
+            chosen |= of_topic or {TopicPartition(topic, 0)}  # which is refused by name
+        else:
+            chosen |= {TopicPartition(topic, int(number)) for number in numbers.split(",")}
+    return frozenset(chosen)
+
+
+def _print_description(document: dict[str, Any]) -> None:
+    where = f", cluster {document['cluster_id']}" if document["cluster_id"] else ""
+    out.print(
+        f"{document['subscription']}: group {document['group']}, positions in {document['store']}{where}, lag "
+        f"{document['lag']:,}",
+        markup=False,
+    )
+    for member in document["members"]:
+        out.print(f"  member: {member}", markup=False)
+    if not document["members"]:
+        out.print("  no live members: Tidegate joins no group, it assigns partitions to the tasks of a run")
+    if document["open"]:
+        out.print("  open: batch {batch_id} is {state}".format(**document["open"]), markup=False)
+    columns = ("topic", "partition", "committed", "log start", "log end", "lag", "committed by", "reserved")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 2))
+    for row in document["partitions"]:
+        table.add_row(*(_text(row[column.replace(" ", "_")]) for column in columns[:-1]), _reserved(row["oci"]))
+    out.print(table)
+
+
+def _reserved(oci: dict[str, Any]) -> str:
+    until = f" until {oci['timeReservedUntil']}" if oci["timeReservedUntil"] else ""
+    return f"{oci['reservedInstance']}{until}" if oci["reservedInstance"] else ""
+
+
+def _print_reset(name: str, changes: list[dict[str, Any]], abandoned: str | None, *, dry_run: bool) -> None:
+    moved = [change for change in changes if change["from"] != change["to"]]
+    if not moved:
+        out.print(f"{name}: the group stands there already: nothing was moved", markup=False)
+    elif dry_run:
+        out.print(f"{name}: would move {len(moved)} of {len(changes)} partitions; nothing was moved", markup=False)
+    else:
+        out.print(
+            f"{name}: moved {len(moved)} of {len(changes)} partitions; the next run reads from there", markup=False
+        )
+    for change in changes:
+        before = "no position" if change["from"] is None else change["from"]
+        out.print(f"  {change['topic']}-{change['partition']} from {before} to {change['to']}", markup=False)
+    if abandoned:
+        out.print(f"  batch {abandoned} {'would be' if dry_run else 'is'} abandoned", markup=False)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    subscription = load_named(name, settings.subscriptions)
+    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
+        yield pipeline

@@ -1,0 +1,224 @@
+"""Reset: move a group's positions to where a person wants it to go on."""
+
+import logging
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tidegate.model.batch import Batch, Outcome, State
+from tidegate.model.commit_policy import CommitPoint, PositionStore
+from tidegate.model.errors import StaleError, WrongDefinitionError, first_few, message
+from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.receipt import Receipt
+from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
+from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
+from tidegate.steps.context import Context
+from tidegate.steps.observe import of_receipts
+from tidegate.steps.ownership import claim_group, other_store, refuse_other_group, refuse_other_store
+from tidegate.steps.selection import partitions_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """So many offsets forward from where each partition stands, or back."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffsets:
+    """An offset for each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+Target = Earliest | Latest | AtTime | By | ToOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """Where to, which partitions (None: all of the subscription's own topics), who wants it and why.
+
+    With `abandon` a batch that is open is given up for it.
+    """
+
+    target: Target
+    by: str
+    note: str = ""
+    partitions: Collection[TopicPartition] | None = None
+    abandon: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResetResult:
+    """What was moved, or would be, and the batch that was given up for it, or would be."""
+
+    changes: tuple[PositionChange, ...]
+    abandoned: Batch | None = None
+
+
+def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
+    """Commit the positions that are asked for under a new incarnation, so that no batch comes under an id it had.
+
+    The ledger knows who wants it and why before anything moves. A partition that isn't asked for stays where it is.
+    Raises StaleError while a batch is open, unless it may be abandoned, and for one that can't be any more;
+    WrongDefinitionError for a partition that isn't there, an offset that its partition doesn't hold, and a strategy
+    that keeps no positions; GroupInUseError, naming them, while the group has live members.
+    """
+    subscription = ctx.subscription
+    if subscription.commit_policy.store is PositionStore.NONE:
+        why = f"commit-strategy: {subscription.commit_strategy} keeps no positions: there is nothing to reset"
+        raise WrongDefinitionError(message(why, ctx.place, "each run starts at the cursor: change that"))
+    claim_group(
+        subscription,
+        ctx.ledger.look(subscription.name),
+        source=ctx.source,
+        ledger=ctx.ledger,
+        definitions=ctx.definitions,
+    )
+    snapshot = ctx.ledger.look(subscription.name)
+    if other := other_store(subscription, snapshot):
+        remedy = f"`tidegate offsets move {subscription.name}` takes them there, or set the strategy back"
+        raise WrongDefinitionError(message(f"nothing was reset: {other}", ctx.place, remedy))
+    _refuse_open(ctx, request, snapshot.open)
+    partitions = partitions_of(subscription, ctx.source)
+    chosen = _chosen(ctx, request, partitions)
+    topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
+    _refuse_newer_topics(ctx, snapshot, topic_ids, [tp for tp in partitions if tp not in chosen])
+    if request.dry_run:
+        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions))
+        return ResetResult(changes, snapshot.open)
+    with ctx.offsets.fence() as fence:
+        committed = fence.committed(partitions)
+        changes = _changes(ctx, request, chosen, committed)
+        _refuse_unfinished(ctx, snapshot, committed)
+        abandoned = _abandon(ctx, request, snapshot.open)
+        if all(change.before == change.after for change in changes):
+            return ResetResult(changes, abandoned)
+        version = snapshot.version if abandoned is None else ctx.ledger.look(subscription.name).version
+        group = subscription.consumer.group_id
+        reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes)
+        version = ctx.ledger.begin_reset(subscription.name, reset, version)
+        stay = {tp: position for tp, position in committed.items() if tp not in chosen}
+        offsets = {tp: position.offset for tp, position in stay.items()} | {c.at: c.after for c in changes}
+        epochs = {tp: p.leader_epoch for tp, p in stay.items() if p.leader_epoch is not None}
+        fence.commit(offsets, str(Receipt.first()), epochs)
+    ctx.ledger.end_reset(subscription.name, reset, version, topic_ids)
+    said = ", ".join(map(str, changes))
+    log.warning("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
+    return ResetResult(changes, abandoned)
+
+
+def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> None:
+    if batch is None:
+        return
+    refuse_other_group(batch, ctx.subscription)
+    refuse_other_store(batch, ctx.subscription)
+    name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
+    if batch.state is State.PUBLISHED:
+        waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
+        remedy = (
+            f"its output is in the lake: {f'`tidegate commit {name}`' if waits else f'run {name} once'}, then reset"
+        )
+        raise StaleError(message(fact, batch, remedy))
+    if batch.offsets_committed:
+        remedy = (
+            f"its offsets are committed, and its records are nowhere but in the landing: run {name} until it is "
+            f"published, or give it up by `tidegate clear {name} --answer skip` and one more run"
+        )
+        raise StaleError(message(fact, batch, remedy))
+    if not request.abandon:
+        remedy = (
+            "let its run end first; or give it up with --abandon: nothing of it is published then, and its records "
+            "are read again only if the group is reset to before them"
+        )
+        raise StaleError(message(fact, batch, remedy))
+
+
+def _chosen(ctx: Context, request: ResetRequest, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    if isinstance(request.target, ToOffsets):
+        named: Collection[TopicPartition] = request.target.offsets
+    elif request.partitions is not None:
+        named = request.partitions
+    else:
+        named = [tp for tp in partitions if tp.topic not in ctx.subscription.retry_topics]
+    if unknown := sorted(set(named) - set(partitions)):
+        why = f"nothing was reset: the subscription reads no {first_few(unknown)}"
+        raise WrongDefinitionError(
+            message(why, ctx.place, f"`tidegate group describe {ctx.subscription.name}` has all")
+        )
+    if not named:
+        raise WrongDefinitionError(message("its topics have no partitions yet: there is nothing to reset", ctx.place))
+    return frozenset(named)
+
+
+def _refuse_newer_topics(
+    ctx: Context, snapshot: LedgerSnapshot, now: Mapping[str, str], stay: Collection[TopicPartition]
+) -> None:
+    """A position that stays in a topic that was created again would be taken for one in the newer topic."""
+    noted = snapshot.topic_ids
+    newer = sorted({tp.topic for tp in stay if tp.topic in noted and now.get(tp.topic) not in (None, noted[tp.topic])})
+    if newer:
+        why = f"nothing was reset: {', '.join(newer)} was created again, and positions that stay are of the older one"
+        remedy = "reset all of its partitions, or run the subscription first, which says what was lost"
+        raise StaleError(message(why, ctx.place, remedy))
+
+
+def _refuse_unfinished(ctx: Context, snapshot: LedgerSnapshot, committed: Mapping[TopicPartition, Committed]) -> None:
+    """A batch that the lake has, and neither the group nor the ledger."""
+    if snapshot.open is not None:
+        return
+    published, settled = of_receipts(ctx, committed)
+    unfinished = sorted(one.batch_id for one in published.values() if one.batch_id not in settled)
+    if unfinished:
+        why = f"batch {', '.join(unfinished)} is in the lake, and its offsets aren't committed: nothing was reset"
+        raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
+
+
+def _changes(
+    ctx: Context,
+    request: ResetRequest,
+    chosen: Collection[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+) -> tuple[PositionChange, ...]:
+    before = {tp: committed[tp].offset if tp in committed else None for tp in chosen}
+    marks = ctx.source.watermarks(chosen)
+    match request.target:
+        case ToOffsets(offsets):
+            after = dict(offsets)
+        case By(count):
+            if without := sorted(str(tp) for tp, offset in before.items() if offset is None):
+                why = f"nothing was reset: there is no position to move by {count} in {first_few(without)}"
+                raise WrongDefinitionError(message(why, ctx.place, "reset it to an offset or a time"))
+            after = {tp: offset + count for tp, offset in before.items() if offset is not None}
+        case start:
+            after = offsets_of(dict.fromkeys(chosen, start), marks, ctx.source)
+    _refuse_outside(ctx, after, marks)
+    return tuple(PositionChange(tp, before[tp], after[tp]) for tp in sorted(chosen))
+
+
+def _refuse_outside(
+    ctx: Context, offsets: Mapping[TopicPartition, int], marks: Mapping[TopicPartition, Watermarks]
+) -> None:
+    outside = [
+        f"{tp} holds [{marks[tp].earliest}, {marks[tp].end}), and {offset} is asked for"
+        for tp, offset in sorted(offsets.items())
+        if not marks[tp].earliest <= offset <= marks[tp].end
+    ]
+    if outside:
+        remedy = "name offsets that it holds, its end included"
+        raise WrongDefinitionError(message(f"nothing was reset: {first_few(outside)}", ctx.place, remedy))
+
+
+def _abandon(ctx: Context, request: ResetRequest, batch: Batch | None) -> Batch | None:
+    """The lake first, so that a committer that slept finds nothing to publish; what it published before is a fact."""
+    if batch is None:
+        return None
+    ctx.lake.set_aside(batch.output, batch.next_receipt)
+    if ctx.lake.published(batch.output, batch.next_receipt) is not None:
+        why = f"batch {batch.id} was published just now: nothing was reset"
+        raise StaleError(message(why, batch, f"run {batch.subscription} once, which commits it, and reset then"))
+    return ctx.ledger.close(batch.id, Outcome.ABANDONED, f"{request.by} reset the group")

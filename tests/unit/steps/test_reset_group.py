@@ -1,0 +1,440 @@
+"""A group's positions go where a person wants them, and nothing else of the subscription does."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import Crash, World, deliver, planned
+
+from tidegate.model.batch import Batch, Outcome, State
+from tidegate.model.errors import GroupInUseError, OvertakenError, StaleError, WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
+from tidegate.ports import Fence, GroupReset, Ledger, PositionChange
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.anchor import AtTime, Earliest, Latest
+from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets
+from tidegate.testing.effects import Effect, watched
+from tidegate.testing.topics import Record
+
+P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
+
+
+def read(world: World, *counts: int) -> Pipeline:
+    """A pipeline that has delivered so many records of each partition."""
+    pipeline = world.pipeline()
+    for partition, count in enumerate(counts):
+        world.produce(count, partition)
+    while deliver(pipeline) is not None:
+        pass
+    return pipeline
+
+
+def reset(pipeline: Pipeline, target: Target, **more: Any) -> ResetResult:
+    return pipeline.reset_group(ResetRequest(target, "ada", **more))
+
+
+def changes(done: ResetResult) -> dict[TopicPartition, tuple[int | None, int]]:
+    return {change.at: (change.before, change.after) for change in done.changes}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (Earliest(), {P0: (10, 2), P1: (5, 0)}),
+        (Latest(), {P0: (10, 10), P1: (5, 5)}),
+        (By(-3), {P0: (10, 7), P1: (5, 2)}),
+        (ToOffsets({P1: 4}), {P1: (5, 4)}),
+        (ToOffsets({P0: 10, P1: 0}), {P0: (10, 10), P1: (5, 0)}),
+    ],
+)
+def test_positions_go_where_they_are_wanted(target: Target, expected: dict[TopicPartition, tuple[int, int]]) -> None:
+    world = World(2)
+    pipeline = read(world, 10, 5)
+    world.topics.expire("orders", 2)
+    assert changes(reset(pipeline, target)) == expected
+    assert [world.committed(0), world.committed(1)] == [expected.get(P0, (10, 10))[1], expected.get(P1, (5, 5))[1]]
+
+
+def test_what_is_read_again_comes_in_batches_of_its_own_and_what_is_passed_over_in_none() -> None:
+    world = World()
+    pipeline = read(world, 10)
+    reset(pipeline, ToOffsets({P0: 6}))
+    world.produce(2)
+    deliver(pipeline)
+    world.produce(4)
+    reset(pipeline, Latest())
+    world.produce(1)
+    deliver(pipeline)
+    assert world.published() == [(0, 10), (6, 12), (16, 17)]
+
+
+def test_a_partition_that_is_not_named_stays_where_it_is_under_the_new_incarnation() -> None:
+    world = World(3)
+    pipeline = read(world, 4, 4, 4)
+    before = world.offsets.positions[P0]
+    done = reset(pipeline, Earliest(), partitions=[P1])
+    receipts = {Receipt.parse(world.offsets.positions[at].metadata) for at in (P0, P1, P2)}
+    assert changes(done) == {P1: (4, 0)}
+    assert [world.committed(n) for n in range(3)] == [4, 0, 4]
+    assert len(receipts) == 1
+    assert str(receipts.pop()) != before.metadata
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert [(str(r.at), r.start, r.end) for r in batch.ranges if not r.is_empty] == [("orders-1", 0, 4)]
+
+
+def test_the_ledger_knows_who_and_why_and_from_where_to_where() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    reset(pipeline, Earliest(), note="the price was wrong")
+    (known,) = world.ledger.resets("orders", 10)
+    assert known == GroupReset(
+        known.id, "orders-lake", "ada", world.clock.now(), "the price was wrong", (PositionChange(P0, 3, 0),), True
+    )
+    assert world.ledger.last_ends("orders", "orders-lake") == {P0: 0}
+
+
+def test_a_group_without_a_position_gets_one() -> None:
+    world = World(2)
+    world.produce(3)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": "latest"})
+    assert changes(reset(pipeline, ToOffsets({P0: 1}))) == {P0: (None, 1)}
+    deliver(pipeline)
+    assert world.published() == [(1, 3)]
+
+
+def test_standing_there_already_is_no_move_and_nothing_is_noted() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    before = dict(world.offsets.positions)
+    assert changes(reset(pipeline, Latest())) == {P0: (3, 3)}
+    assert (world.offsets.positions, world.ledger.resets("orders", 1)) == (before, ())
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    before = dict(world.offsets.positions), world.ledger.look("orders")
+    would = reset(pipeline, Earliest(), dry_run=True)
+    assert (dict(world.offsets.positions), world.ledger.look("orders")) == before
+    assert would == reset(pipeline, Earliest())
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "said"),
+    [
+        (ToOffsets({P0: 7, P1: 99}), {}, r"orders-1 holds \[0, 5\), and 99 is asked for"),
+        (By(1), {}, r"orders-0 holds \[0, 10\), and 11 is asked for"),
+        (By(-6), {}, r"orders-1 holds \[0, 5\), and -1 is asked for"),
+        (
+            ToOffsets({TopicPartition("orders", 9): 0}),
+            {},
+            r"reads no orders-9 .*; `tidegate group describe orders` has all",
+        ),
+        (Earliest(), {"partitions": [TopicPartition("others", 0)]}, "reads no others-0"),
+    ],
+)
+def test_what_no_partition_holds_is_refused_by_name(target: Target, more: dict[str, Any], said: str) -> None:
+    world = World(2)
+    pipeline = read(world, 10, 5)
+    before = dict(world.offsets.positions)
+    with pytest.raises(WrongDefinitionError, match=f"nothing was reset: .*{said}"):
+        reset(pipeline, target, **more)
+    assert (world.offsets.positions, world.ledger.resets("orders", 1)) == (before, ())
+
+
+def test_a_partition_without_a_position_cannot_be_moved_by_a_number() -> None:
+    world = World()
+    world.produce(3)
+    with pytest.raises(WrongDefinitionError, match="there is no position to move by 2 in orders-0"):
+        reset(world.pipeline(), By(2))
+
+
+def test_live_members_are_named() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    world.kafka.join("dashboard-1")
+    with pytest.raises(GroupInUseError, match="dashboard-1"):
+        reset(pipeline, Earliest())
+    assert world.ledger.resets("orders", 1) == ()
+
+
+def test_a_strategy_without_positions_has_none_to_reset() -> None:
+    with pytest.raises(WrongDefinitionError, match="keeps no positions: there is nothing to reset"):
+        reset(World().pipeline(commit_strategy="ignore"), Earliest())
+
+
+def test_retry_topics_stay_unless_they_are_named() -> None:
+    world = World()
+    pipeline = world.pipeline(failure_strategy="delayed-retry-topic")
+    for topic in pipeline.subscription.retry_topics:
+        world.topics.create(topic)
+    world.produce(3)
+    deliver(pipeline)
+    assert {change.at.topic for change in reset(pipeline, Earliest()).changes} == {"orders"}
+    retried = TopicPartition(pipeline.subscription.retry_topics[0], 0)
+    assert changes(reset(pipeline, Earliest(), partitions=[retried])) == {retried: (0, 0)}
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "asked", "expected"),
+    [
+        ([10, 20, 30], 20, 1),
+        ([10, 20, 30], 21, 2),
+        ([10, 20, 30], 31, 3),  # past the last record: the end
+        ([30, 10, 20], 15, 0),  # out of order: the first in the log, whatever comes behind it
+        ([10, 30, 20], 20, 1),
+        ([], 5, 0),  # without records: the end
+    ],
+)
+def test_a_time_is_the_first_record_in_the_log_at_or_after_it(
+    milliseconds: list[int], asked: int, expected: int
+) -> None:
+    world = World()
+    world.topics.produce("orders", *(Record(b"value", timestamp=each) for each in milliseconds))
+    pipeline = world.pipeline()
+    while deliver(pipeline) is not None:
+        pass
+    reset(pipeline, AtTime(datetime.fromtimestamp(asked / 1000, UTC)))
+    assert world.committed() == expected
+
+
+# While a batch is open
+
+
+def half_way(world: World, state: State, **definition: Any) -> tuple[Pipeline, Batch]:
+    """A pipeline whose batch has come so far."""
+    pipeline = world.pipeline(**definition)
+    world.produce(5)
+    batch = pipeline.plan().batch
+    assert batch is not None
+    if state is not State.PLANNED:
+        pipeline.land(batch.id, 0)
+    if state in (State.PROCESSED, State.PUBLISHED):
+        pipeline.process(batch.id)
+    if state is State.PUBLISHED:
+        pipeline.publish(batch.id)
+    return pipeline, pipeline.ledger.batch(batch.id)
+
+
+@pytest.mark.parametrize("state", [State.PLANNED, State.LANDED, State.PROCESSED])
+def test_an_open_batch_is_named_and_given_up_only_if_it_may_be(state: State) -> None:
+    world = World()
+    pipeline, batch = half_way(world, state)
+    assert batch.state is state
+    with pytest.raises(StaleError, match=rf"batch {batch.id} is open \({state}\): nothing was reset.*--abandon"):
+        reset(pipeline, ToOffsets({P0: 2}))
+    assert world.ledger.look("orders").open == batch
+    done = reset(pipeline, ToOffsets({P0: 2}), abandon=True)
+    assert done.abandoned is not None
+    assert (done.abandoned.id, done.abandoned.outcome) == (batch.id, Outcome.ABANDONED)
+    assert "ada reset the group" in str(done.abandoned.reason)
+    deliver(pipeline)
+    assert world.published() == [(2, 5)]
+
+
+def test_what_a_batch_that_was_given_up_had_made_is_published_by_nobody() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PROCESSED)
+    reset(pipeline, Latest(), abandon=True)
+    with pytest.raises(StaleError):
+        pipeline.commit(batch.id)
+    assert (world.published(), world.committed()) == ([], 5)
+
+
+def test_a_batch_that_is_published_is_committed_first() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PUBLISHED, commit_strategy="manual")
+    for abandon in (False, True):
+        with pytest.raises(StaleError, match=r"its output is in the lake: `tidegate commit orders`, then reset"):
+            reset(pipeline, Earliest(), abandon=abandon)
+    pipeline.commit_open()
+    reset(pipeline, Earliest())
+    assert (world.committed(), world.ledger.batch(batch.id).outcome) == (0, Outcome.COMMITTED)
+
+
+def test_a_batch_whose_records_are_nowhere_but_in_the_landing_is_not_given_up() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.LANDED, commit_strategy="on-receipt")
+    pipeline.receive(batch.id)
+    with pytest.raises(StaleError, match=r"its offsets are committed, and its records are nowhere but in the landing"):
+        reset(pipeline, Latest(), abandon=True)
+
+
+def test_a_batch_that_the_lake_has_and_a_lost_ledger_had_is_finished_first() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PROCESSED)
+    with pytest.raises(Crash):
+        watched(pipeline, Just(Effect.of(Fence.commit))).commit(batch.id)
+    world.lose_ledger()
+    found = world.pipeline()
+    with pytest.raises(
+        StaleError, match=rf"batch {batch.id} is in the lake, and its offsets aren't committed.*run orders"
+    ):
+        reset(found, Earliest())
+    deliver(found)
+    reset(found, Earliest())
+    assert (world.published(), world.committed()) == ([(0, 5)], 0)
+
+
+def test_a_position_that_stays_in_a_topic_that_was_created_again_is_refused() -> None:
+    world = World(2)
+    pipeline = read(world, 4, 4)
+    world.topics.delete("orders")
+    world.topics.create("orders", 2)
+    world.produce(9)
+    with pytest.raises(StaleError, match="orders was created again"):
+        reset(pipeline, Earliest(), partitions=[P0])
+    reset(pipeline, Earliest())
+    deliver(pipeline)
+    assert world.published() == [(0, 4), (0, 9)]
+
+
+# Races and crashes
+
+
+class Just:
+    """Does something once, just before an effect; by default the process ends."""
+
+    def __init__(self, effect: Effect, does: Any = None) -> None:
+        self._effect, self._does = effect, does
+
+    def before(self, effect: Effect) -> None:
+        if effect == self._effect:
+            if self._does is None:
+                raise Crash
+            does, self._does = self._does, lambda: None
+            does()
+
+    def after(self, effect: Effect) -> None:
+        """Goes on."""
+
+
+def test_a_run_that_opens_a_batch_meanwhile_is_not_pulled_away_from_under_it() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    world.produce(2)
+    racing = watched(pipeline, Just(Effect.of(Ledger.begin_reset), pipeline.plan))
+    with pytest.raises(OvertakenError, match="a run of this subscription has gone on meanwhile: nothing was moved"):
+        reset(racing, Earliest())
+    deliver(pipeline)
+    assert (world.published(), world.ledger.resets("orders", 1)) == ([(0, 3), (3, 5)], ())
+
+
+def test_a_batch_that_is_planned_while_the_group_moves_is_abandoned_and_read_from_the_new_place() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    world.produce(2)
+    racing = watched(pipeline, Just(Effect.of(Fence.commit), pipeline.plan))
+    reset(racing, ToOffsets({P0: 1}))
+    while deliver(pipeline) is not None:
+        pass
+    assert (world.published(), world.committed()) == ([(0, 3), (1, 5)], 5)
+
+
+def test_of_two_resets_at_once_the_newer_counts() -> None:
+    world = World()
+    pipeline = read(world, 3)
+    racing = watched(pipeline, Just(Effect.of(Fence.commit), lambda: reset(pipeline, ToOffsets({P0: 2}))))
+    with pytest.raises(StaleError, match="newer committer"):
+        reset(racing, Earliest())
+    assert world.committed() == 2
+    assert [(each.changes, each.is_done) for each in world.ledger.resets("orders", 5)] == [
+        ((PositionChange(P0, 3, 2),), True),
+        ((PositionChange(P0, 3, 0),), False),
+    ]
+
+
+def effects_of_a_reset() -> list[tuple[int, str]]:
+    world = World()
+    pipeline, _ = half_way(world, State.PROCESSED)
+    seen: list[tuple[int, str]] = []
+
+    class Listing:
+        def before(self, effect: Effect) -> None:
+            seen.append((len(seen), str(effect)))
+
+        def after(self, effect: Effect) -> None:
+            """Goes on."""
+
+    reset(watched(pipeline, Listing()), ToOffsets({P0: 1}), abandon=True)
+    return seen
+
+
+class Ends:
+    """Ends the process before or after the effect of this number."""
+
+    def __init__(self, number: int, *, after: bool) -> None:
+        self._left, self._after = number, after
+
+    def before(self, _: Effect) -> None:
+        if self._left == 0 and not self._after:
+            raise Crash
+
+    def after(self, _: Effect) -> None:
+        if self._left == 0 and self._after:
+            raise Crash
+        self._left -= 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("number", "effect"), effects_of_a_reset())
+def test_killed_anywhere_it_moved_all_or_nothing_and_a_second_one_ends_it(
+    number: int, effect: str, *, after: bool
+) -> None:
+    world = World(2)
+    pipeline, _ = half_way(world, State.PROCESSED)
+    world.produce(2, partition=1)
+    with pytest.raises(Crash):
+        reset(watched(pipeline, Ends(number, after=after)), ToOffsets({P0: 1, P1: 1}), abandon=True)
+    assert [world.committed(0), world.committed(1)] in ([0, 0], [1, 1]), effect
+    reset(pipeline, ToOffsets({P0: 1, P1: 1}), abandon=True)
+    deliver(pipeline)
+    assert (world.committed(0), world.committed(1), world.published()) == (5, 2, [(1, 5)])
+
+
+def resets(end: int) -> Iterator[st.SearchStrategy[Target]]:
+    yield st.just(Earliest())
+    yield st.just(Latest())
+    yield st.integers(0, end).map(lambda offset: ToOffsets({P0: offset}))
+
+
+@given(st.data())
+def test_between_two_resets_every_record_comes_once(data: st.DataObject) -> None:
+    """Whatever was reset where, from there on the lake has each record, and each once, until the next reset."""
+    world = World()
+    pipeline = world.pipeline(consumer={"max_poll_records": 4})
+    world.produce(6)
+    deliver(pipeline)
+    for _ in range(data.draw(st.integers(1, 4))):
+        known = set(world.lake.published_attempts)
+        end = world.topics.logs[P0].high
+        target = data.draw(st.one_of(*resets(end)))
+        reset(pipeline, target)
+        start = world.committed()
+        world.produce(data.draw(st.integers(0, 5)))
+        while deliver(pipeline) is not None:
+            pass
+        new = [a.manifest.batch for key, a in world.lake.published_attempts.items() if key not in known]
+        read_again = sorted(offset for batch in new for r in batch.ranges for offset in range(r.start, r.end))
+        assert read_again == list(range(start or 0, world.topics.logs[P0].high))
+
+
+def test_a_run_of_a_batch_that_was_planned_before_is_refused_afterwards() -> None:
+    world = World()
+    pipeline = world.pipeline()
+    world.produce(3)
+    batch = planned(pipeline)
+    assert batch is not None
+    reset(pipeline, Latest(), abandon=True)
+    for step in (pipeline.process, pipeline.commit):
+        with pytest.raises(StaleError, match=re.escape(batch.id)):
+            step(batch.id)
