@@ -1,4 +1,4 @@
-"""The DAGs by which a person clears or commits a batch; `tidegate_airflow.operations` makes them."""
+"""The DAGs by which a person clears or commits a batch, or resets a group; `tidegate_airflow.operations` makes them."""
 
 import os
 

@@ -23,6 +23,7 @@ from tidegate_airflow.operators import (
     ASK,
     CLEAR,
     COMMIT,
+    RESET,
     LandOperator,
     PlanOperator,
     ProcessOperator,
@@ -33,7 +34,7 @@ from tidegate_airflow.permission import operator_tags
 from tidegate_airflow.run_conf import run_params
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
-_TAKEN = frozenset({CLEAR, COMMIT})
+_TAKEN = frozenset({CLEAR, COMMIT, RESET})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The DAGs by which a person has done with a batch: tidegate_clear and tidegate_commit, for every subscription."""
+"""The DAGs for a person: tidegate_clear, tidegate_commit and tidegate_reset, for every subscription."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from airflow.sdk.configuration import conf
 from tidegate.config.reading import NAME, SUFFIX, load_named
 from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
-from tidegate_airflow.operators import CLEAR, COMMIT, EngineOperator
+from tidegate_airflow.operators import CLEAR, COMMIT, RESET, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
 from tidegate_airflow.task_failures import logged_failure
@@ -50,6 +50,48 @@ Commits the offsets of the batch that waits for its commit, as `tidegate commit`
 or ahead of the next run under `on-next-poll`. The run fails, and changes nothing, if no batch waits, or if it was
 cleared in Airflow and runs again.
 """
+_RESET_TEXT = """\
+Moves the positions of a subscription's consumer group, as `tidegate group reset` does: its next run reads from there,
+in batches of its own. Say once where to: `to`, `offsets` or `by`. What is passed over is read by nobody; what is read
+again is published again, beside what was published before.
+
+The run fails, and moves nothing, while a batch is open, unless that may be abandoned; while the group has live members;
+for an offset that its partition doesn't hold. With `dry_run` it only says what would be moved. The ledger keeps who
+triggered this run, the note, and each position before and after; `tidegate status NAME` shows them. A run decides once.
+"""
+_RESET_PARAMS: Mapping[str, Param] = {
+    "to": Param(
+        None,
+        type=["null", "string"],
+        title="To",
+        description="earliest, latest, or a time in ISO 8601, UTC without a zone: the first record at or after it, or "
+        "the end.",
+    ),
+    "offsets": Param(
+        None,
+        type=["null", "string"],
+        format="multiline",
+        title="Offsets",
+        description="Lines topic,partition,offset, as in orders,0,1200: the next offset of each.",
+    ),
+    "by": Param(None, type=["null", "integer"], title="By", description="So many offsets forward, or, below 0, back."),
+    "partitions": Param(
+        None,
+        type=["null", "string"],
+        title="Partitions",
+        description="Of these alone: topics, or as in orders:0,2 some of one, between blanks. Others stay where they "
+        "are.",
+    ),
+    "abandon": Param(
+        default=False,
+        type="boolean",
+        title="Abandon an open batch",
+        description="Nothing of it is published, and its records are read again only if the group is reset to before "
+        "them.",
+    ),
+    "dry_run": Param(default=False, type="boolean", title="Dry run", description="Only say what would be moved."),
+    "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),
+}
 
 
 class _OperationOperator(EngineOperator):
@@ -70,8 +112,8 @@ class _OperationOperator(EngineOperator):
         by = named(user)
         with self._pipeline(context) as pipeline:
             pipeline.ledger.begin_operation(f"{run.dag_id}/{run.run_id}", by)
-            batch, facts = self._operate(pipeline, context["params"], by)
-        done = {"subscription": batch.subscription, "batch_id": batch.id, "state": batch.condition, **facts, "by": by}
+            facts = self._operate(pipeline, context["params"], by)
+            done = {"subscription": pipeline.subscription.name, **facts, "by": by}
         self.log.info("%s", ", ".join(f"{name}: {value}" for name, value in done.items()))
         return done
 
@@ -79,8 +121,8 @@ class _OperationOperator(EngineOperator):
         if why is not None:
             raise logged_failure(self, why, for_good=True)
 
-    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
-        """The batch as it is then, and what else is worth telling."""
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
+        """What was done, as it is told."""
         raise NotImplementedError(pipeline, params, by)
 
     def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
@@ -93,9 +135,10 @@ class ClearOperator(_OperationOperator):
 
     _params = ("subscription", "answer", "batch", "note")
 
-    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
         answer, note = params["answer"], params["note"] or ""
-        return pipeline.clear(by, note, Resolution(answer), params["batch"]), {"answer": answer, "note": note}
+        batch = pipeline.clear(by, note, Resolution(answer), params["batch"])
+        return {**_told(batch), "answer": answer, "note": note}
 
 
 class CommitOpenOperator(_OperationOperator):
@@ -103,20 +146,55 @@ class CommitOpenOperator(_OperationOperator):
 
     _params = ("subscription", "batch")
 
-    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> tuple["Batch", dict[str, Any]]:  # noqa: ARG002 (as others)
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:  # noqa: ARG002 (as others)
         batch = pipeline.commit_open(params["batch"])
-        return batch, {"committed": {str(r.at): r.end for r in batch.ranges}}
+        return {**_told(batch), "committed": {str(r.at): r.end for r in batch.ranges}}
+
+
+class ResetOperator(_OperationOperator):
+    """Moves the group's positions."""
+
+    _params = ("subscription", "to", "offsets", "by", "partitions", "abandon", "dry_run", "note")
+
+    def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
+        from tidegate.runtime import reset_words  # noqa: PLC0415 (parsing needn't wait for it)
+        from tidegate.steps.reset_group import ResetRequest  # noqa: PLC0415 (see above)
+        from tidegate.steps.selection import partitions_of  # noqa: PLC0415 (see above)
+
+        target = reset_words.target(params["to"], offsets=params["offsets"], by=params["by"])
+        named = (params["partitions"] or "").split()
+        existing = partitions_of(pipeline.subscription, pipeline.source) if named else ()
+        done = pipeline.reset_group(
+            ResetRequest(
+                target,
+                by,
+                params["note"] or "",
+                reset_words.partitions(named, existing) if named else None,
+                params["abandon"],
+                params["dry_run"],
+            )
+        )
+        return {
+            "dry_run": params["dry_run"],
+            "changes": {str(each.at): [each.before, each.after] for each in done.changes},
+            "abandoned": done.abandoned.id if done.abandoned else None,
+            "note": params["note"] or "",
+        }
+
+
+def _told(batch: "Batch") -> dict[str, Any]:
+    return {"batch_id": batch.id, "state": batch.condition}
 
 
 def operations(settings: Settings) -> dict[str, DAG]:
-    """Both DAGs by id, as long as there are subscriptions.
+    """The DAGs by id, as long as there are subscriptions.
 
     No definition is read for them, so one that is broken changes nothing here: the run for it says what is wrong.
     """
     names = sorted(path.stem for path in settings.subscriptions.glob(f"*{SUFFIX}") if NAME.fullmatch(path.stem))
     if not names:
         return {}
-    subscription = Param(type="string", enum=names, title="Subscription", description="The one that stands still.")
+    subscription = Param(type="string", enum=names, title="Subscription", description="Its definition's name.")
     batch = Param(
         None,
         type=["null", "string"],
@@ -147,7 +225,11 @@ def operations(settings: Settings) -> dict[str, DAG]:
         settings,
     )
     CommitOpenOperator(task_id="commit", dag=commit)
-    return {CLEAR: clear, COMMIT: commit}
+    reset = _dag(
+        RESET, "Move a group's positions", _RESET_TEXT, {"subscription": subscription, **_RESET_PARAMS}, settings
+    )
+    ResetOperator(task_id="reset", dag=reset)
+    return {CLEAR: clear, COMMIT: commit, RESET: reset}
 
 
 def _used(run: "DagRunProtocol", try_number: int) -> str | None:

@@ -1,4 +1,4 @@
-"""The DAGs tidegate_clear and tidegate_commit: their forms, who may, and what a run of them does."""
+"""The DAGs tidegate_clear, tidegate_commit and tidegate_reset: their forms, who may, and what a run of them does."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 from structlog.testing import capture_logs
-from world import World, planned
+from world import World, deliver, planned
 
 from tidegate.config.settings import PROJECT, Settings
 from tidegate.model.batch import Resolution
@@ -116,6 +116,7 @@ def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dag
     assert {name: list(params) for name, params in schemas.items()} == {
         "tidegate_clear": ["subscription", "answer", "batch", "note"],
         "tidegate_commit": ["subscription", "batch"],
+        "tidegate_reset": ["subscription", "to", "offsets", "by", "partitions", "abandon", "dry_run", "note"],
     }
     for params in schemas.values():
         assert params.get_param("subscription").schema["enum"] == ["orders", "weather"]
@@ -145,17 +146,17 @@ def test_definitions_that_are_wrong_take_them_not_down(define: Define, home: Pat
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
     assert set(found.import_errors) == {"broken_subscriptions.py"}
-    assert set(found.dags) == {"tidegate_clear", "tidegate_commit"}
+    assert set(found.dags) == {"tidegate_clear", "tidegate_commit", "tidegate_reset"}
     assert found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"] == ["orders", "weather"]
 
 
-@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit"])
+@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit", "tidegate_reset"])
 def test_a_definition_of_the_same_name_is_refused_and_takes_no_other_down(define: Define, name: str) -> None:
     define("orders")
     define(name)
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
-    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit"}
+    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit", "tidegate_reset"}
     assert set(found.import_errors) == {"broken_subscriptions.py"}
     assert f"{name} is the name of another DAG" in found.import_errors["broken_subscriptions.py"]
 
@@ -165,7 +166,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
     define: Define, dags: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     define("orders")
-    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None, None]
+    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None] * 3
     monkeypatch.setenv(
         "AIRFLOW__CORE__AUTH_MANAGER", "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
     )
@@ -174,7 +175,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
         assert "can_create" in dag.access_control["Ops"]["DAG Runs"]
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert set(again.access_control) == {"Ops", "Night"}
-    assert [dag.access_control for dag in dags().values()] == [None, None]
+    assert [dag.access_control for dag in dags().values()] == [None] * 3
 
 
 def test_parsing_them_imports_nothing_heavy(define: Define) -> None:
@@ -245,7 +246,75 @@ def test_committing_commits_the_batch_that_waits(world: World, operate: Operate)
     assert "nothing waits for a commit, no batch is open: nothing was committed" in said
 
 
-@pytest.mark.parametrize("what", ["clear", "commit"])
+def read(world: World, count: int) -> None:
+    world.produce(count)
+    while deliver(world.pipeline()) is not None:
+        pass
+
+
+def test_resetting_moves_the_group_and_keeps_who_and_why(world: World, operate: Operate) -> None:
+    read(world, 5)
+    state, returned, _ = operate("reset", to="earliest", note="the price was wrong")
+    assert (state, world.committed()) == ("success", 0)
+    assert returned == {
+        "subscription": "orders",
+        "dry_run": False,
+        "changes": {"orders-0": [5, 0]},
+        "abandoned": None,
+        "note": "the price was wrong",
+        "by": BY,
+    }
+    (known,) = world.ledger.resets("orders", 5)
+    assert (known.by, known.note, known.is_done) == (BY, "the price was wrong", True)
+
+
+@pytest.mark.parametrize(
+    ("params", "position"),
+    [
+        ({"by": -2}, 3),
+        ({"offsets": "topic,partition,offset\norders,0,4\n"}, 4),
+        ({"to": "latest", "partitions": "orders:0"}, 5),
+        ({"to": "1970-01-01T00:00:00Z", "partitions": "orders"}, 0),
+        ({"to": "earliest", "dry_run": True}, 5),
+    ],
+)
+def test_resetting_takes_what_the_command_line_takes(
+    world: World, operate: Operate, params: dict[str, Any], position: int
+) -> None:
+    read(world, 5)
+    assert operate("reset", **params)[0] == "success"
+    assert world.committed() == position
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "where to is to be said once"),
+        ({"to": "earliest", "by": 1}, "where to is to be said once"),
+        ({"to": "yesterday"}, "'yesterday' is neither earliest nor latest nor a time"),
+        ({"offsets": "orders;0;4"}, "offsets, line 1: 'orders;0;4' isn't topic,partition,offset"),
+        ({"to": "earliest", "partitions": "orders:a"}, "'orders:a' names no partitions"),
+        ({"offsets": "orders,0,99"}, "orders-0 holds [0, 5), and 99 is asked for"),
+    ],
+)
+def test_a_reset_that_is_wrong_fails_and_says_so(
+    world: World, operate: Operate, params: dict[str, Any], said: str
+) -> None:
+    read(world, 5)
+    state, _, why = operate("reset", **params)
+    assert (state, world.committed()) == ("failed", 5)
+    assert said in why
+
+
+def test_a_reset_gives_up_an_open_batch_only_if_it_may(world: World, operate: Operate) -> None:
+    stop(world)
+    assert operate("reset", to="latest")[0] == "failed"
+    state, returned, _ = operate("reset", to="latest", abandon=True)
+    assert (state, world.committed(), world.ledger.look("orders").open) == ("success", 5, None)
+    assert returned["abandoned"] is not None
+
+
+@pytest.mark.parametrize("what", ["clear", "commit", "reset"])
 def test_others_than_the_operators_are_refused_by_name(
     world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -259,7 +328,7 @@ def test_others_than_the_operators_are_refused_by_name(
     assert batch.resolution is Resolution.STOP
 
 
-@pytest.mark.parametrize("what", ["clear", "commit"])
+@pytest.mark.parametrize("what", ["clear", "commit", "reset"])
 def test_a_param_that_does_not_exist_is_refused_by_name(world: World, operate: Operate, what: str) -> None:
     stop(world)
     state, _, said = operate(what, answers="skip")
@@ -272,7 +341,7 @@ def test_a_param_that_does_not_exist_is_refused_by_name(world: World, operate: O
 
 def test_they_are_never_paused_before_somebody_pauses_them(define: Define, dags: Callable[..., Any]) -> None:
     define("orders")
-    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False, False]
+    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False] * 3
 
 
 def test_an_operator_may(world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:

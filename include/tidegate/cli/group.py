@@ -3,13 +3,10 @@
 Exit status: 0 done or nothing to do, 1 refused as things stand, or a system failed, 2 the use or a definition is wrong.
 """
 
-import csv
 import getpass
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +17,6 @@ from tidegate.cli.console import Json, out, print_json
 from tidegate.config.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="See a subscription's consumer group, and reset its positions.")
-
-_PARTITIONS = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(:(?P<numbers>[0-9]{1,9}(,[0-9]{1,9})*))?")
-_HEADER = ["topic", "partition", "offset"]
 
 Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
 
@@ -83,13 +77,18 @@ def reset(
     Refused while the group has live members, and while a batch is open. What is passed over is read by nobody; what is
     read again is published again, beside what was published before.
     """
+    from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
     from tidegate.steps.reset_group import ResetRequest  # noqa: PLC0415 - see above
+    from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
 
-    target = _target(to, time, offsets, by)
+    if sum(given is not None for given in (to, offsets, by)) != 1:
+        raise typer.BadParameter("say once where to: --to, --offsets or --by")
     if offsets is not None and partitions:
         raise typer.BadParameter("--offsets names the partitions itself: leave --partitions out")
+    target = reset_words.target(to, time, _read(offsets) if offsets else None, by)
     with _opened(name) as pipeline:
-        chosen = _chosen(pipeline, partitions) if partitions else None
+        existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
+        chosen = reset_words.partitions(partitions, existing) if partitions else None
         done = pipeline.reset_group(ResetRequest(target, getpass.getuser(), note, chosen, abandon, dry_run))
     changes = [
         {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}
@@ -102,85 +101,11 @@ def reset(
         _print_reset(name, changes, abandoned, dry_run=dry_run)
 
 
-def _target(to: str | None, time: str | None, offsets: Path | None, by: int | None) -> Any:
-    """Where to. Raises BadParameter unless it is said exactly once."""
-    from tidegate.steps.anchor import AtTime, Earliest, Latest  # noqa: PLC0415 - see above
-    from tidegate.steps.reset_group import By, ToOffsets  # noqa: PLC0415 - see above
-
-    if sum(given is not None for given in (to, offsets, by)) != 1:
-        raise typer.BadParameter("say once where to: --to, --offsets or --by")
-    if (to == "AT_TIME") != (time is not None):
-        raise typer.BadParameter("--to AT_TIME and --time belong together")
-    if by is not None:
-        return By(by)
-    if offsets is not None:
-        return ToOffsets(_offsets(offsets))
-    match to:
-        case "earliest" | "TRIM_HORIZON":
-            return Earliest()
-        case "latest" | "LATEST":
-            return Latest()
-        case _:
-            return AtTime(_time(time or str(to)))
-
-
-def _time(written: str) -> datetime:
+def _read(file: Path) -> str:
     try:
-        time = datetime.fromisoformat(written)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{written!r} is neither earliest nor latest (TRIM_HORIZON, LATEST, AT_TIME) nor a time in ISO 8601, as in "
-            "2026-01-31T08:00:00Z"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _offsets(file: Path) -> dict[Any, int]:
-    """The offsets of a file of lines `topic,partition,offset`, as Kafka's own tools write it; a header may come first.
-
-    Raises BadParameter, naming the line.
-    """
-    from tidegate.model.offsets import TopicPartition  # noqa: PLC0415 - see above
-
-    try:
-        lines = list(csv.reader(file.read_text("utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} can't be read: {error}") from None
-    found: dict[TopicPartition, int] = {}
-    for number, line in enumerate(lines, 1):
-        fields = [field.strip() for field in line]
-        if not any(fields) or (number == 1 and fields == _HEADER):
-            continue
-        if len(fields) != len(_HEADER) or not (fields[1].isdecimal() and fields[2].isdecimal()):
-            raise typer.BadParameter(
-                f"{file}, line {number}: {','.join(line)!r} isn't topic,partition,offset, as in orders,0,1200"
-            )
-        at = TopicPartition(fields[0], int(fields[1]))
-        if at in found:
-            raise typer.BadParameter(f"{file}, line {number}: {at} is named twice")
-        found[at] = int(fields[2])
-    if not found:
-        raise typer.BadParameter(f"{file} names no partition")
-    return found
-
-
-def _chosen(pipeline: Any, written: list[str]) -> frozenset[Any]:
-    """The partitions that are named; all that the subscription reads of a topic without numbers."""
-    from tidegate.model.offsets import TopicPartition  # noqa: PLC0415 - see above
-    from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
-
-    chosen: set[TopicPartition] = set()
-    for each in written:
-        parsed = _PARTITIONS.fullmatch(each)
-        if parsed is None:
-            raise typer.BadParameter(f"{each!r} names no partitions: write a topic, or as in orders:0,2 some of it")
-        topic, numbers = parsed["topic"], parsed["numbers"]
-        if numbers is None:
-            of_topic = {at for at in partitions_of(pipeline.subscription, pipeline.source) if at.topic == topic}
-            chosen |= of_topic or {TopicPartition(topic, 0)}  # which is refused by name
-        else:
-            chosen |= {TopicPartition(topic, int(number)) for number in numbers.split(",")}
-    return frozenset(chosen)
 
 
 def _print_description(document: dict[str, Any]) -> None:

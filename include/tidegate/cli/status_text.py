@@ -12,6 +12,7 @@ from tidegate.runtime.health import Verdict
 
 _STYLES = {"OK": "green", "WARN": "yellow", "REWOUND": "yellow"}
 _CRITICAL = "red"
+_FEW = 3  # partitions of a reset
 
 
 def print_all(documents: Iterable[dict[str, Any]]) -> None:
@@ -49,6 +50,8 @@ def _print_status(status: dict[str, Any]) -> None:
         out.print(
             f"  moved {when}: {move['topic']}-{move['partition']} from {move['from']} to {move['to']}", markup=False
         )
+    for reset in status["resets"]:
+        out.print(f"  {_reset(reset)}", markup=False)
     if status["open"]:
         batch = status["open"]
         since = f" since {_time(batch['since'])}" if batch["since"] else ""
@@ -69,6 +72,14 @@ def _print_batches(status: dict[str, Any]) -> None:
         note = f": {answered['note']}" if answered["note"] else ""
         who = f"{answered['by']} answered {answered['answer']}, {_time(answered['at'])}"
         out.print(f"  batch {answered['batch_id']}: {who}{note}", markup=False)
+
+
+def _reset(reset: dict[str, Any]) -> str:
+    moved = [f"{each['topic']}-{each['partition']} to {each['to']}" for each in reset["changes"]]
+    few = ", ".join(moved[:_FEW]) + (f" and {len(moved) - _FEW} more" if moved[_FEW:] else "")
+    what = "reset" if reset["done"] else "reset, which may not have been carried out,"
+    note = f": {reset['note']}" if reset["note"] else ""
+    return f"{what} by {reset['by']}, {_time(reset['at'])}: {few}{note}"
 
 
 def print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:

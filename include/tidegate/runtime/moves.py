@@ -7,7 +7,7 @@ from datetime import datetime
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import HistoryEntry, Loss
+from tidegate.ports import GroupReset, HistoryEntry, Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,44 +35,69 @@ class Move:
 
 
 def moves(
-    history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int], losses: Collection[Loss]
+    history: Sequence[HistoryEntry],
+    positions: Mapping[TopicPartition, int],
+    losses: Collection[Loss],
+    resets: Collection[GroupReset] = (),
 ) -> tuple[Move, ...]:
     """The moves that the newest batches show, newest first; `positions` are those of the group now.
 
-    `history` has the newest batch first. What a loss or an abandoned batch explains is no move.
+    `history` has the newest batch first. What a loss, an abandoned batch or a reset by Tidegate explains is no move.
     """
     known = {(TopicPartition(loss.topic, loss.partition), loss.position) for loss in losses}
-    found = [move for move in _moves(history, positions) if (move.at, move.left_at) not in known]
+    carried_out = [reset for reset in resets if reset.is_done]
+    found = [move for move in _moves(history, positions, carried_out) if (move.at, move.left_at) not in known]
     return tuple(reversed(found))
 
 
-def _moves(history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int]) -> Iterator[Move]:
+def _moves(
+    history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int], resets: Collection[GroupReset]
+) -> Iterator[Move]:
     """Oldest first, those of the group's present positions last."""
     left: dict[TopicPartition, int] = {}
     passed: list[Batch] = []
+    before: datetime | None = None
     for outcome in reversed(history):
         batch = outcome.batch
         if batch.commit_policy.store is PositionStore.NONE:
             continue
         starts = {r.at: r.start for r in batch.ranges}
-        yield from _differing(left, starts, passed, outcome.opened_at)
+        meant = _meant(resets, before, outcome.opened_at)
+        yield from _differing(left, starts, passed, meant, outcome.opened_at)
         left |= starts
+        before = outcome.opened_at
         if batch.offsets_committed:
             left |= {r.at: r.end for r in batch.ranges}
             passed = []
         else:
             passed.append(batch)
-    yield from _differing(left, positions, passed, None)
+    yield from _differing(left, positions, passed, _meant(resets, before, None), None)
+
+
+def _meant(
+    resets: Collection[GroupReset], after: datetime | None, until: datetime | None
+) -> frozenset[tuple[TopicPartition, int]]:
+    """Where a person took partitions to in between."""
+    between = (
+        reset for reset in resets if (after is None or after <= reset.at) and (until is None or reset.at <= until)
+    )
+    return frozenset((change.at, change.after) for reset in between for change in reset.changes)
 
 
 def _differing(
     left: Mapping[TopicPartition, int],
     begins: Mapping[TopicPartition, int],
     passed: Iterable[Batch],
+    meant: Collection[tuple[TopicPartition, int]],
     seen_at: datetime | None,
 ) -> Iterator[Move]:
     for at, begin in sorted(begins.items()):
-        if at in left and begin != left[at] and not any(_explains(batch, at, left[at], begin) for batch in passed):
+        if (
+            at in left
+            and begin != left[at]
+            and (at, begin) not in meant
+            and not any(_explains(batch, at, left[at], begin) for batch in passed)
+        ):
             yield Move(at, left[at], begin, seen_at)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.model.errors import LostDataError, TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Committed, Decision, HistoryEntry, LastRun, Loss
+from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss
 from tidegate.runtime.health import Facts, Finding, findings
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
@@ -56,6 +56,7 @@ class Status:
     losses: tuple[Loss, ...]
     clearances: tuple[tuple[str, Decision], ...] = ()
     moves: tuple[Move, ...] = ()
+    resets: tuple[GroupReset, ...] = ()
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     last_run: LastRun | None = None
@@ -91,6 +92,7 @@ class Status:
             "missing": list(self.missing),
             "lost": list(self.lost),
             "moves": [_move_to_json(move) for move in self.moves],
+            "resets": [_reset_to_json(reset) for reset in self.resets],
             "last_run": _run_to_json(self.last_run) if self.last_run else None,
             "answered_at": _text(self.answered_at),
             "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
@@ -144,7 +146,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
     subscription, ledger = pipeline.subscription, pipeline.ledger
     name, now = subscription.name, ledger.now()
     history = ledger.history(name, max(limit, _SEEN))
-    losses = ledger.losses(name)
+    losses, resets = ledger.losses(name), ledger.resets(name, max(limit, _SEEN))
     contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)
     try:
         seen, unavailable = _look(pipeline), None
@@ -165,7 +167,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         other_store=seen.other_store,
         missing=seen.missing,
         lost=seen.lost,
-        moves=moves(history, _moved_to(seen, history), losses),
+        moves=moves(history, _moved_to(seen, history), losses, resets),
     )
     return Status(
         subscription=subscription,
@@ -175,6 +177,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         losses=losses,
         clearances=ledger.clearances(name, limit),
         moves=facts.moves,
+        resets=resets[:limit],
         missing=seen.missing,
         lost=seen.lost,
         last_run=last_run,
@@ -270,6 +273,19 @@ def _move_to_json(move: Move) -> dict[str, Any]:
         "from": move.left_at,
         "to": move.found_at,
         "seen_at": _text(move.seen_at),
+    }
+
+
+def _reset_to_json(reset: GroupReset) -> dict[str, Any]:
+    return {
+        "at": reset.at.isoformat(),
+        "by": reset.by,
+        "note": reset.note,
+        "done": reset.is_done,
+        "changes": [
+            {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}
+            for each in reset.changes
+        ],
     }
 
 

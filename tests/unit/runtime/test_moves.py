@@ -1,7 +1,7 @@
 """Where somebody else moved a group, as its batches show it."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,11 +9,12 @@ from ledger_batches import plan
 
 from tidegate.model.batch import Outcome, State
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import HistoryEntry, Loss
+from tidegate.ports import GroupReset, HistoryEntry, Loss, PositionChange
 from tidegate.runtime.moves import Move, moves
 
 AT = TopicPartition("orders", 0)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
 
 
 def batch(start: int, end: int, state: State = Outcome.COMMITTED, **values: Any) -> HistoryEntry:
@@ -50,6 +51,29 @@ def test_a_batch_that_begins_elsewhere_than_the_last_ended_shows_a_move(
 
 def test_what_was_lost_is_no_move() -> None:
     assert moves([batch(0, 10)], {AT: 30}, [Loss("orders", 0, 10, 30, 40)]) == ()
+
+
+def reset(at: datetime, after: int = 0, *, is_done: bool = True) -> GroupReset:
+    return GroupReset("r1", "orders-lake", "ada", at, "", (PositionChange(AT, 10, after),), is_done)
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        (reset(NOON + MINUTE), []),
+        (reset(NOON + MINUTE, is_done=False), [Move(AT, 10, 0)]),
+        (reset(NOON + MINUTE, after=3), [Move(AT, 10, 0)]),
+        (reset(NOON - MINUTE), [Move(AT, 10, 0)]),  # an older one, to the same place
+    ],
+)
+def test_what_a_person_reset_is_no_move(known: GroupReset, found: list[Move]) -> None:
+    assert list(moves([batch(0, 10)], {AT: 0}, [], [known])) == found
+
+
+def test_what_a_person_reset_is_no_move_once_a_batch_was_read_from_there_either() -> None:
+    later = replace(batch(0, 10), opened_at=NOON + 2 * MINUTE)
+    assert moves([later, batch(0, 10)], {AT: 10}, [], [reset(NOON + MINUTE)]) == ()
+    assert moves([later, batch(0, 10)], {AT: 0}, [], [reset(NOON + MINUTE)]) == (Move(AT, 10, 0),)
 
 
 def test_a_move_says_what_was_passed_over_or_comes_again() -> None:

@@ -1,0 +1,77 @@
+"""A group as it is now, as Kafka sees it and as OCI Streaming does."""
+
+from datetime import timedelta
+from typing import Any
+
+from world import World, deliver, planned
+
+from tidegate.model.offsets import TopicPartition
+from tidegate.runtime.group_description import describe_group
+from tidegate.runtime.pipeline import Pipeline
+
+
+def described(pipeline: Pipeline) -> list[dict[str, Any]]:
+    partitions: list[dict[str, Any]] = describe_group(pipeline).to_json()["partitions"]
+    return partitions
+
+
+def test_it_says_where_each_partition_stands_and_who_committed_that() -> None:
+    world = World(3)
+    pipeline = world.pipeline()
+    world.produce(5)
+    world.produce(2, partition=1)
+    deliver(pipeline)
+    world.produce(3)
+    world.kafka.reset({TopicPartition("orders", 1): 1}, "by another tool")
+    world.topics.expire("orders", 2)
+    told = describe_group(pipeline)
+    assert (told.group, told.cluster_id, told.members, told.open) == ("orders-lake", "memory", (), None)
+    assert [
+        (each["committed"], each["log_start"], each["log_end"], each["lag"], each["committed_by"])
+        for each in described(pipeline)
+    ] == [(5, 2, 8, 3, "tidegate"), (1, 0, 2, 1, "somebody else"), (0, 0, 0, 0, "tidegate")]
+    assert told.to_json()["lag"] == 4
+
+
+def test_a_group_that_never_was_has_no_position_and_no_lag() -> None:
+    world = World()
+    world.produce(5)
+    (one,) = described(world.pipeline())
+    assert (one["committed"], one["lag"], one["committed_by"], one["oci"]["committedOffset"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_it_names_live_members() -> None:
+    world = World()
+    world.kafka.join("dashboard-1")
+    assert describe_group(world.pipeline()).members == ("dashboard-1",)
+
+
+def test_as_oci_streaming_a_committed_offset_is_the_last_one_that_was_read() -> None:
+    world = World(2)
+    pipeline = world.pipeline()
+    world.produce(5)
+    deliver(pipeline)
+    assert [each["oci"]["committedOffset"] for each in described(pipeline)] == [4, None]
+
+
+def test_as_oci_streaming_a_member_of_the_open_batch_has_its_partitions_until_the_deadline() -> None:
+    world = World(2)
+    pipeline = world.pipeline(members=2, consumer={"max_poll_interval_ms": 60_000})
+    world.produce(5)
+    world.produce(5, partition=1)
+    batch = planned(pipeline)
+    assert batch is not None
+    assert [each["oci"]["reservedInstance"] for each in described(pipeline)] == ["member-0", "member-1"]
+    assert [each["oci"]["timeReservedUntil"] for each in described(pipeline)] == [None, None]
+    began = world.clock.now()
+    pipeline.ledger.start_delivery(batch.id)
+    until = {each["oci"]["timeReservedUntil"] for each in described(pipeline)}
+    assert until == {(began + timedelta(minutes=1)).isoformat()}
+    pipeline.process(batch.id)
+    pipeline.commit(batch.id)
+    assert [each["oci"]["reservedInstance"] for each in described(pipeline)] == [None, None]
