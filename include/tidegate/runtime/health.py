@@ -18,7 +18,7 @@ from tidegate.runtime.moves import Move
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
 _PATIENCE = timedelta(minutes=30)  # so long failing runs may mend themselves
 _NEEDS_A_PERSON: Mapping[str, str] = {
-    "LostDataError": "set on-data-loss: reset to go on at the earliest records, or reset the group",
+    "LostDataError": "set on-data-loss: reset to go on at the earliest records, or choose with `tidegate group reset`",
     "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
     "WrongDefinitionError": "correct what it names: the definition, the connection or a setting",
 }

@@ -262,7 +262,8 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
                 message(
                     "there is no committed offset, and auto.offset.reset is none",
                     where,
-                    "commit a start with Kafka's own tools, or set auto.offset.reset or a cursor",
+                    f"`tidegate group reset {subscription.name} --to earliest` gives it one, or latest or a time; or "
+                    "set auto.offset.reset or a cursor",
                 )
             )
 

@@ -371,7 +371,7 @@ def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
             message(
                 f"records are lost: {first_few(lost)}",
                 where,
-                "set on-data-loss: reset to go on at the earliest record of each of these partitions, or reset the "
-                "group",
+                "set on-data-loss: reset to go on at the earliest record of each of these partitions, or choose "
+                f"where by `tidegate group reset {subscription.name}`",
             )
         )

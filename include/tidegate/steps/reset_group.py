@@ -96,8 +96,8 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         changes = _changes(ctx, request, chosen, committed)
         _refuse_unfinished(ctx, snapshot, committed)
         abandoned = _abandon(ctx, request, snapshot.open)
-        if all(change.before == change.after for change in changes):
-            return ResetResult(changes, abandoned)
+        if abandoned is None and all(change.before == change.after for change in changes):
+            return ResetResult(changes)
         version = snapshot.version if abandoned is None else ctx.ledger.look(subscription.name).version
         group = subscription.consumer.group_id
         reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes)
@@ -118,7 +118,7 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
     refuse_other_group(batch, ctx.subscription)
     refuse_other_store(batch, ctx.subscription)
     name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
-    if batch.state is State.PUBLISHED:
+    if batch.state is State.PUBLISHED and ctx.lake.published(batch.output, batch.next_receipt) is not None:
         waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
         remedy = (
             f"its output is in the lake: {f'`tidegate commit {name}`' if waits else f'run {name} once'}, then reset"

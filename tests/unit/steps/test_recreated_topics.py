@@ -88,7 +88,9 @@ def test_of_many_lost_positions_a_few_are_named_and_the_others_are_counted_befor
         deliver(world.pipeline(**QUICK))
     seen, said = str(raised.value)[:400], str(raised.value)
     assert "deleted and created again" in seen
-    assert re.search(r"and 3\d more \(subscription orders, group .*or reset the group", seen)
+    assert re.search(
+        r"and 3\d more \(subscription orders, group .*or choose where by `tidegate group reset orders`", seen
+    )
     assert all(f"partition {partition}, offset 10)" in said for partition in range(40))
     told = status_of(world.pipeline(**QUICK), 1).findings[0]
     assert (told.verdict, len(told.reason) < 400, "and 3" in told.reason) == (Verdict.STALLED, True, True), told

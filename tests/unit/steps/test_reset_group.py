@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from world import Crash, World, deliver, planned
 
 from tidegate.model.batch import Batch, Outcome, State
-from tidegate.model.errors import GroupInUseError, OvertakenError, StaleError, WrongDefinitionError
+from tidegate.model.errors import GroupInUseError, LostDataError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Fence, GroupReset, Ledger, PositionChange
@@ -259,6 +259,43 @@ def test_a_batch_that_is_published_is_committed_first() -> None:
     pipeline.commit_open()
     reset(pipeline, Earliest())
     assert (world.committed(), world.ledger.batch(batch.id).outcome) == (0, Outcome.COMMITTED)
+
+
+def test_a_batch_whose_output_was_taken_away_is_read_again_as_its_message_says() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PUBLISHED, commit_strategy="manual")
+    world.lake.published_attempts.clear()
+    with pytest.raises(LostDataError, match=r"group reset orders --abandon --offsets FILE` with the.*: orders-0 0"):
+        pipeline.commit_open()
+    reset(pipeline, Earliest(), abandon=True)
+    again = planned(pipeline)
+    assert again is not None
+    pipeline.process(again.id)
+    pipeline.publish(again.id)
+    assert (world.published(), world.ledger.batch(batch.id).outcome) == ([(0, 5)], Outcome.ABANDONED)
+
+
+def test_a_position_that_was_lost_is_chosen_anew_as_its_message_says() -> None:
+    world = World()
+    pipeline = read(world, 5)
+    world.produce(5)
+    world.topics.expire("orders", 8)
+    with pytest.raises(LostDataError, match=r"or choose where by `tidegate group reset orders`"):
+        pipeline.plan()
+    reset(pipeline, Earliest())
+    deliver(pipeline)
+    assert world.published() == [(0, 5), (8, 10)]
+
+
+def test_a_group_without_a_start_gets_one_as_its_message_says() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": "none"})
+    with pytest.raises(LostDataError, match=r"`tidegate group reset orders --to earliest` gives it one"):
+        pipeline.plan()
+    reset(pipeline, Earliest())
+    deliver(pipeline)
+    assert world.published() == [(0, 5)]
 
 
 def test_a_batch_whose_records_are_nowhere_but_in_the_landing_is_not_given_up() -> None:
