@@ -86,8 +86,8 @@ _RESET_PARAMS: Mapping[str, Param] = {
         default=False,
         type="boolean",
         title="Abandon an open batch",
-        description="Nothing of it is published, and its records are read again only if the group is reset to before "
-        "them.",
+        description="Nothing of it is published, and its records are read again only where the group isn't reset to "
+        "behind them.",
     ),
     "dry_run": Param(default=False, type="boolean", title="Dry run", description="Only say what would be moved."),
     "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),

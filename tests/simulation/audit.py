@@ -65,6 +65,7 @@ class Audit:
         self.stopped: frozenset[str] = frozenset()
         self.decided: frozenset[str] = frozenset()
         self.moves: dict[TopicPartition, Move] = {}
+        self.asked: frozenset[tuple[TopicPartition, int]] = frozenset()  # where a person resets the group to
         self.replayed: frozenset[TopicPartition] = frozenset()
         self.compared: frozenset[int] = frozenset()
         self.older_batches: frozenset[str] = frozenset()
@@ -135,6 +136,7 @@ class Audit:
         fresh = Audit(self.subscription, fencing=self.fencing)
         fresh.appeared, fresh.older_files = older, frozenset(world.landing.files)
         fresh.older_batches = self.older_batches | self.appeared.keys() | batches.keys()
+        fresh.asked = self.asked
         fresh.older_incarnations = (
             self.older_incarnations
             | self.facts(world).incarnations
@@ -177,6 +179,19 @@ class Audit:
             self.positions[at] = Committed(offset)
         self.replayed |= frozenset(moved)
 
+    def _meant(self, world: "World") -> None:
+        """A person's reset was committed: it holds from then on, whoever had compared before it."""
+        facts = self.facts(world)
+        receipts = [Receipt.parse(position.metadata) for position in self.positions.values()]
+        known = facts.incarnations | {receipt.incarnation for receipt in receipts if receipt}
+        for at, now in world.offsets.positions.items():
+            receipt = Receipt.parse(now.metadata)
+            if receipt is not None and receipt.incarnation not in known and (at, now.offset) in self.asked:
+                self.skipped |= facts.at_first([{(at, o) for o in visible(world, at) if o < now.offset}])
+                self.moves[at] = Move(now.offset, frozenset(known), frozenset(), is_honoured=True)
+                self.replayed |= {at}
+                self.positions[at] = now
+
     def stopped_run(self, runner: int) -> None:
         """The runner's run is over: what it had compared, it won't commit any more."""
         self.compared -= {runner}
@@ -209,7 +224,7 @@ class Audit:
             case "lake", _:
                 self._unchanged(world)
             case "ledger", (
-                "resolve" | "close" | "adopt" | "clear" | "start_delivery" | "processed" | "failed"
+                "resolve" | "close" | "adopt" | "clear" | "start_delivery" | "processed" | "failed" | "begin_reset"
             ) as call:
                 self._check_alive(world, runner, call)
                 self._look_at_the_ledger(world, call)
@@ -333,6 +348,8 @@ class Audit:
 
     def _look_at_the_ledger(self, world: "World", call: str) -> None:
         """What the newest batches have come to: which are given up, and which wait for a person."""
+        begun = [each for name in world.names for each in world.ledger.resets(name, 1)] if call == "begin_reset" else []
+        self.asked |= {(change.at, change.after) for reset in begun for change in reset.changes}
         for outcome in [each for name in sorted(world.names) for each in world.ledger.history(name, _NEWEST)]:
             batch = outcome.batch
             if self._is_older(batch):
@@ -402,6 +419,7 @@ class Audit:
                     f"the group was moved to {world.offsets.positions}, and nothing is to be committed"
                 )
             return
+        self._meant(world)
         for at, now in world.offsets.positions.items():
             before = self.positions.get(at)
             if now == before:

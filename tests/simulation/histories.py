@@ -10,7 +10,7 @@ from simulation.orders import Order, failures, mishaps
 from simulation.quiet import silence
 from simulation.redriving import RedrivingRunner, small_chunks
 from simulation.runner import Runner
-from simulation.runs import Work, accepts, dag_run
+from simulation.runs import Work, accepts, dag_run, resets
 from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from simulation.strategies import draw
 from simulation.tokens import Tokens
@@ -34,6 +34,7 @@ from simulation.world import (
 )
 from tidegate.model.commit_policy import COMMIT_POLICIES, PositionStore
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
+from tidegate.model.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,7 @@ class Dangers:
     lost: int = 3
     losses: int = 1
     resets: int = 1
+    meant: int = 2
     expiries: int = 1
     renames: int = 2
     recreations: int = 1
@@ -181,6 +183,7 @@ class _Scheduler:
                 "lost": rng.randint(0, dangers.lost),
                 "losses": rng.randint(0, 0 if redrives else dangers.losses),
                 "resets": rng.randint(0, dangers.resets),
+                "meant": rng.randint(0, dangers.meant if is_kept else 0),
                 "expiries": rng.randint(0, dangers.expiries),
                 "renames": rng.randint(0, 0 if redrives else dangers.renames),
                 "recreations": rng.randint(0, 0 if redrives else dangers.recreations),
@@ -341,7 +344,7 @@ class _Scheduler:
         return Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
 
     def _disaster(self) -> Act | None:
-        kinds = [kind for kind in ("losses", "resets", "renames", "recreations") if self._moods.left[kind]]
+        kinds = [kind for kind in ("losses", "resets", "meant", "renames", "recreations") if self._moods.left[kind]]
         kind = self._rng.choice([*kinds, "time"])
         if kind == "time":
             return Pass(self._rng.choice(_PASSES))
@@ -350,7 +353,7 @@ class _Scheduler:
         positions = [at for at in self._world.offsets.positions if at in self._world.topics.logs]
         audit = self._world.audit  # only the ledger knows of which topic positions are that are about to be committed
         is_needed = kind == "losses" and audit.compared and audit.older_incarnations
-        if is_needed or (kind == "resets" and not positions) or not self._happens(kind, 1):
+        if is_needed or (kind in ("resets", "meant") and not positions) or not self._happens(kind, 1):
             return None
         if kind == "losses":
             return LoseLedger()
@@ -358,7 +361,16 @@ class _Scheduler:
             return Rename(self._rng.choice(_NAMES))
         chosen = [at for at in sorted(positions) if self._rng.random() < 0.6] or [min(positions)]  # noqa: PLR2004 (most)
         logs = self._world.topics.logs
-        return Reset(tuple((at, self._rng.randint(0, logs[at].end(committed_only=True))) for at in chosen))
+        to = {at: self._rng.randint(0, logs[at].end(committed_only=True)) for at in chosen}
+        return Reset(tuple(to.items())) if kind == "resets" else self._reset(to)
+
+    def _reset(self, to: dict[TopicPartition, int]) -> Act | None:
+        """A person is about to reset the group, and tries once more; nothing has happened yet."""
+        n = len(self._runners)
+        work = resets(to, abandon=self._rng.random() < 0.5)  # noqa: PLR2004 (either way)
+        told = partial(self._tell, f"person {n}")
+        self._runners.append(Runner(n, self._world, 2, told, work=work, stops_at_clock=True))
+        return None
 
     @property
     def _can_move(self) -> bool:

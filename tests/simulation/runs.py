@@ -1,13 +1,15 @@
 """What a runner does in one run: a DAG run as Airflow makes it, or what a person does between two of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.reset_group import ResetRequest, ToOffsets
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
@@ -43,6 +45,16 @@ def commits(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
 def accepts(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     """A person accepts the cluster that the connection leads to."""
     _attempt("accept the cluster", lambda: pipeline.accept_cluster("somebody"), told, retries)
+
+
+def resets(to: Mapping[TopicPartition, int], *, abandon: bool) -> Work:
+    """A person resets the group."""
+    request = ResetRequest(ToOffsets(to), "somebody", abandon=abandon)
+    return partial(_reset, request)
+
+
+def _reset(request: ResetRequest, pipeline: Pipeline, told: Told, retries: int = 0) -> None:
+    _attempt("reset the group", lambda: pipeline.reset_group(request), told, retries)
 
 
 def clears(answer: Resolution) -> Work:

@@ -64,8 +64,8 @@ def reset(
         bool,
         typer.Option(
             "--abandon",
-            help="Give up an open batch: nothing of it is published, and its records are read again only if the group "
-            "is reset to before them.",
+            help="Give up an open batch: nothing of it is published, and its records are read again only "
+            "where the group isn't reset to behind them.",
         ),
     ] = False,
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",

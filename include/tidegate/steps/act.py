@@ -38,6 +38,7 @@ from tidegate.steps.loss import refuse_outside
 from tidegate.steps.observe import Observation, ObservedGroup
 from tidegate.steps.publish import stopped
 from tidegate.steps.records_to_produce import produced
+from tidegate.steps.withdraw import withdraw
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
@@ -161,6 +162,9 @@ def _(action: Anchor, ctx: Context, seen: ObservedGroup) -> Changed:
         if is_moved or (now.version, now.topic_ids) != (then.version, then.topic_ids):
             log.info("somebody went on while the start was determined (%s)", ctx.place)
             return Changed("somebody else moved the group meanwhile")
+        left_behind = withdraw(ctx, seen.committed.values()) if at.begins_incarnation else ()
+        if {published.batch_id for published in left_behind} - {each.batch_id for each in seen.published.values()}:
+            return Changed("a batch was published meanwhile")
         topics = seen.topic_ids if at.begins_incarnation else {tp.topic for tp in positions}
         is_newer_topic = bool(known.created_again)
         if is_newer_topic:  # noted first, or what is committed in it looks like the older one's

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tidegate.model.batch import Batch, Outcome, State
+from tidegate.model.batch import SETTLED, Batch, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import StaleError, WrongDefinitionError, first_few, message
 from tidegate.model.offsets import TopicPartition, Watermarks
@@ -13,9 +13,9 @@ from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.context import Context
-from tidegate.steps.observe import of_receipts
 from tidegate.steps.ownership import claim_group, other_store, refuse_other_group, refuse_other_store
 from tidegate.steps.selection import partitions_of
+from tidegate.steps.withdraw import withdraw
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,9 @@ class ResetResult:
 def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     """Commit the positions that are asked for under a new incarnation, so that no batch comes under an id it had.
 
-    The ledger knows who wants it and why before anything moves. A partition that isn't asked for stays where it is.
-    Raises StaleError while a batch is open, unless it may be abandoned, and for one that can't be any more;
+    The ledger knows who wants it and why before anything moves. A partition that isn't asked for stays where it is, or
+    goes back to where a batch began that is given up.
+    Raises StaleError while a batch is open, unless it may be abandoned, and for one that is in the lake;
     WrongDefinitionError for a partition that isn't there, an offset that its partition doesn't hold, and a strategy
     that keeps no positions; GroupInUseError, naming them, while the group has live members.
     """
@@ -89,20 +90,20 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     _refuse_newer_topics(ctx, snapshot, topic_ids, [tp for tp in partitions if tp not in chosen])
     if request.dry_run:
-        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions))
+        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions), snapshot.open)
         return ResetResult(changes, snapshot.open)
     with ctx.offsets.fence() as fence:
         committed = fence.committed(partitions)
-        changes = _changes(ctx, request, chosen, committed)
-        _refuse_unfinished(ctx, snapshot, committed)
-        abandoned = _abandon(ctx, request, snapshot.open)
+        changes = _changes(ctx, request, chosen, committed, snapshot.open)
+        abandoned = _give_up(ctx, request, snapshot.open, committed)
         if abandoned is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)
         version = snapshot.version if abandoned is None else ctx.ledger.look(subscription.name).version
         group = subscription.consumer.group_id
         reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes)
         version = ctx.ledger.begin_reset(subscription.name, reset, version)
-        stay = {tp: position for tp, position in committed.items() if tp not in chosen}
+        moved = {change.at for change in changes}
+        stay = {tp: position for tp, position in committed.items() if tp not in moved}
         offsets = {tp: position.offset for tp, position in stay.items()} | {c.at: c.after for c in changes}
         epochs = {tp: p.leader_epoch for tp, p in stay.items() if p.leader_epoch is not None}
         fence.commit(offsets, str(Receipt.first()), epochs)
@@ -124,16 +125,10 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
             f"its output is in the lake: {f'`tidegate commit {name}`' if waits else f'run {name} once'}, then reset"
         )
         raise StaleError(message(fact, batch, remedy))
-    if batch.offsets_committed:
-        remedy = (
-            f"its offsets are committed, and its records are nowhere but in the landing: run {name} until it is "
-            f"published, or give it up by `tidegate clear {name} --answer skip` and one more run"
-        )
-        raise StaleError(message(fact, batch, remedy))
     if not request.abandon:
         remedy = (
             "let its run end first; or give it up with --abandon: nothing of it is published then, and its records "
-            "are read again only if the group is reset to before them"
+            "are read again only where the group isn't reset to behind them"
         )
         raise StaleError(message(fact, batch, remedy))
 
@@ -167,23 +162,14 @@ def _refuse_newer_topics(
         raise StaleError(message(why, ctx.place, remedy))
 
 
-def _refuse_unfinished(ctx: Context, snapshot: LedgerSnapshot, committed: Mapping[TopicPartition, Committed]) -> None:
-    """A batch that the lake has, and neither the group nor the ledger."""
-    if snapshot.open is not None:
-        return
-    published, settled = of_receipts(ctx, committed)
-    unfinished = sorted(one.batch_id for one in published.values() if one.batch_id not in settled)
-    if unfinished:
-        why = f"batch {', '.join(unfinished)} is in the lake, and its offsets aren't committed: nothing was reset"
-        raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
-
-
 def _changes(
     ctx: Context,
     request: ResetRequest,
     chosen: Collection[TopicPartition],
     committed: Mapping[TopicPartition, Committed],
+    given_up: Batch | None,
 ) -> tuple[PositionChange, ...]:
+    """Where the chosen partitions go; others of a batch that is given up go back to where it began."""
     before = {tp: committed[tp].offset if tp in committed else None for tp in chosen}
     marks = ctx.source.watermarks(chosen)
     match request.target:
@@ -197,7 +183,10 @@ def _changes(
         case start:
             after = offsets_of(dict.fromkeys(chosen, start), marks, ctx.source)
     _refuse_outside(ctx, after, marks)
-    return tuple(PositionChange(tp, before[tp], after[tp]) for tp in sorted(chosen))
+    back = {r.at: r.start for r in (given_up.ranges if given_up else ()) if r.at in committed and r.at not in chosen}
+    before |= {tp: committed[tp].offset for tp in back}
+    after |= {tp: start for tp, start in back.items() if start != before[tp]}
+    return tuple(PositionChange(tp, before[tp], after[tp]) for tp in sorted(after))
 
 
 def _refuse_outside(
@@ -213,9 +202,16 @@ def _refuse_outside(
         raise WrongDefinitionError(message(f"nothing was reset: {first_few(outside)}", ctx.place, remedy))
 
 
-def _abandon(ctx: Context, request: ResetRequest, batch: Batch | None) -> Batch | None:
+def _give_up(
+    ctx: Context, request: ResetRequest, batch: Batch | None, committed: Mapping[TopicPartition, Committed]
+) -> Batch | None:
     """The lake first, so that a committer that slept finds nothing to publish; what it published before is a fact."""
     if batch is None:
+        ids = {published.batch_id for published in withdraw(ctx, committed.values())}
+        unfinished = sorted(ids - {each for each, outcome in ctx.ledger.outcomes(ids).items() if outcome in SETTLED})
+        if unfinished:
+            why = f"batch {', '.join(unfinished)} is in the lake, and its offsets aren't committed: nothing was reset"
+            raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
         return None
     ctx.lake.set_aside(batch.output, batch.next_receipt)
     if ctx.lake.published(batch.output, batch.next_receipt) is not None:

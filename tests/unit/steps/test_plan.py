@@ -1,4 +1,5 @@
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
-from tidegate.ports import Committed, Loss, OffsetStore
+from tidegate.ports import Committed, Lake, Loss, OffsetStore
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger
@@ -459,6 +460,41 @@ def test_a_partition_that_appears_before_a_redelivery_waits_for_the_next_batch(l
         deliver(world.pipeline())
     assert (world.committed(0), world.committed(1)) == (5, 3)
     assert in_lake(world) == [(0, n) for n in range(5)] + [(1, n) for n in range(3)]
+
+
+class JustBefore:
+    """Has something happen once, just before an effect."""
+
+    def __init__(self, effect: Effect, happens: Callable[[], object]) -> None:
+        self._effect, self._happens = effect, [happens]
+
+    def before(self, effect: Effect) -> None:
+        if effect == self._effect and self._happens:
+            self._happens.pop()()
+
+    def after(self, effect: Effect) -> None:
+        """Goes on."""
+
+
+def test_a_committer_that_slept_through_a_lost_ledger_and_a_move_publishes_nothing_any_more() -> None:
+    """No ledger knows its batch, and the partition that nobody moved is read again under another id."""
+    world = World(2)
+    pipeline = world.pipeline()
+    world.produce(3, partition=1)
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+
+    def meanwhile() -> None:
+        world.lose_ledger()
+        world.offsets.reset({P0: 0})
+        planned(world.pipeline())
+
+    with pytest.raises(StaleError):
+        watched(pipeline, JustBefore(Effect.of(Lake.publish), meanwhile)).commit(batch.id)
+    deliver(world.pipeline())
+    (held,) = world.lake.published_attempts.values()
+    assert [(str(r.at), r.start, r.end) for r in held.manifest.batch.ranges] == [("orders-0", 0, 0), ("orders-1", 0, 3)]
 
 
 def test_a_group_that_an_old_committer_of_ours_moved_back_goes_forward_again() -> None:

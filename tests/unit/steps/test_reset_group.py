@@ -14,7 +14,7 @@ from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import GroupInUseError, LostDataError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Fence, GroupReset, Ledger, PositionChange
+from tidegate.ports import Fence, GroupReset, Lake, Ledger, PositionChange
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import AtTime, Earliest, Latest
 from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets
@@ -298,12 +298,32 @@ def test_a_group_without_a_start_gets_one_as_its_message_says() -> None:
     assert world.published() == [(0, 5)]
 
 
-def test_a_batch_whose_records_are_nowhere_but_in_the_landing_is_not_given_up() -> None:
-    world = World()
+def test_partitions_that_are_not_named_go_back_to_where_a_batch_began_that_is_given_up() -> None:
+    """Committed on receipt, its records are nowhere but in the landing."""
+    world = World(2)
+    world.produce(4, partition=1)
     pipeline, batch = half_way(world, State.LANDED, commit_strategy="on-receipt")
     pipeline.receive(batch.id)
-    with pytest.raises(StaleError, match=r"its offsets are committed, and its records are nowhere but in the landing"):
-        reset(pipeline, Latest(), abandon=True)
+    assert [world.committed(0), world.committed(1)] == [5, 4]
+    done = reset(pipeline, ToOffsets({P0: 3}), abandon=True)
+    assert changes(done) == {P0: (5, 3), P1: (4, 0)}
+    again = planned(pipeline)
+    assert again is not None
+    assert [(r.start, r.end) for r in again.ranges] == [(3, 5), (0, 4)]
+
+
+def test_a_committer_that_slept_since_the_ledger_was_lost_publishes_nothing_any_more() -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PROCESSED)
+
+    def meanwhile() -> None:
+        world.lose_ledger()
+        reset(world.pipeline(), ToOffsets({P0: 2}))
+
+    with pytest.raises(StaleError):
+        watched(pipeline, Just(Effect.of(Lake.publish), meanwhile)).commit(batch.id)
+    deliver(world.pipeline())
+    assert world.published() == [(2, 5)]
 
 
 def test_a_batch_that_the_lake_has_and_a_lost_ledger_had_is_finished_first() -> None:
