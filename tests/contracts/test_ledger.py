@@ -1103,6 +1103,9 @@ def test_a_reset_is_refused_where_a_run_has_gone_on(ledger: Ledger) -> None:
     with pytest.raises(OvertakenError, match="nothing was moved"):
         ledger.begin_reset(batch.subscription, a_reset(), ledger.look(batch.subscription).version)
     assert ledger.resets("flights", 9) == ()
+    giving_up = replace(a_reset(), gives_up=batch.id)
+    ledger.begin_reset(batch.subscription, giving_up, ledger.look(batch.subscription).version)
+    assert ledger.resets(batch.subscription, 9) == (giving_up,)
 
 
 def test_a_reset_that_ends_late_leaves_the_last_ends_to_whoever_went_on(two: tuple[Ledger, Ledger]) -> None:

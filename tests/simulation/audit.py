@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from simulation.contents import before_any, check_contents, check_counts, first_places, landed_offsets, visible
 from simulation.facts import NONE, Appeared, At, Facts, GivenUp, Records, listed, merged, source, union
 from simulation.moves import Move, is_of
-from simulation.promises import Promise
+from simulation.promises import Promise, none
 from simulation.script import TOPIC
 from simulation.violation import ViolationError
 from tidegate.model.batch import Batch, Outcome, State
@@ -400,7 +400,8 @@ class Audit:
     def _check_leaving(self, world: "World", leaving: Records, done: Mapping[str, Records]) -> None:
         """What leaves goes with the commit that passes it; of a batch that is given up, what was done with stays."""
         positions = world.offsets.positions
-        early = {(at, o) for at, o in leaving if at in positions and o >= positions[at].offset}
+        moved = {at for at, move in self.moves.items() if not move.is_honoured}  # since, by a foreign tool
+        early = {(at, o) for at, o in leaving if at in positions and at not in moved and o >= positions[at].offset}
         if self.fencing and self.promise.order.in_the_commit and early:
             raise ViolationError(f"{listed(early)} left before a commit had passed it")
         batch = world.ledger.look(self.subscription.name).open
@@ -429,13 +430,25 @@ class Audit:
                 del self.moves[at]
                 if still := move.after(at, now, runner, fencing=self.fencing, is_late=is_late):
                     self.moves[at] = still
-            elif before is not None and now.offset < before.offset and self.fencing and not self._is_of_older(before):
+            elif (
+                before is not None
+                and now.offset < before.offset
+                and self.fencing
+                and not self._may_go_back(before, now)
+            ):
                 raise ViolationError(f"{at} went back from {before.offset} to {now.offset}, and nobody else moved it")
         if self.positions != world.offsets.positions:
             if not is_late:
                 self._check_of_newer(world.offsets.positions)
             self.positions = dict(world.offsets.positions)
             self._check_passed(world)
+
+    def _may_go_back(self, before: Committed, now: Committed) -> bool:
+        """In a newer topic, or to the end of a batch of which a slower delivery had acknowledged more."""
+        then, since = Receipt.parse(before.metadata), Receipt.parse(now.metadata)
+        is_acknowledged = self.promise.order.also is not none
+        is_its_commit = then and since and (since.incarnation, since.number) == (then.incarnation, then.number + 1)
+        return self._is_of_older(before) or bool(is_acknowledged and is_its_commit)
 
     def _check_of_newer(self, positions: Mapping[TopicPartition, Committed]) -> None:
         """What was known of an older topic of the name moves nothing in this one."""

@@ -11,7 +11,7 @@ from simulation.quiet import silence
 from simulation.redriving import RedrivingRunner, small_chunks
 from simulation.runner import Runner
 from simulation.runs import Work, accepts, dag_run, resets
-from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
+from simulation.script import TOPIC, Begin, Compact, End, Grow, Produce, TopicEvent
 from simulation.strategies import draw
 from simulation.tokens import Tokens
 from simulation.trace import Line
@@ -339,7 +339,11 @@ class _Scheduler:
         And while nobody has compared and is about to commit: Kafka can't compare and set.
         """
         world = self._world
-        if not (self._can_move and world.topics.ids) or world.audit.compared or not self._happens("recreations", 1):
+        if (
+            not (self._can_move and TOPIC in world.topics.ids)
+            or world.audit.compared
+            or not self._happens("recreations", 1)
+        ):
             return None
         return Recreate(self._rng.randint(1, 3), self._rng.choice([1, 3, 9]))
 

@@ -12,7 +12,7 @@ from tidegate.ports import GroupReset, PositionChange
 def enter(connection: Connection, subscription: str, reset: GroupReset) -> None:
     """Write a reset that is about to be carried out."""
     row = {"id": reset.id, "subscription": subscription, "group_id": reset.group}
-    values = {"reset_by": reset.by, "note": reset.note, "begun_at": reset.at}
+    values = {"reset_by": reset.by, "note": reset.note, "gives_up": reset.gives_up, "begun_at": reset.at}
     connection.execute(insert(resets).values({**row, **values}))
     for change in reset.changes:
         at = {"reset_id": reset.id, "topic": change.at.topic, "partition": change.at.partition}
@@ -42,6 +42,7 @@ def read(connection: Connection, subscription: str, limit: int) -> tuple[GroupRe
             at=row.begun_at,
             note=row.note,
             changes=tuple(changes[row.id]),
+            gives_up=row.gives_up,
             is_done=row.done_at is not None,
         )
         for row in found

@@ -175,9 +175,9 @@ class SqlLedger:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             number = _hold(connection, subscription)
-            is_open = connection.execute(_open_batch(subscription)).first() is not None
+            others = [row.id for row in connection.execute(_open_batch(subscription)) if row.id != reset.gives_up]
             if (
-                is_open
+                others
                 or _version(connection, number) != version
                 or (number is None and not _enter(connection, subscription))
             ):

@@ -155,6 +155,7 @@ resets = Table(
     Column("group_id", Text, nullable=False),
     Column("reset_by", Text, nullable=False),
     Column("note", Text, nullable=False),
+    Column("gives_up", String(64)),  # the batch that was open
     Column("begun_at", Instant, nullable=False),
     Column("done_at", Instant),  # none until the positions were committed
 )

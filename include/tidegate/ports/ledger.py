@@ -75,7 +75,7 @@ class PositionChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupReset:
-    """Who reset a group, when, why, and what that moves; `is_done` once the positions were committed."""
+    """Who reset a group, when, why, what that moves and which batch it gives up; `is_done` once that is committed."""
 
     id: str
     group: str
@@ -83,6 +83,7 @@ class GroupReset:
     at: datetime
     note: str
     changes: tuple[PositionChange, ...]
+    gives_up: str | None = None
     is_done: bool = False
 
 
@@ -170,7 +171,8 @@ class Ledger(Protocol):
     def begin_reset(self, subscription: str, reset: GroupReset, version: str) -> str:
         """Enter that a person is about to move these positions; the version from then on.
 
-        Raises OvertakenError if the subscription's version isn't this one any more, or a batch is open.
+        Raises OvertakenError if the subscription's version isn't this one any more, or a batch is open, unless it is
+        the one that the reset gives up.
         """
         ...
 

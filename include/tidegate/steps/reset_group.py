@@ -63,8 +63,10 @@ class ResetResult:
 def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     """Commit the positions that are asked for under a new incarnation, so that no batch comes under an id it had.
 
-    The ledger knows who wants it and why before anything moves. A partition that isn't asked for stays where it is, or
-    goes back to where a batch began that is given up.
+    The ledger knows who wants it and why before anything moves, and closes a batch that is given up after it: whoever
+    finds it open in between finds the group moved and abandons it. A partition that isn't asked for stays where it is,
+    or goes back to where a batch began that is given up.
+
     Raises StaleError while a batch is open, unless it may be abandoned, and for one that is in the lake;
     WrongDefinitionError for a partition that isn't there, an offset that its partition doesn't hold, and a strategy
     that keeps no positions; GroupInUseError, naming them, while the group has live members.
@@ -92,25 +94,29 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     if request.dry_run:
         changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions), snapshot.open)
         return ResetResult(changes, snapshot.open)
+    given_up = snapshot.open
     with ctx.offsets.fence() as fence:
         committed = fence.committed(partitions)
-        changes = _changes(ctx, request, chosen, committed, snapshot.open)
-        abandoned = _give_up(ctx, request, snapshot.open, committed)
-        if abandoned is None and all(change.before == change.after for change in changes):
+        if ctx.source.topic_ids({tp.topic for tp in partitions}) != topic_ids:
+            raise StaleError(message("a topic was created again just now: nothing was reset", ctx.place, "try again"))
+        changes = _changes(ctx, request, chosen, committed, given_up)
+        if given_up is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)
-        version = snapshot.version if abandoned is None else ctx.ledger.look(subscription.name).version
-        group = subscription.consumer.group_id
-        reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes)
-        version = ctx.ledger.begin_reset(subscription.name, reset, version)
+        _withdraw(ctx, given_up, committed)
+        group, batch_id = subscription.consumer.group_id, given_up.id if given_up else None
+        reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes, batch_id)
+        version = ctx.ledger.begin_reset(subscription.name, reset, snapshot.version)
         moved = {change.at for change in changes}
         stay = {tp: position for tp, position in committed.items() if tp not in moved}
         offsets = {tp: position.offset for tp, position in stay.items()} | {c.at: c.after for c in changes}
         epochs = {tp: p.leader_epoch for tp, p in stay.items() if p.leader_epoch is not None}
         fence.commit(offsets, str(Receipt.first()), epochs)
     ctx.ledger.end_reset(subscription.name, reset, version, topic_ids)
+    if given_up is not None:
+        given_up = ctx.ledger.close(given_up.id, Outcome.ABANDONED, f"{request.by} reset the group")
     said = ", ".join(map(str, changes))
     log.warning("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
-    return ResetResult(changes, abandoned)
+    return ResetResult(changes, given_up)
 
 
 def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> None:
@@ -202,19 +208,16 @@ def _refuse_outside(
         raise WrongDefinitionError(message(f"nothing was reset: {first_few(outside)}", ctx.place, remedy))
 
 
-def _give_up(
-    ctx: Context, request: ResetRequest, batch: Batch | None, committed: Mapping[TopicPartition, Committed]
-) -> Batch | None:
-    """The lake first, so that a committer that slept finds nothing to publish; what it published before is a fact."""
+def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartition, Committed]) -> None:
+    """So that a committer that slept finds nothing to publish; what it published before is a fact."""
     if batch is None:
         ids = {published.batch_id for published in withdraw(ctx, committed.values())}
         unfinished = sorted(ids - {each for each, outcome in ctx.ledger.outcomes(ids).items() if outcome in SETTLED})
         if unfinished:
             why = f"batch {', '.join(unfinished)} is in the lake, and its offsets aren't committed: nothing was reset"
             raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
-        return None
+        return
     ctx.lake.set_aside(batch.output, batch.next_receipt)
     if ctx.lake.published(batch.output, batch.next_receipt) is not None:
         why = f"batch {batch.id} was published just now: nothing was reset"
         raise StaleError(message(why, batch, f"run {batch.subscription} once, which commits it, and reset then"))
-    return ctx.ledger.close(batch.id, Outcome.ABANDONED, f"{request.by} reset the group")

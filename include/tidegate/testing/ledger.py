@@ -164,8 +164,8 @@ class MemoryLedger:
     def begin_reset(self, subscription: str, reset: GroupReset, version: str) -> str:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
-            is_open = any(e.batch.is_open for e in self._of(subscription))
-            if is_open or self._version(subscription) != version:
+            others = [e for e in self._of(subscription) if e.batch.is_open and e.batch.id != reset.gives_up]
+            if others or self._version(subscription) != version:
                 raise rules.overtaken_positions(subscription, reset.group)
             self._writes[subscription] += 1
             self._resets[subscription].append(reset)

@@ -54,7 +54,7 @@ def test_what_was_lost_is_no_move() -> None:
 
 
 def reset(at: datetime, after: int = 0, *, is_done: bool = True) -> GroupReset:
-    return GroupReset("r1", "orders-lake", "ada", at, "", (PositionChange(AT, 10, after),), is_done)
+    return GroupReset("r1", "orders-lake", "ada", at, "", (PositionChange(AT, 10, after),), is_done=is_done)
 
 
 @pytest.mark.parametrize(

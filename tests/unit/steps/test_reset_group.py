@@ -94,7 +94,13 @@ def test_the_ledger_knows_who_and_why_and_from_where_to_where() -> None:
     reset(pipeline, Earliest(), note="the price was wrong")
     (known,) = world.ledger.resets("orders", 10)
     assert known == GroupReset(
-        known.id, "orders-lake", "ada", world.clock.now(), "the price was wrong", (PositionChange(P0, 3, 0),), True
+        known.id,
+        "orders-lake",
+        "ada",
+        world.clock.now(),
+        "the price was wrong",
+        (PositionChange(P0, 3, 0),),
+        is_done=True,
     )
     assert world.ledger.last_ends("orders", "orders-lake") == {P0: 0}
 
@@ -336,7 +342,7 @@ def test_a_batch_that_the_lake_has_and_a_lost_ledger_had_is_finished_first() -> 
     with pytest.raises(
         StaleError, match=rf"batch {batch.id} is in the lake, and its offsets aren't committed.*run orders"
     ):
-        reset(found, Earliest())
+        reset(found, ToOffsets({P0: 2}))
     deliver(found)
     reset(found, Earliest())
     assert (world.published(), world.committed()) == ([(0, 5)], 0)

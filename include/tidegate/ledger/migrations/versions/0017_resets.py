@@ -15,6 +15,7 @@ def upgrade() -> None:
         sa.Column("group_id", sa.Text, nullable=False),
         sa.Column("reset_by", sa.Text, nullable=False),
         sa.Column("note", sa.Text, nullable=False),
+        sa.Column("gives_up", sa.String(64)),
         sa.Column("begun_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("done_at", sa.DateTime(timezone=True)),
     )
