@@ -35,7 +35,17 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, Ledger, LedgerSnapshot, Loss, PositionChange
+from tidegate.ports import (
+    Decision,
+    DeliveryAge,
+    GroupHolder,
+    GroupReset,
+    Ledger,
+    LedgerSnapshot,
+    Loss,
+    PositionChange,
+    Replay,
+)
 from tidegate.testing.ledger import MemoryLedger
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
@@ -1125,3 +1135,33 @@ def test_resets_go_over_with_the_group(two: tuple[Ledger, Ledger]) -> None:
     second.take_over_group("new", "flights-lake", "old")
     assert [reset.id for reset in first.resets("new", 9)] == ["r1"]
     assert [reset.id for reset in first.resets("old", 9)] == ["r2"]
+
+
+# Replays
+
+
+def a_replay(number: int = 1, subscription: str = "flights") -> Replay:
+    ranges = (Range("flights", 0, 5, 9), Range("flights", 1, 0, 2))
+    at = NOON + timedelta(hours=number)
+    return Replay(f"{subscription}-replay-{number}", subscription, "again", "from here", "ada", at, "why not", ranges)
+
+
+def test_a_replay_is_begun_once_and_ends(two: tuple[Ledger, Ledger]) -> None:
+    first, second = two
+    assert first.begin_replay(a_replay()) == a_replay()
+    assert second.begin_replay(replace(a_replay(), by="grace", ranges=(Range("flights", 0, 0, 1),))) == a_replay()
+    second.begin_replay(a_replay(2))
+    first.begin_replay(a_replay(3, "gates"))
+    first.end_replay("flights-replay-1")
+    assert second.replays("flights") == (a_replay(2), replace(a_replay(), is_done=True))
+    assert [each.name for each in second.replays()] == ["gates-replay-3", "flights-replay-2", "flights-replay-1"]
+
+
+def test_replays_go_over_with_the_group(two: tuple[Ledger, Ledger]) -> None:
+    first, second = two
+    first.claim_group("flights", "flights-lake", "cluster")
+    first.look("flights")
+    first.note_commit("flights", "flights-lake", {AT: 0}, first.look("flights").version)
+    first.begin_replay(a_replay())
+    second.take_over_group("new", "flights-lake", "flights")
+    assert second.replays("new") == (replace(a_replay(), subscription="new"),)

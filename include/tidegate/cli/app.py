@@ -28,6 +28,7 @@ from rich.text import Text
 
 from tidegate.cli import dead_letters, group
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.replay import replay
 from tidegate.config.settings import Settings, umask
 from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
 from tidegate.model.subscription import Problem
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
+app.command()(replay)
 offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
 app.add_typer(offsets, name="offsets")
 

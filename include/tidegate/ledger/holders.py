@@ -28,7 +28,7 @@ def group_holders(url: str) -> Callable[[str], frozenset[str]]:
 
 
 def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
-    """The open batches of subscriptions that are not among those that are defined.
+    """The open batches of subscriptions that are not among those that are defined, nor replays of them.
 
     A ledger that nobody has made yet has none, and isn't made. Raises UnavailableError, WrongDefinitionError.
     """
@@ -36,4 +36,6 @@ def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
 
     if url.startswith(_FILE) and not Path(url.removeprefix(_FILE).partition("?")[0]).exists():
         return ()
-    return tuple(batch for batch in SqlLedger(url).open_batches() if batch.subscription not in defined)
+    ledger = SqlLedger(url)
+    known = {*defined, *(replay.name for replay in ledger.replays())}
+    return tuple(batch for batch in ledger.open_batches() if batch.subscription not in known)

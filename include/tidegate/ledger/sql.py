@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from tidegate.ledger import replays as replay_rows
 from tidegate.ledger import resets as reset_rows
 from tidegate.ledger import rows, rules, takeover
 from tidegate.ledger.database import Database
@@ -46,7 +47,7 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss, Replay
 
 
 class SqlLedger:
@@ -201,6 +202,23 @@ class SqlLedger:
         """See `tidegate.ports.Ledger`."""
         with self._database.read() as connection:
             return reset_rows.read(connection, subscription, limit)
+
+    def begin_replay(self, replay: Replay) -> Replay:
+        """See `tidegate.ports.Ledger`."""
+        with suppress(IntegrityError), self._database.write() as connection:
+            if replay.name not in {each.name for each in replay_rows.read(connection, replay.subscription)}:
+                replay_rows.enter(connection, replay)
+        return next(each for each in self.replays(replay.subscription) if each.name == replay.name)
+
+    def end_replay(self, name: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            replay_rows.close(connection, name, self._now(connection))
+
+    def replays(self, subscription: str | None = None) -> tuple[Replay, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return replay_rows.read(connection, subscription)
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""

@@ -172,6 +172,29 @@ position_changes = Table(
     Column("after", BigInteger, nullable=False),
 )
 
+replays = Table(
+    "tidegate_replays",  # what is read once more, into another output
+    metadata,
+    Column("name", String(250), primary_key=True),  # the derived subscription's
+    Column("subscription", String(250), nullable=False),
+    Column("output", Text, nullable=False),
+    Column("asked", Text, nullable=False),  # what was wanted, in words
+    Column("replayed_by", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("begun_at", Instant, nullable=False),
+    Column("done_at", Instant),
+)
+
+replay_ranges = Table(
+    "tidegate_replay_ranges",
+    metadata,
+    Column("name", String(250), ForeignKey("tidegate_replays.name"), primary_key=True),
+    Column("topic", String(250), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("start_offset", BigInteger, nullable=False),
+    Column("end_offset", BigInteger, nullable=False),
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

@@ -4,7 +4,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, exists, insert, literal, select, update
 
-from tidegate.ledger.tables import batches, checkpoints, groups, losses, missing, positions, resets, states, topics
+from tidegate.ledger.tables import (
+    batches,
+    checkpoints,
+    groups,
+    losses,
+    missing,
+    positions,
+    replays,
+    resets,
+    states,
+    topics,
+)
 
 _OF_THE_GROUP = (positions, checkpoints, states, groups)
 _OF_THE_SUBSCRIPTION = (topics, missing, losses)
@@ -22,6 +33,7 @@ def move(connection: Connection, group: str, old: str, new: str, shift: int) -> 
     connection.execute(moved)
     reset = (resets.c.subscription == old, resets.c.group_id == group)
     connection.execute(update(resets).where(*reset).values(subscription=new))
+    connection.execute(update(replays).where(replays.c.subscription == old).values(subscription=new))
     for table in _OF_THE_GROUP:
         values: dict[str, Any] = {"subscription": new}
         if "version" in table.c:

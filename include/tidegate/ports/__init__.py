@@ -15,6 +15,7 @@ from tidegate.ports.ledger import (
     LedgerSnapshot,
     Loss,
     PositionChange,
+    Replay,
 )
 from tidegate.ports.offsets import Committed, Fence, OffsetStore, Outbox
 from tidegate.ports.processor import JobLog, JobLogs, Processor
@@ -55,6 +56,7 @@ __all__ = [
     "RecordSource",
     "Reference",
     "RegisteredSchema",
+    "Replay",
     "RunLog",
     "SchemaRegistry",
     "SchemaType",

@@ -9,7 +9,7 @@ from typing import Protocol
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
-from tidegate.model.offsets import TopicPartition
+from tidegate.model.offsets import Range, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,24 @@ class GroupReset:
     note: str
     changes: tuple[PositionChange, ...]
     gives_up: str | None = None
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Ranges of a subscription that are read once more, into another output, under the derived subscription `name`.
+
+    `asked` is what was wanted, in words; `by` whom, when and why.
+    """
+
+    name: str
+    subscription: str
+    output: str
+    asked: str
+    by: str
+    at: datetime
+    note: str
+    ranges: tuple[Range, ...]
     is_done: bool = False
 
 
@@ -185,6 +203,18 @@ class Ledger(Protocol):
 
     def resets(self, subscription: str, limit: int) -> tuple[GroupReset, ...]:
         """The newest first, those too that weren't carried out, as far as the ledger knows."""
+        ...
+
+    def begin_replay(self, replay: Replay) -> Replay:
+        """Enter a replay, unless one of this name was begun before: that one then."""
+        ...
+
+    def end_replay(self, name: str) -> None:
+        """Enter that a replay has come to its end."""
+        ...
+
+    def replays(self, subscription: str | None = None) -> tuple[Replay, ...]:
+        """Those of a subscription, or of all; the newest first."""
         ...
 
     def open_batches(self) -> tuple[Batch, ...]:

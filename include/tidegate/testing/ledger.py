@@ -13,7 +13,7 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss
+from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss, Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class MemoryLedger:
         self._losses: dict[str, dict[tuple[str, int, int], Loss]] = defaultdict(dict)
         self._operations: dict[str, str] = {}
         self._resets: dict[str, list[GroupReset]] = defaultdict(list)
+        self._replays: dict[str, Replay] = {}
         self._lock = threading.RLock()
 
     def now(self) -> datetime:
@@ -139,6 +140,9 @@ class MemoryLedger:
             reset = self._resets.pop(holder, [])
             self._resets[subscription] += [each for each in reset if each.group == group]
             self._resets[holder] = [each for each in reset if each.group != group]
+            for name, replay in self._replays.items():
+                if replay.subscription == holder:
+                    self._replays[name] = replace(replay, subscription=subscription)
             self._writes[subscription] = shift + self._writes[holder] + 1
             self._writes[holder] += 1
 
@@ -182,6 +186,19 @@ class MemoryLedger:
     def resets(self, subscription: str, limit: int) -> tuple[GroupReset, ...]:
         """See `tidegate.ports.Ledger`."""
         return tuple(reversed(self._resets[subscription]))[:limit]
+
+    def begin_replay(self, replay: Replay) -> Replay:
+        """See `tidegate.ports.Ledger`."""
+        return self._replays.setdefault(replay.name, replay)
+
+    def end_replay(self, name: str) -> None:
+        """See `tidegate.ports.Ledger`."""
+        self._replays[name] = replace(self._replays[name], is_done=True)
+
+    def replays(self, subscription: str | None = None) -> tuple[Replay, ...]:
+        """See `tidegate.ports.Ledger`."""
+        found = [each for each in self._replays.values() if subscription in (None, each.subscription)]
+        return tuple(sorted(found, key=lambda each: (-each.at.timestamp(), each.name)))
 
     def open_batches(self) -> tuple[Batch, ...]:
         """See `tidegate.ports.Ledger`."""

@@ -1,0 +1,90 @@
+"""`tidegate replay`: read a range of a subscription once more, into another output."""
+
+import getpass
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.config.settings import Settings
+
+_BOUND = "earliest|latest|TIME|FILE"
+
+
+def replay(
+    name: Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")],
+    *,
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar=_BOUND,
+            help="Where to begin. TIME is in ISO 8601, UTC without a zone: the first record at or after it. FILE has "
+            "lines topic,partition,offset.",
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", metavar=_BOUND, help="Where to end; what stands there isn't read.")],
+    output: Annotated[str, typer.Option(help="The folder or URI to write to: another one than the subscription's.")],
+    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Read a range of a subscription once more, through its transform, into another output; its group stays untouched.
+
+    Each record of the range comes once there. The same command goes on with a replay that was cut short, and ends at
+    once when it is done.
+    """
+    from tidegate.config.reading import load_named  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
+    from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay  # noqa: PLC0415 - see above
+
+    settings, by = Settings.from_environment(os.environ), getpass.getuser()
+    subscription, connections = load_named(name, settings.subscriptions), AirflowConnections(os.environ)
+    asked = f"from {_said(from_)} to {_said(to)}"
+    request = ReplayRequest(_bound(from_), _bound(to), output, asked, by, note)
+    with open_pipeline(subscription, settings, connections) as pipeline:
+        known = begin_replay(pipeline, request, settings.home)
+    total = sum(r.end - r.start for r in known.ranges)
+    if not (as_json or known.is_done):
+        err.print(f"{name}: replaying {len(known.ranges)} partitions, {total:,} offsets, into {output}", markup=False)
+
+    def said(run: Any) -> None:
+        if not as_json:
+            err.print(f"  batch {run.batch.id} {run.state}: {run.batch.landed_records:,} records", markup=False)
+
+    counts: dict[str, int] = dict.fromkeys(("batches", "records", "rows", "rejected"), 0)
+    if not known.is_done:
+        with open_pipeline(derived(subscription, known), settings, connections) as pipeline:
+            done = run_replay(pipeline, known, by, said)
+        counts = {"batches": done.batches, "records": done.records, "rows": done.rows, "rejected": done.rejected}
+    if as_json:
+        ranges = [{"topic": r.topic, "partition": r.partition, "start": r.start, "end": r.end} for r in known.ranges]
+        document = {"subscription": name, "replay": known.name, "output": output, "ranges": ranges}
+        print_json({**document, "was_done": known.is_done, **counts})
+    elif known.is_done:
+        out.print(f"{name}: this was replayed before ({known.by}, {known.at:%Y-%m-%d %H:%M} UTC)", markup=False)
+    else:
+        did = "{batches:,} batches, {records:,} records, {rows:,} rows, {rejected:,} rejected".format(**counts)
+        out.print(f"{name}: replayed {asked} into {output}: {did}", markup=False)
+
+
+def _bound(written: str) -> Any:
+    from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
+
+    file = Path(written)
+    return reset_words.target(offsets=_read(file)) if file.is_file() else reset_words.target(written)
+
+
+def _said(written: str) -> str:
+    """As the ledger knows it: the lines of a file, wherever that is."""
+    file = Path(written)
+    return f"offsets {' '.join(_read(file).split())}" if file.is_file() else written
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} can't be read: {error}") from None
