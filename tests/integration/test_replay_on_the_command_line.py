@@ -1,0 +1,117 @@
+"""`tidegate replay`: records that were delivered once are read again, on a real broker and Spark."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from confluent_kafka import Producer
+from desk import TIDEGATE, Desk
+from typer.testing import CliRunner
+
+from tidegate.cli.app import app
+from tidegate.model.errors import WrongDefinitionError
+from tidegate_local.broker import Broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+Invoke = Callable[..., tuple[int, dict[str, Any]]]
+MakeTopic = Callable[..., str]
+DEFINITION = """\
+topics: [{topic}]
+consumer: {{group.id: {topic}-lake, max.poll.records: 20, auto.offset.reset: earliest}}
+poll-timeout.ms: 3000
+processing: {{connection: spark_default, output: lake/live}}
+"""
+
+
+def offsets(folder: Path) -> list[int]:
+    """The offsets of every record that a reader of this output sees, in order."""
+    files = [str(path) for path in folder.glob("batch_id=*/*.parquet")]
+    return sorted(pyarrow.dataset.dataset(files).to_table(["offset"])["offset"].to_pylist()) if files else []
+
+
+def timed(broker: Broker, topic: str, *timestamps: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for timestamp in timestamps:
+        producer.produce(topic, b"value", timestamp=timestamp)
+        assert producer.flush(20) == 0
+
+
+def test_a_range_comes_once_in_another_output_and_the_live_group_stays_where_it_is(
+    tidegate: Invoke, topic: MakeTopic, produce: Callable[..., None], tmp_path: Path
+) -> None:
+    name = topic()
+    produce(name, 40)
+    (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=name))
+    for _ in range(2):
+        assert tidegate("run", "orders")[0] == 0
+    before = tidegate("group", "describe", "orders")[1]["partitions"]
+    code, done = tidegate("replay", "orders", "--from", "earliest", "--to", "latest", "--output", "lake/again")
+    assert (code, done["batches"], done["records"], done["was_done"]) == (0, 2, 40, False)
+    assert offsets(tmp_path / "lake/again") == offsets(tmp_path / "lake/live") == list(range(40))
+    assert tidegate("group", "describe", "orders")[1]["partitions"] == before
+    produce(name, 5)
+    code, again = tidegate("replay", "orders", "--from", "earliest", "--to", "latest", "--output", "lake/again")
+    assert (code, again["was_done"], again["batches"], again["replay"]) == (0, True, 0, done["replay"])
+    code, documents = tidegate("status", "--check")
+    assert [(each["subscription"], each["verdict"]) for each in documents] == [("orders", "OK")]
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "start", "end", "read"),
+    [
+        pytest.param([1000, 2000, 3000, 4000], 2000, 4000, [1, 2], id="the end isn't of it"),
+        pytest.param([1000, 2000], 1500, 9000, [1], id="past the last record: the end"),
+        pytest.param([3000, 1000, 2000], 1500, 2500, None, id="out of order: nothing lies between"),
+        pytest.param([], 1000, 2000, None, id="no records"),
+    ],
+)
+def test_a_time_means_the_same_to_a_replay_as_to_a_reset(
+    tidegate: Invoke,
+    topic: MakeTopic,
+    broker: Broker,
+    tmp_path: Path,
+    timestamps: list[int],
+    start: int,
+    end: int,
+    read: list[int] | None,
+) -> None:
+    name = topic()
+    timed(broker, name, *timestamps)
+    (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=name))
+    bounds = [f"1970-01-01T00:00:{ms / 1000:06.3f}Z" for ms in (start, end)]
+    arguments = ("replay", "orders", "--from", bounds[0], "--to", bounds[1], "--output", "lake/again")
+    if read is None:
+        refused = CliRunner().invoke(app, arguments).exception
+        assert isinstance(refused, WrongDefinitionError)
+        assert "there is nothing to replay: no partition holds anything from 1970" in str(refused)
+    else:
+        assert tidegate(*arguments)[0] == 0
+    assert offsets(tmp_path / "lake/again") == (read or [])
+
+
+def test_one_that_was_killed_goes_on_where_it_was(desk: Desk) -> None:
+    desk.define(
+        "orders",
+        {
+            "topics": ["orders-replayed"],
+            "consumer": {"group.id": "orders-replayed-lake", "max.poll.records": 4, "auto.offset.reset": "earliest"},
+            "poll-timeout.ms": 3000,
+            "processing": {"connection": "spark_default", "output": "lake/live"},
+        },
+    )
+    desk.produce("orders-replayed", [b"value"] * 12)
+    command = (TIDEGATE, "replay", "orders", "--from", "earliest", "--to", "latest", "--output", "lake/again")
+    started = desk.start(*command)
+    assert started.stderr is not None
+    assert "replaying 4 partitions, 12 offsets" in started.stderr.readline()
+    assert "batch b" in started.stderr.readline()
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=60)
+    desk.run(*command)
+    rows = desk.rows("lake/again")
+    assert sorted((row["partition"], row["offset"]) for row in rows) == [(p, o) for p in range(4) for o in range(3)]
+    assert "this was replayed before" in desk.run(*command)
