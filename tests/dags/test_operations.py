@@ -291,7 +291,7 @@ def test_resetting_takes_what_the_command_line_takes(
     [
         ({}, "where to is to be said once"),
         ({"to": "earliest", "by": 1}, "where to is to be said once"),
-        ({"to": "yesterday"}, "'yesterday' is neither earliest nor latest nor a time"),
+        ({"to": "yesterday"}, "'yesterday' is neither earliest nor latest, nor a time"),
         ({"offsets": "orders;0;4"}, "offsets, line 1: 'orders;0;4' isn't topic,partition,offset"),
         ({"to": "earliest", "partitions": "orders:a"}, "'orders:a' names no partitions"),
         ({"offsets": "orders,0,99"}, "orders-0 holds [0, 5), and 99 is asked for"),

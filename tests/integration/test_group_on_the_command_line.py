@@ -105,7 +105,7 @@ def test_reset_goes_where_it_is_told_and_the_next_run_reads_from_there(
         (["--to", "1970-01-01T00:00:02Z"], [(0, 1, 3), (1, 1, 2)]),
         (["--to", "AT_TIME", "--time", "1970-01-01T00:00:03Z"], [(0, 2, 3)]),
         (["--by", "-1"], [(0, 2, 3), (1, 1, 2)]),
-        (["--offsets", str(file)], [(0, 1, 3)]),
+        (["--to", str(file)], [(0, 1, 3)]),
         (["--to", "TRIM_HORIZON", "--partitions", f"{name}:1"], [(1, 0, 2)]),
         (["--to", "latest"], []),
     ]:
@@ -144,10 +144,10 @@ def test_a_dry_run_says_what_would_be_moved_and_a_reset_is_kept_with_its_reason(
     [
         (["--by", "3"], 2, "-0 holds [0, 5), and 8 is asked for"),
         (["--to", "earliest", "--partitions", "others:4"], 2, "the subscription reads no others-4"),
-        (["--to", "yesterday"], 2, "'yesterday' is neither earliest nor latest nor a time"),
+        (["--to", "yesterday"], 2, "'yesterday' is neither earliest nor latest, nor a time in ISO 8601, nor a file"),
         (["--to", "earliest", "--by", "3"], 2, "say once where to"),
         ([], 2, "say once where to"),
-        (["--offsets", "gone.csv"], 2, "gone.csv can't be read"),
+        (["--to", "gone.csv"], 2, "'gone.csv' is neither earliest nor latest, nor a time in ISO 8601, nor a file"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name_and_changes_nothing(

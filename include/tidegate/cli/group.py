@@ -7,12 +7,12 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
 from tidegate.config.settings import Settings
 
@@ -46,15 +46,11 @@ def reset(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="earliest|latest|TIME",
-            help="Where to: TIME is in ISO 8601, UTC without a zone, and means the first record at or after it, or the "
-            "end. TRIM_HORIZON, LATEST and AT_TIME (with --time) are OCI Streaming's words.",
+            metavar=BOUND,
+            help=f"Where to. {MEANING} TRIM_HORIZON, LATEST and AT_TIME (with --time) are OCI Streaming's words.",
         ),
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="ISO", help="The time of --to AT_TIME.")] = None,
-    offsets: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A CSV file of topic,partition,offset: each one's next offset.")
-    ] = None,
     by: Annotated[int | None, typer.Option(metavar="N", help="So many offsets forward, or with -N back.")] = None,
     partitions: Annotated[
         list[str] | None,
@@ -78,14 +74,14 @@ def reset(
     read again is published again, beside what was published before.
     """
     from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
-    from tidegate.steps.reset_group import ResetRequest  # noqa: PLC0415 - see above
+    from tidegate.steps.reset_group import ResetRequest, ToOffsets  # noqa: PLC0415 - see above
     from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
 
-    if sum(given is not None for given in (to, offsets, by)) != 1:
-        raise typer.BadParameter("say once where to: --to, --offsets or --by")
-    if offsets is not None and partitions:
-        raise typer.BadParameter("--offsets names the partitions itself: leave --partitions out")
-    target = reset_words.target(to, time, _read(offsets) if offsets else None, by)
+    if (to is None) == (by is None):
+        raise typer.BadParameter("say once where to: --to or --by")
+    target = reset_words.target(by=by) if to is None else bound(to, time)
+    if isinstance(target, ToOffsets) and partitions:
+        raise typer.BadParameter("a file of offsets names the partitions itself: leave --partitions out")
     with _opened(name) as pipeline:
         existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
         chosen = reset_words.partitions(partitions, existing) if partitions else None
@@ -99,13 +95,6 @@ def reset(
         print_json({"subscription": name, "dry_run": dry_run, "changes": changes, "abandoned": abandoned})
     else:
         _print_reset(name, changes, abandoned, dry_run=dry_run)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file} can't be read: {error}") from None
 
 
 def _print_description(document: dict[str, Any]) -> None:

@@ -2,15 +2,13 @@
 
 import getpass
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.config.settings import Settings
-
-_BOUND = "earliest|latest|TIME|FILE"
 
 
 def replay(
@@ -20,12 +18,11 @@ def replay(
         str,
         typer.Option(
             "--from",
-            metavar=_BOUND,
-            help="Where to begin. TIME is in ISO 8601, UTC without a zone: the first record at or after it. FILE has "
-            "lines topic,partition,offset.",
+            metavar=BOUND,
+            help=f"Where to begin. {MEANING}",
         ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar=_BOUND, help="Where to end; what stands there isn't read.")],
+    to: Annotated[str, typer.Option("--to", metavar=BOUND, help="Where to end; what stands there isn't read.")],
     output: Annotated[str, typer.Option(help="The folder or URI to write to: another one than the subscription's.")],
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
     as_json: Json = False,
@@ -43,7 +40,7 @@ def replay(
     settings, by = Settings.from_environment(os.environ), getpass.getuser()
     subscription, connections = load_named(name, settings.subscriptions), AirflowConnections(os.environ)
     asked = f"from {_said(from_)} to {_said(to)}"
-    request = ReplayRequest(_bound(from_), _bound(to), output, asked, by, note)
+    request = ReplayRequest(bound(from_), bound(to), output, asked, by, note)
     with open_pipeline(subscription, settings, connections) as pipeline:
         known = begin_replay(pipeline, request, settings.home)
     total = sum(r.end - r.start for r in known.ranges)
@@ -70,21 +67,7 @@ def replay(
         out.print(f"{name}: replayed {asked} into {output}: {did}", markup=False)
 
 
-def _bound(written: str) -> Any:
-    from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
-
-    file = Path(written)
-    return reset_words.target(offsets=_read(file)) if file.is_file() else reset_words.target(written)
-
-
 def _said(written: str) -> str:
     """As the ledger knows it: the lines of a file, wherever that is."""
-    file = Path(written)
-    return f"offsets {' '.join(_read(file).split())}" if file.is_file() else written
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file} can't be read: {error}") from None
+    text = offsets_in(written)
+    return written if text is None else f"offsets {' '.join(text.split())}"

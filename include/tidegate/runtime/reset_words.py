@@ -56,8 +56,8 @@ def _time(written: str) -> datetime:
         time = datetime.fromisoformat(written)
     except ValueError:
         raise WrongDefinitionError(
-            f"{written!r} is neither earliest nor latest nor a time: write one of them (or TRIM_HORIZON, LATEST), or a "
-            "time in ISO 8601, as in 2026-01-31T08:00:00Z"
+            f"{written!r} is neither earliest nor latest, nor a time in ISO 8601, nor a file that is here: write one "
+            "of them, a time as in 2026-01-31T08:00:00Z"
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

@@ -54,7 +54,7 @@ def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> Co
         "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
         f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
         f"{batch.subscription} --answer skip`, and one more run), and then `tidegate group reset {batch.subscription} "
-        f"--offsets FILE` reads {ranges} again",
+        f"--to FILE` reads {ranges} again",
     )
     ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
     return CorruptFileError(reason)

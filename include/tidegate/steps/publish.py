@@ -69,7 +69,7 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
             message(
                 f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
                 batch,
-                f"put it back, or read it again: `tidegate group reset {batch.subscription} --abandon --offsets FILE` "
+                f"put it back, or read it again: `tidegate group reset {batch.subscription} --abandon --to FILE` "
                 f"with the offsets at which it starts: {', '.join(f'{r.at} {r.start}' for r in batch.ranges)}",
             )
         )

@@ -42,7 +42,7 @@ def test_words_times_numbers_and_offsets_say_where_to(said: dict[str, str], mean
         ({"to": "earliest", "offsets": "orders,0,1"}, "said once"),
         ({"to": "AT_TIME"}, "AT_TIME and a time belong together"),
         ({"to": "latest", "time": "2026-01-31"}, "AT_TIME and a time belong together"),
-        ({"to": "Earliest"}, "'Earliest' is neither earliest nor latest nor a time"),
+        ({"to": "Earliest"}, "'Earliest' is neither earliest nor latest, nor a time"),
         ({"to": "1700000000000"}, "as in 2026-01-31T08:00:00Z"),
         ({"offsets": ""}, "the offsets name no partition"),
         ({"offsets": "orders,0,1\norders,0"}, "offsets, line 2: 'orders,0' isn't topic,partition,offset"),

@@ -76,7 +76,7 @@ def test_one_that_was_committed_on_receipt_stops_until_somebody_skips_it_and_res
     damage(world, batch)
     with pytest.raises(
         CorruptFileError,
-        match=r"offsets are committed already.*tidegate group reset orders --offsets FILE` reads orders-0 \[0, 3",
+        match=r"offsets are committed already.*tidegate group reset orders --to FILE` reads orders-0 \[0, 3",
     ):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError, match="landed files were damaged"):

@@ -271,7 +271,7 @@ def test_a_batch_whose_output_was_taken_away_is_read_again_as_its_message_says()
     world = World()
     pipeline, batch = half_way(world, State.PUBLISHED, commit_strategy="manual")
     world.lake.published_attempts.clear()
-    with pytest.raises(LostDataError, match=r"group reset orders --abandon --offsets FILE` with the.*: orders-0 0"):
+    with pytest.raises(LostDataError, match=r"group reset orders --abandon --to FILE` with the.*: orders-0 0"):
         pipeline.commit_open()
     reset(pipeline, Earliest(), abandon=True)
     again = planned(pipeline)

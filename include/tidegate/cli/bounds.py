@@ -1,0 +1,31 @@
+"""Where in a log: a word, a time, or a file of offsets, as an option says it."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+BOUND = "earliest|latest|TIME|FILE"
+MEANING = (
+    "TIME is in ISO 8601, UTC without a zone: the first record at or after it, or the end. FILE has lines "
+    "topic,partition,offset."
+)
+
+
+def bound(written: str, time: str | None = None) -> Any:
+    """What it means, see `tidegate.runtime.reset_words.target`."""
+    from tidegate.runtime import reset_words  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+
+    text = offsets_in(written)
+    return reset_words.target(written, time) if text is None else reset_words.target(offsets=text)
+
+
+def offsets_in(written: str) -> str | None:
+    """The lines of the file of this name; None where there is none. Raises BadParameter if it can't be read."""
+    file = Path(written)
+    if not file.is_file():
+        return None
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} can't be read: {error}") from None
