@@ -25,7 +25,7 @@ HEAVY = ("confluent_kafka", "pyarrow", "pyspark", "numpy", "pandas", "alembic", 
 Define = Callable[..., Path]
 
 
-OPERATIONS = {"tidegate_clear", "tidegate_commit"}
+OPERATIONS = {"tidegate_clear", "tidegate_commit", "tidegate_reset"}
 
 
 def bag() -> DagBag:
@@ -56,6 +56,7 @@ def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
         "weather": "subscriptions.py",
         "tidegate_clear": "operations.py",
         "tidegate_commit": "operations.py",
+        "tidegate_reset": "operations.py",
     }
 
 

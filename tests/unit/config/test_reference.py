@@ -2,9 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from tidegate.cli.app import app
 from tidegate.config import consumer_properties
 from tidegate.config.check import examine
 from tidegate.config.foreign_properties import ELSEWHERE
@@ -116,7 +119,13 @@ def is_ours(word: str) -> bool:
     names = {f"{section}.{name}".lstrip(".") for section, known in PROPERTIES.items() for name in known}
     choices = [each.type for known in PROPERTIES.values() for each in known.values() if isinstance(each.type, Choice)]
     words = {word for kind in choices for word in kind.words}
-    return word in {*names, *words, *PROPERTIES, *ALIASES, "tidegate", "check", "status", "commit"}
+    return word in {*names, *words, *PROPERTIES, *ALIASES, "tidegate", *commands(get_command(app))}
+
+
+def commands(group: Any) -> set[str]:
+    """The names of all commands of the command line."""
+    below = getattr(group, "commands", {})
+    return {name for each, command in below.items() for name in (each, *commands(command))}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
