@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -22,7 +23,8 @@ def create_client(make: type[_Client], configuration: Mapping[str, Any], logger:
     Raises WrongDefinitionError for a configuration that the library refuses; it quotes no text that was given.
     """
     try:
-        return make(dict(configuration), logger=logger)
+        with ThreadPoolExecutor(1) as maker:  # in the main thread the library says TypeError for an interrupt
+            return maker.submit(make, dict(configuration), logger=logger).result()
     except (KafkaException, ValueError, TypeError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else error
         raise WrongDefinitionError(
