@@ -1,7 +1,8 @@
 """The quiet phase: nothing is killed any more, and everything comes to lag 0 within two runs and without a person.
 
-More than two runs are due only where a strategy's own rules say so: one for each retry topic, one for the next poll
-that commits, and one for a batch that has to be delivered again, because it took too long or its files were damaged.
+More than two runs are due only where a strategy's own rules say so: two for each retry topic, since what each of those
+two runs rejects is due at a time of its own, one for the next poll that commits, and one for a batch that has to be
+delivered again, because it took too long or its files were damaged.
 """
 
 import threading
@@ -45,7 +46,7 @@ class Rest:
 
 def most_runs(kind: Kind) -> int:
     """How many runs a subscription may take: one for what is open, one for the rest, and those of its strategies."""
-    return _RUNS + len(kind.retry_topics) + (kind.policy.commit_at is CommitPoint.NEXT_PLAN)
+    return _RUNS + _RUNS * len(kind.retry_topics) + (kind.policy.commit_at is CommitPoint.NEXT_PLAN)
 
 
 def come_to_rest(places: Sequence[Place], number: int, tally: Tally) -> dict[str, Rest]:
