@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from tidegate.model.batch import Batch, Outcome
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate.model.errors import OvertakenError, StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, OffsetStore, RecordSource
@@ -101,7 +101,8 @@ def claim_group(
     """Make the group this subscription's, if it isn't another's; whether that changed anything.
 
     A group whose holder's definition is gone was renamed: its batches and positions go over to this subscription.
-    Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster.
+    Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster,
+    and OvertakenError where it is this subscription's own that is gone.
     """
     name, group, cluster = subscription.name, subscription.consumer.group_id, source.cluster_id()
     refuse_other_cluster(subscription, cluster, snapshot)
@@ -111,6 +112,13 @@ def claim_group(
     if holder is None:
         return True
     if _is_in_use(holder, group, definitions):
+        if definitions.group_of(name) is None:
+            raise OvertakenError(
+                message(
+                    f"definition {name} is gone, and {holder.subscription} has its group {group}: this run began "
+                    "before that, and nothing is left for it to do"
+                )
+            )
         raise WrongDefinitionError(
             message(
                 f"group {group} is subscription {holder.subscription}'s, whose definition is still there: nothing was "

@@ -7,7 +7,7 @@ import pytest
 from world import OUTPUT, World, deliver, planned
 
 from tidegate.model.batch import Outcome
-from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
@@ -83,13 +83,23 @@ def test_back_and_forth_nothing_comes_twice() -> None:
     assert world.published() == [(0, 3), (3, 6), (6, 9), (9, 12), (12, 15)]
 
 
+def test_a_run_that_slept_while_its_definition_was_renamed_finds_that_nothing_is_left_to_do() -> None:
+    world = World()
+    world.produce(10)
+    assert deliver(pipeline(world)) is not None
+    assert deliver(pipeline(world, "purchases")) is None
+    slept = pipeline(world, "orders", MemoryDefinitions({"purchases": "orders-lake"}))
+    with pytest.raises(OvertakenError, match=r"^definition orders is gone, and purchases has its group orders-lake"):
+        slept.plan()
+
+
 @pytest.mark.parametrize("group", ["orders-lake", None])
 def test_while_the_definition_that_holds_the_group_is_there_the_other_is_refused_by_name(group: str | None) -> None:
     world = World()
     world.produce(10)
     assert deliver(pipeline(world)) is not None
     world.produce(5)
-    others = MemoryDefinitions({"orders": group})
+    others = MemoryDefinitions({"orders": group, "purchases": "orders-lake"})
     with pytest.raises(
         WrongDefinitionError, match=r"group orders-lake is subscription orders's.*purchases.*of its own"
     ):
@@ -105,7 +115,7 @@ def test_a_group_that_its_holder_gave_up_is_taken_over_once_its_batch_is_done() 
     first = pipeline(world)
     open_batch = planned(first)
     assert open_batch is not None
-    others = MemoryDefinitions({"orders": "another-group"})
+    others = MemoryDefinitions({"orders": "another-group", "purchases": "orders-lake"})
     with pytest.raises(WrongDefinitionError, match="group orders-lake is subscription orders's"):
         pipeline(world, "purchases", others).plan()
     with pytest.raises(WrongDefinitionError, match=r"batch of group orders-lake is open.*set consumer.group.id back"):
