@@ -30,7 +30,7 @@ WARM_UP = 2
 RUN_SECONDS = 300
 STEPS = ("plan", "land", "process", "commit")
 _TOOK = re.compile(r"(?:plan|land|process|commit) took ([\d.]+) s")
-_JOB = re.compile(r"the Spark job took ([\d.]+) s")
+_JOB = re.compile(r"the job took ([\d.]+) s")
 
 
 @dataclass(frozen=True)
