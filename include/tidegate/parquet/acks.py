@@ -1,4 +1,4 @@
-"""Acknowledgements that a Spark job left as Parquet files, settled with the offsets of the landed files.
+"""Acknowledgements that a job left as Parquet files or logs, settled with the offsets of the landed files.
 
 Both are read a part at a time, so that memory holds the landed offsets, a byte for each, and one part.
 """
@@ -14,6 +14,7 @@ from tidegate.model.acknowledged import Acknowledgements, Offsets, TakesOffsets
 from tidegate.model.errors import BatchFailedError, UnavailableError
 from tidegate.model.manifest import Result
 from tidegate.model.offsets import Range, TopicPartition
+from tidegate.parquet import ack_logs
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.locations import locate
 
@@ -110,14 +111,24 @@ def _parts(uri: str) -> Iterator[tuple[TopicPartition, Offsets]]:
     system, path = locate(uri)
     try:
         with system.open_input_file(path) as opened:
-            file = pq.ParquetFile(opened, read_dictionary=["topic"])
-            _check(uri, file.schema_arrow)
-            for batch in file.iter_batches(_ROWS, columns=COLUMNS.names):
+            for batch in _logged(opened) if path.endswith(ack_logs.SUFFIX) else _columns(uri, opened):
                 yield from _split(uri, batch)
     except OSError as error:
         raise UnavailableError(f"{uri} can't be read: {error}") from error
     except pa.ArrowInvalid as error:
         raise BatchFailedError(f"{uri} isn't a Parquet file of topic, partition and offset: {error}") from error
+
+
+def _columns(uri: str, opened: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    file = pq.ParquetFile(opened, read_dictionary=["topic"])
+    _check(uri, file.schema_arrow)
+    yield from file.iter_batches(_ROWS, columns=COLUMNS.names)
+
+
+def _logged(opened: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    lines = ack_logs.read_ack_log(opened.read()).select(COLUMNS.names)
+    topics = lines["topic"].dictionary_encode()
+    yield from lines.set_column(0, "topic", topics).combine_chunks().to_batches()
 
 
 def _check(uri: str, schema: pa.Schema) -> None:
