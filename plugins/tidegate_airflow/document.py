@@ -5,13 +5,26 @@ from pathlib import Path
 
 from tidegate.config.settings import Settings, redact
 from tidegate.model.commit_policy import CommitPoint, CommitPolicy, PositionStore, Progress
-from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.model.subscription import (
+    HttpEndpoint,
+    Processing,
+    ProcessingKind,
+    Subscription,
+    TopicNames,
+    TopicPartitions,
+    TopicPattern,
+    TopicSelection,
+)
 
 _LONGEST_TAG = 100  # Airflow's limit; a topic's name may have 249 characters
 
 _BEGIN = "**plan** freezes its offsets, **land** stores the records as received, "
-_PUBLISH = "**process** runs the Spark job, **publish** publishes the output"
-_COMMIT = "**process** runs the Spark job, **commit** publishes the output and then "
+_PUBLISH = "**process** {processes}, **publish** publishes the output"
+_COMMIT = "**process** {processes}, **commit** publishes the output and then "
+_PROCESSES: Mapping[ProcessingKind, str] = {
+    "spark": "runs the Spark job",
+    "http": "sends a request for each record",
+}
 _MOVES_NOTHING = "A run that fails moves no offset; the next one takes the same batch again."
 _TAKEN_AGAIN = "A run that fails is followed by one that takes the same batch again."
 _STANDS_STILL = "every run fails until `tidegate clear {name}` or the DAG `tidegate_clear` says how to go on"
@@ -52,10 +65,8 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
         "consumer.max.poll.records": consumer.max_poll_records,
         "members": subscription.members,
         "schedule": subscription.schedule or "only when triggered",
-        "processing.connection": processing.connection,
-        "processing.transform": processing.transform or "none: records are written as they came",
+        **(_spark(processing) if processing.endpoint is None else _http(processing.endpoint)),
         "processing.output": redact(processing.output),
-        "processing.partition-by": ", ".join(processing.partition_by) or "none",
         "commit-strategy": subscription.commit_strategy,
         "failure-strategy": subscription.failure_strategy,
         "max-retries": subscription.max_retries,
@@ -69,14 +80,37 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
     )
 
 
+def _spark(processing: Processing) -> dict[str, object]:
+    return {
+        "processing.connection": processing.connection,
+        "processing.transform": processing.transform or "none: records are written as they came",
+        "processing.partition-by": ", ".join(processing.partition_by) or "none",
+    }
+
+
+def _http(endpoint: HttpEndpoint) -> dict[str, object]:
+    """Of the URI not the path, which may be a secret."""
+    return {
+        "processing.uri": f"{endpoint.method} {endpoint.place}/...",
+        "processing.connection": endpoint.connection or "none: no credentials are sent",
+        "processing.concurrency-factor": endpoint.concurrency,
+    }
+
+
 def _story(subscription: Subscription) -> str:
     """The tasks of a run as the commit strategy orders them, and what the failure strategy does at the limit."""
     steps = _BEGIN + _steps(subscription.commit_policy)
     failed = _FAILURES.get(subscription.failure_strategy, _OWN)
     limit = f"A batch that failed in {subscription.max_retries + 1} deliveries: {failed}"
-    return f"{steps}\n\n{limit}".replace("{name}", subscription.name).replace(
-        "{strategy}", subscription.failure_strategy
-    )
+    told = {
+        "{name}": subscription.name,
+        "{strategy}": subscription.failure_strategy,
+        "{processes}": _PROCESSES[subscription.processing.kind],
+    }
+    story = f"{steps}\n\n{limit}"
+    for mark, text in told.items():
+        story = story.replace(mark, text)
+    return story
 
 
 def _steps(policy: CommitPolicy) -> str:

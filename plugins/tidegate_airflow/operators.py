@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tidegate.config.settings import Settings
     from tidegate.model.batch import Batch
-    from tidegate.model.subscription import Processing, Subscription
+    from tidegate.model.subscription import Subscription
     from tidegate.ports import JobLogs
     from tidegate.runtime.pipeline import Pipeline
     from tidegate_airflow.processors import Stoppable
@@ -84,7 +84,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             settings = self._settings()
             stack.callback(os.umask, os.umask(settings.umask))
             subscription = self._subscription(settings, context)
-            processor = self._processor(subscription.processing, settings) if processing else None
+            processor = self._processor(subscription, settings) if processing else None
             connection = subscription.processing.connection
             with open_pipeline(
                 subscription,
@@ -122,9 +122,13 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         if self._running is not None:
             self._running.stop()
 
-    def _processor(self, processing: "Processing", settings: "Settings") -> "Stoppable":
+    def _processor(self, subscription: "Subscription", settings: "Settings") -> "Stoppable | None":
+        """What runs the Spark job of this task; None if it needs none."""
         from tidegate.spark.job import job_file  # noqa: PLC0415 (nothing of this at parse time)
 
+        processing = subscription.processing
+        if processing.endpoint is not None:
+            return None
         job = None if processing.job is None else job_file(settings.home, processing.job)
         return self._run_job(processing.connection, job, {})
 
@@ -185,7 +189,7 @@ class LandOperator(StepOperator):
 
 
 class ProcessOperator(StepOperator):
-    """Has the Spark job process the batch, by whichever way the type of its Spark connection says.
+    """Has the batch processed: by a Spark job, whichever way the type of its connection says, or by requests over HTTP.
 
     No records skip the task, and so does another run that has gone on with the batch: commit has the last word.
     """

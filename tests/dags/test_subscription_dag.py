@@ -188,6 +188,18 @@ def test_the_text_tells_the_tasks_of_this_graph(
     assert "{" not in (dag.doc_md or "")
 
 
+def test_over_http_the_text_tells_what_is_sent_where_but_not_a_path_that_may_be_secret(
+    define: Define, dag_of: Callable[[Path], DAG]
+) -> None:
+    processing = "{kind: http, uri: 'https://hooks.test/T0/s3cret', connection: chat, output: lake/a}"
+    text = f"topics: [flights]\nconsumer: {{group.id: g}}\nprocessing: {processing}\n"
+    told = dag_of(define("flights", text)).doc_md or ""
+    for each in ("**process** sends a request for each record", "`POST https://hooks.test/...`", "`chat`"):
+        assert each in told
+    for each in ("s3cret", "Spark", "transform"):
+        assert each not in told
+
+
 def test_one_run_at_a_time_and_none_is_caught_up(define: Define, dag_of: Callable[[Path], DAG]) -> None:
     dag = dag_of(define("flights", schedule='"*/5 * * * *"'))
     assert dag.max_active_runs == 1

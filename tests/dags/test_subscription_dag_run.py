@@ -8,6 +8,7 @@ import pyarrow.dataset
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer, Producer, TopicPartition
+from hooks import hooked
 
 from tidegate.config.settings import PROJECT
 from tidegate_local.broker import Broker
@@ -118,4 +119,22 @@ def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared_in_a
     assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
     assert landed(home) == as_received
     assert rows(home, filled) == list(range(RECORDS))
+    assert committed(broker, filled, filled) == [RECORDS // PARTITIONS] * PARTITIONS
+
+
+def test_over_http_and_without_any_spark(
+    broker: Broker, filled: str, connection: Connect, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`connection` sets the one to Kafka; that to Spark isn't there."""
+    del connection
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_HOOK", json.dumps({"conn_type": "http", "password": "t0ken"}))
+    monkeypatch.setenv("TIDEGATE_HTTP_ALLOWED", "127.0.0.1")
+    with hooked() as hook:
+        processing = f"{{kind: http, uri: '{hook.uri}', connection: hook, output: data/lake/{filled}}}"
+        consumer = f"{{group.id: {filled}, auto.offset.reset: earliest}}"
+        define("walk", f"topics: [{filled}]\nconsumer: {consumer}\npoll-timeout.ms: 2000\nprocessing: {processing}\n")
+        assert run() == ("success", {task: {"success"} for task in ("plan", "land", "process", "commit")})
+    assert sorted(int(body) for body in hook.bodies) == list(range(RECORDS))
+    assert {each["Authorization"] for each in hook.headers} == {"Bearer t0ken"}
     assert committed(broker, filled, filled) == [RECORDS // PARTITIONS] * PARTITIONS

@@ -8,11 +8,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from desk import PARTITIONS, TIDEGATE, Desk
 from documents import ROOT, TEXT, Block, all_blocks, blocks, definition
+from hooks import Hook, hooked
 from http_registry import HttpRegistry, http_registry
 
 from tidegate.ports import Connection
@@ -38,6 +40,12 @@ DEPARTURE = {
 VALUES = {"flights": json.dumps(DEPARTURE).encode(), "prices": b'{"symbol": "NOK", "price": 1.5}'}
 
 KINDS = {"yaml", "python", "toml", "sh", "json", TEXT}
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with hooked() as server:
+        yield server
 
 
 @pytest.fixture
@@ -67,13 +75,19 @@ def test_every_block_is_of_a_kind_that_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
-def test_a_definition_of_the_pages_delivers(block: Block, desk: Desk, registry: HttpRegistry) -> None:
+def test_a_definition_of_the_pages_delivers(block: Block, desk: Desk, registry: HttpRegistry, hook: Hook) -> None:
     name = Path(block.file or "part.yaml").stem
     for module in blocks("python"):
         if module.page == block.page and (module.file or "").startswith("spark_jobs/"):
             _write(desk.home / str(module.file), module.text)
     desk.environment["PYTHONPATH"] = str(desk.home / "spark_jobs")
     document = unique(definition(block))
+    if document["processing"].get("kind") == "http":
+        path = urlsplit(document["processing"]["uri"]).path
+        document["processing"]["uri"] = hook.uri.removesuffix("/hook") + path
+        desk.environment["TIDEGATE_HTTP_ALLOWED"] = "127.0.0.1"
+        if connection := document["processing"].get("connection"):
+            desk.connect(connection, conn_type="http", password="a token")
     desk.define(name, document)
     value = VALUES.get(name, b'{"id": 7, "country": "NO"}')
     if "deserialization" in document and "schema-registry" in document["deserialization"]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tidegate.config.assign_seek import AssignSeek
 from tidegate.config.deserializers import CLASSES, NAMES, Charset, DeserializerClass
+from tidegate.config.http_values import BodyTemplate, HeaderLines, HttpUri
 from tidegate.config.property_table import PROPERTIES
 from tidegate.config.property_types import (
     Choice,
@@ -41,6 +42,9 @@ _KNOWN: Mapping[type, tuple[object, ...]] = {
     Output: ("out", "data/lake", "hdfs://name:8020/lake", "file:///lake"),
     Schedule: ("@daily", "*/5 * * * *", "0 6 * * MON-FRI"),
     PartitionLists: ({"flights": [0, 2]}, {"a": [1], "b": [0]}),
+    HttpUri: ("http://hooks.test/flights", "HTTPS://[::1]:8443?a=b"),
+    HeaderLines: ({"X-Team": "harbour"}, {}),
+    BodyTemplate: ('{"text": {{ value }}}', "{{ key }}"),
 }
 
 ODD = st.one_of(
@@ -73,7 +77,7 @@ def right(kind: PropertyType) -> st.SearchStrategy[Any]:
             return st.booleans() if only is None else st.just(only)
         case Listing(item):
             return st.lists(right(item), min_size=1, max_size=3)
-        case Text() | Prose() if not isinstance(kind, RetryTopic):
+        case Text() | Prose() if type(kind) not in _KNOWN:
             return st.just("a.b:c") if kind == PROPERTIES["processing"]["transform"].type else _WORDS
     return st.sampled_from(_KNOWN[type(kind)])
 

@@ -149,7 +149,7 @@ class Batch:
     @property
     def attempts(self) -> list[Path]:
         """The folders of the attempts that wrote anything."""
-        return sorted(self.staging.glob("*"))
+        return sorted(found for found in self.staging.glob("*") if found.is_dir())
 
     def result(self) -> dict[str, Any]:
         """The result of the only attempt, held against the files that are there."""

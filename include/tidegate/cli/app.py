@@ -103,7 +103,7 @@ def check(
     connect: Annotated[
         bool,
         typer.Option(
-            help="Also ask brokers, topics, rights, Schema Registry and Spark what a run would lack; changes nothing."
+            help="Also ask brokers, topics, rights, Schema Registry, Spark and HTTP servers what a run would lack."
         ),
     ] = False,
 ) -> None:
@@ -121,7 +121,7 @@ def check(
             holders=group_holders(settings.ledger),
         )
         if connect:
-            report = _connected(report)
+            report = _connected(report, settings)
         if not paths:
             report = _with_orphans(report, settings)
     if as_json:
@@ -152,11 +152,11 @@ def _with_orphans(report: Any, settings: Settings) -> Any:
     return replace(report, problems=(*report.problems, *problems))
 
 
-def _connected(report: Any) -> Any:
+def _connected(report: Any, settings: Settings) -> Any:
     from tidegate.runtime.connection_check import connected  # noqa: PLC0415 - see above
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
 
-    return connected(report, AirflowConnections(os.environ))
+    return connected(report, settings, AirflowConnections(os.environ))
 
 
 @app.command()

@@ -48,21 +48,18 @@ _OCI: Mapping[str, str] = {
     "timeoutInMs": "it is consumer.max.poll.interval.ms, which bounds a delivery",
 }
 _QUEUE_OVER_HTTP: Mapping[str, str] = {
-    "additionalHeaders": "there is no HTTP, and `processing` has the whole batch",
+    "additionalHeaders": "it is processing.headers",
     "autoCommitPeriodMs": "it is commit-strategy: throttled with auto.commit.interval.ms",
     "broker": "it is `connection`, the id of an Airflow connection",
-    "charset": "it is deserialization.value.encoding",
-    "concurrencyFactor": "it is consumer.max.poll.records for a batch's size, `members` for parallel tasks",
-    "config": "its properties go to the top level",
-    "delayOnErrorMs": "it is retry-delay.ms",
+    "concurrencyFactor": "it is processing.concurrency-factor",
+    "config": "concurrencyFactor is processing.concurrency-factor, and the rest goes to the top level",
+    "delayOnErrorMs": "it is processing.delay-on-error.ms",
     "group": "its id is consumer.group.id; a group has no other name",
     "id": "the file's name is the subscription's",
-    "method": "there is no HTTP, and `processing` has the whole batch",
     "persist": "a subscription is a file and stays: remove it",
-    "queryParamKey": "there is no HTTP, and `processing` has the whole batch",
-    "retryBeforeCommit": "it is `max-retries`, and then failure-strategy applies",
-    "subscriptionMethod": "there is no HTTP, and `processing` has the whole batch",
-    "uri": "there is no HTTP, and `processing` has the whole batch",
+    "queryParamKey": "it is processing.query-param-key",
+    "retryBeforeCommit": "it is processing.retry-before-commit, and then failure-strategy applies",
+    "subscriptionMethod": "its properties go to `processing`, beside kind: http",
 }
 _HITACHI: Mapping[str, str] = {
     "MaxTPoolSize": "it is `members`, limited by Airflow's pools",

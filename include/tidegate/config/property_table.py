@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from tidegate.config.assign_seek import ASSIGN_SEEK, AssignSeek
 from tidegate.config.deserializers import Charset, DeserializerClass
+from tidegate.config.http_values import BodyTemplate, HeaderLines, HttpUri
 from tidegate.config.property_types import (
     LONG_MAX,
     Choice,
@@ -46,7 +47,8 @@ class Property:
     default: its value where the definition gives none; None: it is unset.
     origin: the system whose name it bears.
     alias: another system's name for the same, which is taken, too.
-    only_with: a property and those of its values with which this one has an effect; None: it always has.
+    only_with: a property of the same section and those of its values with which this one has an effect; None: it always
+    has.
     with_installed: whether it has one with a failure strategy that another package has installed, too.
     field: the path of the field of a Subscription that has its value. None: the one of its own name, in its section's
     part; empty: no field has it alone.
@@ -462,20 +464,107 @@ DESERIALIZATION: Mapping[str, Property] = {
         field="deserialization.registry",
     ),
 }
+_HTTP = ("kind", ("http",))
 PROCESSING: Mapping[str, Property] = {
+    "kind": Property(
+        Choice(get_args(model.ProcessingKind)),
+        "spark: a Spark job makes rows of a batch. http: a request for each record goes to `uri`; see "
+        "[Delivery over HTTP](http.md).",
+        default="spark",
+    ),
     "connection": _airflow(
         _CONNECTION,
-        "The connection to Spark, of type spark (spark-submit) or spark_connect.",
+        "For spark: the connection to Spark, of type spark (spark-submit) or spark_connect. For http: the one of type "
+        "http that has the credentials; without it, none are sent.",
         default="spark_default",
+    ),
+    "uri": _queue_over_http(
+        HttpUri(),
+        "For http, required: where the requests go. Addresses that aren't public must be in TIDEGATE_HTTP_ALLOWED.",
+        only_with=_HTTP,
+        field="processing.endpoint.uri",
+    ),
+    "method": _queue_over_http(
+        Choice(get_args(model.HttpMethod)),
+        "For http: the request's method. With GET the record is a parameter, else the body.",
+        default="POST",
+        only_with=_HTTP,
+        field="processing.endpoint.method",
+    ),
+    "headers": _queue_over_http(
+        HeaderLines(),
+        "For http: headers of each request, before those that say what the record is. Secrets belong into the "
+        "connection.",
+        default={},
+        only_with=_HTTP,
+        field="processing.endpoint.headers",
+    ),
+    "body": Property(
+        BodyTemplate(),
+        "For http: a template of topic, partition, offset, timestamp, key, value and headers. Without it the record's "
+        "value is sent.",
+        only_with=_HTTP,
+        field="processing.endpoint.body",
+    ),
+    "query-param-key": _queue_over_http(
+        Text(r"[A-Za-z0-9._~-]+", "a parameter's name (a-z A-Z 0-9 . _ ~ -)"),
+        "For http with GET: the parameter that has the record.",
+        default="message",
+        only_with=_HTTP,
+        field="processing.endpoint.parameter",
+    ),
+    "charset": _queue_over_http(
+        Charset(),
+        "For http: the charset of what is sent, which its content type names. Values are converted to it if "
+        "consumer.value.deserializer is string.",
+        only_with=_HTTP,
+        field="processing.endpoint.charset",
+    ),
+    "concurrency-factor": _queue_over_http(
+        Whole(1, 10_000),
+        "For http: how many requests of a partition are under way at once. Only 1 keeps the records of a partition in "
+        "order.",
+        default=1,
+        only_with=_HTTP,
+        field="processing.endpoint.concurrency",
+    ),
+    "retry-before-commit": _queue_over_http(
+        Whole(0),
+        "For http: how often an unsuccessful request is repeated, until its record is rejected; 0: until the "
+        "delivery's end, consumer.max.poll.interval.ms.",
+        default=0,
+        only_with=_HTTP,
+        field="processing.endpoint.retry_before_commit",
+    ),
+    "delay-on-error.ms": _queue_over_http(
+        _ms(0, _HOUR_MS),
+        "For http: the pause before an unsuccessful request is repeated.",
+        default=1_000,
+        only_with=_HTTP,
+        field="processing.endpoint.delay_ms",
+    ),
+    "request-timeout.ms": Property(
+        _ms(1, _HOUR_MS),
+        "For http: how long a request may take, from its begin to the answer's last byte.",
+        default=30_000,
+        only_with=_HTTP,
+        field="processing.endpoint.request_timeout_ms",
+    ),
+    "connect-timeout.ms": Property(
+        _ms(1, _HOUR_MS),
+        "For http: how long connecting may take.",
+        default=10_000,
+        only_with=_HTTP,
+        field="processing.endpoint.connect_timeout_ms",
     ),
     "transform": Property(
         _FUNCTION,
-        "The function in spark_jobs/ that turns a batch's records into rows. Without it, records are written "
+        "For spark: the function in spark_jobs/ that turns a batch's records into rows. Without it, they are written "
         "unchanged.",
     ),
     "job": _spark(
         Text(shape="the path or URI of a Spark job"),
-        "Your own Spark job instead of Tidegate's, relative to the project. Excludes transform.",
+        "For spark: your own Spark job instead of Tidegate's, relative to the project. Excludes transform.",
     ),
     "output": Property(
         Output(),
@@ -485,7 +574,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "partition-by": _spark(
         Listing(_COLUMN, "[carrier]", empty=True),
-        "The columns whose values divide a batch's files into folders.",
+        "For spark: the columns whose values divide a batch's files into folders.",
         default=(),
     ),
 }

@@ -110,6 +110,7 @@ def _subscription(
     deserialization = rules.deserialization(good, findings)
     rules.check_timeouts(good, findings)
     rules.check_job(good["processing"], findings)
+    rules.check_kind(found["processing"], good, deserialization, findings)
     rules.check_engine(good[""], findings)
     strategies.check(name, good, topics, findings)
     if topics is None or any(name not in good[section] for section, name in REQUIRED):
@@ -127,6 +128,9 @@ def _subscription(
         deserialization=deserialization,
         dead_letter_queue=strategies.dead_letter_queue(values[""]),
         delayed_retry_topic=strategies.delayed_retry_topic(values[""]),
-        processing=Processing(**fields("processing", "processing", values["processing"])),
+        processing=Processing(
+            **fields("processing", "processing", values["processing"]),
+            endpoint=rules.endpoint(good["processing"], deserialization),
+        ),
         **fields("", "", values[""]),
     )

@@ -10,13 +10,15 @@ from tidegate.config import consumer_properties, timeouts
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.findings import Findings
-from tidegate.config.property_table import DESERIALIZATION, REQUIRED, path_of, with_defaults
+from tidegate.config.property_table import DESERIALIZATION, PROCESSING, REQUIRED, fields, path_of, with_defaults
 from tidegate.config.schemas import schema_text
 from tidegate.config.sections import Values
+from tidegate.config.settings import scheme
 from tidegate.model.subscription import (
     Cursor,
     Deserialization,
     Deserializer,
+    HttpEndpoint,
     TopicNames,
     TopicPartitions,
     TopicPattern,
@@ -122,6 +124,66 @@ def check_job(good: Values, findings: Findings) -> None:
     if "job" in good and "transform" in good:
         text = "processing.transform is applied by Tidegate's own job, not by processing.job: keep one of them"
         findings.add("processing.transform", text, "refused", good["transform"])
+
+
+def check_kind(found: Values, good: Mapping[str, Values], deserialization: Deserialization, findings: Findings) -> None:
+    """What belongs to the other kind of processing is refused; requests over HTTP need to know where they go."""
+    given = good["processing"]
+    kind = with_defaults("processing", given)["kind"]
+    if "processing.kind" in findings.faulty:
+        return
+    for name, known in PROCESSING.items():
+        if name in given and known.only_with is not None and kind not in known.only_with[1]:
+            text = (
+                f"processing.{name} belongs to processing.kind http, and kind is {kind}: remove it, or write kind: http"
+            )
+            findings.add(f"processing.{name}", text, "refused", given[name])
+    if kind == "http":
+        _check_http(found, good, deserialization, findings)
+
+
+def _check_http(
+    found: Values, good: Mapping[str, Values], deserialization: Deserialization, findings: Findings
+) -> None:
+    given = good["processing"]
+    if found.get("uri") is None:
+        findings.add("processing.uri", "processing.uri is missing: processing.kind http needs it", "required")
+    for name in ("transform", "job", "partition-by"):
+        if name in given:
+            text = f"processing.{name} belongs to processing.kind spark, and kind is http: remove it"
+            findings.add(f"processing.{name}", text, "refused", given[name])
+    if good[""].get("landing-engine") == "spark":
+        text = (
+            "landing-engine spark lands over the connection to Spark, which processing.kind http has none of: remove it"
+        )
+        findings.add("landing-engine", text, "refused", "spark")
+    if "output" in given and scheme(given["output"]) not in (None, "file"):
+        text = (
+            "processing.output of kind http must be a folder of this machine, because each answer is noted there at "
+            "once: write a path"
+        )
+        findings.add("processing.output", text, "refused", given["output"])
+    for side, chosen in (("key", deserialization.key), ("value", deserialization.value)):
+        path = f"consumer.{side}.deserializer"
+        if chosen.name not in ("bytes", *(("string",) if side == "value" else ())) and path not in findings.faulty:
+            text = (
+                f"{path} {chosen.name} is for processing.kind spark: over HTTP {side}s go out as they are; remove it, "
+                "or write a template as processing.body, which sees what a JSON value holds"
+            )
+            findings.add(path, text, "refused", chosen.name)
+
+
+def endpoint(given: Values, deserialization: Deserialization) -> HttpEndpoint | None:
+    """Where records go over HTTP; None with another kind of processing, or without a URI."""
+    values = with_defaults("processing", given)
+    if values["kind"] != "http" or values["uri"] is None:
+        return None
+    value = deserialization.value
+    return HttpEndpoint(
+        **fields("processing.endpoint", "processing", values),
+        encoding=value.encoding if value.name == "string" else None,
+        connection=given.get("connection"),
+    )
 
 
 def check_engine(good: Values, findings: Findings) -> None:

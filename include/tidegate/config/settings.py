@@ -5,6 +5,7 @@ definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or UR
 Spark jobs' logs. `TIDEGATE_OPERATORS` are the names of the Airflow users who may clear, commit and answer,
 `TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it; both are separated by commas, as are the names and
 patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job sees beside those that every job sees.
+`TIDEGATE_HTTP_ALLOWED` are hosts and networks that `processing.kind: http` may send to though they aren't public.
 `TIDEGATE_UMASK` takes permissions from the files and folders that are made.
 """
 
@@ -19,6 +20,7 @@ from tidegate.model.errors import WrongDefinitionError
 PROJECT = Path(__file__).resolve().parents[3]
 
 JOB_ENVIRONMENT = "TIDEGATE_JOB_ENVIRONMENT"
+HTTP_ALLOWED = "TIDEGATE_HTTP_ALLOWED"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(
@@ -33,7 +35,7 @@ class Settings:
     """Absolute folders, the ledger's SQLAlchemy URL and the landing's URI; who may decide about batches in Airflow.
 
     Without `operators` that is whoever Airflow lets. `operator_roles` are for auth managers that know roles for a DAG.
-    `job_environment` are variables that a Spark job sees, too.
+    `job_environment` are variables that a Spark job sees, too. `http_allowed` is read by `AllowedAddresses`.
     `umask` is that of the processes that run steps or make the ledger.
     """
 
@@ -45,6 +47,7 @@ class Settings:
     operators: tuple[str, ...] = ()
     operator_roles: tuple[str, ...] = ()
     job_environment: tuple[str, ...] = ()
+    http_allowed: str = ""
     umask: int = 0o077
 
     @classmethod
@@ -63,6 +66,7 @@ class Settings:
             operators=listed(environ.get("TIDEGATE_OPERATORS")),
             operator_roles=listed(environ.get("TIDEGATE_OPERATOR_ROLES")),
             job_environment=listed(environ.get(JOB_ENVIRONMENT)),
+            http_allowed=environ.get(HTTP_ALLOWED) or "",
             umask=umask(environ),
         )
 
@@ -77,6 +81,7 @@ class Settings:
             "TIDEGATE_OPERATORS": ", ".join(self.operators),
             "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
             JOB_ENVIRONMENT: ", ".join(self.job_environment),
+            HTTP_ALLOWED: self.http_allowed,
             "TIDEGATE_UMASK": f"{self.umask:03o}",
         }
 

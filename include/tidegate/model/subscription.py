@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
 from tidegate.model.failure_policy import DeadLetterUse, FailurePolicy, failure_policy
@@ -24,6 +25,8 @@ CommitFence = Literal["transactional", "none"]
 OnDataLoss = Literal["fail", "reset"]
 RowAccounting = Literal["strict", "free"]
 LandingEngine = Literal["python", "spark"]
+ProcessingKind = Literal["spark", "http"]
+HttpMethod = Literal["POST", "GET", "PUT", "PATCH", "DELETE"]
 DeserializerName = Literal[
     "bytes",
     "string",
@@ -162,8 +165,50 @@ class Cursor:
 
 
 @dataclass(frozen=True)
+class HttpEndpoint:
+    """Where the records of `processing.kind: http` are sent, one request for each, and how.
+
+    `headers` come before a record's own, `parameter` has the record for a method without a body, `body` is a template
+    of it. `charset` is what the receiver gets, `encoding` what a text is in Kafka, None for bytes as they are.
+    `concurrency` requests of a partition are under way at once. One that is unsuccessful is repeated
+    `retry_before_commit` times, 0 for ever, `delay_ms` apart. `connection` has the
+    credentials, None for none.
+    """
+
+    uri: str
+    method: HttpMethod = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    body: str | None = None
+    parameter: str = "message"
+    charset: str | None = None
+    encoding: str | None = None
+    concurrency: int = 1
+    retry_before_commit: int = 0
+    delay_ms: int = 1_000
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    connection: str | None = None
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the record is the body; else it is a parameter of the URI."""
+        return self.method != "GET"
+
+    @property
+    def attempts(self) -> int:
+        """How often a request is sent at most; 0 for ever."""
+        return self.retry_before_commit and self.retry_before_commit + 1
+
+    @property
+    def place(self) -> str:
+        """Scheme, host and port, as messages name it: what follows them may be a secret."""
+        scheme, host, *_ = urlsplit(self.uri)
+        return f"{scheme}://{host}"
+
+
+@dataclass(frozen=True)
 class Processing:
-    """How a landed batch becomes output.
+    """How a landed batch becomes output: by a Spark job, or, with an `endpoint`, by requests over HTTP.
 
     `transform` is `module:function` under spark_jobs/, None to write the records as they came. `output` is
     the path or URI as written; `tidegate.config.settings.absolute_uri` places it. `job` is the Spark job's file, as
@@ -175,6 +220,8 @@ class Processing:
     transform: str | None
     partition_by: tuple[str, ...]
     job: str | None = None
+    kind: ProcessingKind = "spark"
+    endpoint: HttpEndpoint | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who runs the Spark job, and where its output is."""
+"""Who carries out a delivery, and where its output is."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,12 +8,12 @@ from tidegate.model.manifest import Manifest
 
 
 class Processor(Protocol):
-    """Runs the Spark job of a delivery to its end."""
+    """Carries out a delivery to its end: by a Spark job, or by requests over HTTP."""
 
     def check(self) -> None:
         """Find out, at once, whether a job can begin here.
 
-        Raises SparkUnavailableError if Spark can't be reached, WrongDefinitionError if no job could ever begin.
+        Raises UnavailableError if what it needs can't be reached, WrongDefinitionError if no job could ever begin.
         """
         ...
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from tidegate.config.check import Draft, Report
 from tidegate.config.nearest import nearest
+from tidegate.config.settings import Settings
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
 from tidegate.model.commit_policy import PositionStore
@@ -22,6 +23,7 @@ from tidegate.model.subscription import (
     TopicPattern,
 )
 from tidegate.ports import Connections, SchemaType
+from tidegate.runtime.processor import processor_of
 from tidegate.security.client import kafka_client
 from tidegate.spark.probe import spark_lacks
 from tidegate.steps.produced_topics import said_missing
@@ -37,12 +39,12 @@ T = TypeVar("T")
 _KINDS: Mapping[DeserializerName, SchemaType] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 
 
-def connected(report: Report, connections: Connections, seconds: float = SECONDS) -> Report:
+def connected(report: Report, settings: Settings, connections: Connections, seconds: float = SECONDS) -> Report:
     """The report, with what each usable definition lacks outside.
 
     What several of them have in common is asked once.
     """
-    outside = _Outside(connections, seconds)
+    outside = _Outside(settings, connections, seconds)
     found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
     broken = {problem.file for problem in found if problem.severity == "error"}
     usable = tuple(draft for draft in report.usable if str(draft[0].file) not in broken)
@@ -52,13 +54,19 @@ def connected(report: Report, connections: Connections, seconds: float = SECONDS
 class _Outside:
     """The systems that definitions name, each asked once."""
 
-    def __init__(self, connections: Connections, seconds: float) -> None:
+    def __init__(self, settings: Settings, connections: Connections, seconds: float) -> None:
+        self._settings = settings
         self._connections = connections
         self._seconds = seconds
         self.cluster = cache(self._cluster)
         self.partitions = cache(self._partitions)
         self.registry = cache(self._registry)
         self.spark = cache(self._spark)
+
+    def http_server(self, subscription: Subscription) -> str | None:
+        """What stands in the way of requests to a subscription's server."""
+        answer = _attempt(lambda: processor_of(subscription, self._settings, self._connections).check())
+        return str(answer) if isinstance(answer, TidegateError) else None
 
     def _cluster(self, connection_id: str) -> ClusterProbe:
         return ClusterProbe(kafka_client(self._connections.get(connection_id)), self._seconds)
@@ -89,7 +97,7 @@ class _Examination:
     outside: _Outside
 
     def problems(self) -> Iterator[Problem]:
-        """In the order: brokers, topics, rights, Schema Registry, Spark."""
+        """In the order: brokers, topics, rights, Schema Registry, Spark or the HTTP server."""
         partitions = self.outside.partitions(self._subscription.connection)
         if isinstance(partitions, TidegateError):
             yield self._problem("connection", f"connection: {partitions}", "no-broker")
@@ -101,9 +109,18 @@ class _Examination:
             refused = self.outside.registry(registry, self._schema_type)
             if refused is not None:
                 yield self._problem(_REGISTRY, f"{_REGISTRY}: {refused}", "no-registry")
-        lacks = self.outside.spark(self._subscription.processing.connection)
+        yield from self._processing_problems()
+
+    def _processing_problems(self) -> Iterator[Problem]:
+        processing = self._subscription.processing
+        if processing.endpoint is not None:
+            refused = self.outside.http_server(self._subscription)
+            if refused is not None:
+                yield self._problem("processing.uri", f"processing.uri: {refused}", "no-server")
+            return
+        lacks = self.outside.spark(processing.connection)
         if lacks is not None:
-            yield self._problem(_SPARK, f"{_SPARK} {self._subscription.processing.connection}: {lacks}", "no-spark")
+            yield self._problem(_SPARK, f"{_SPARK} {processing.connection}: {lacks}", "no-spark")
 
     def _topic_problems(self, partitions: frozenset[TopicPartition]) -> Iterator[Problem]:
         topics = {tp.topic for tp in partitions}

@@ -22,7 +22,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, TidegateError, TransitionError
-from tidegate.model.subscription import CommitFence, Processing, Scalar, Subscription
+from tidegate.model.subscription import CommitFence, Scalar, Subscription
 from tidegate.ports import (
     Clock,
     Connections,
@@ -40,10 +40,11 @@ from tidegate.ports import (
     SchemaRegistry,
 )
 from tidegate.runtime.clock import SystemClock
+from tidegate.runtime.processor import processor_of
 from tidegate.schemas.lookup import Unregistered
 from tidegate.security.client import kafka_client
 from tidegate.security.java import java_client
-from tidegate.spark.job import JobProcessor, job_file
+from tidegate.spark.job import JobProcessor
 from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
 from tidegate.spark.logs import FileJobLogs, NamedJobLogs
 from tidegate.steps.act import Plan
@@ -253,7 +254,7 @@ def open_pipeline(
             lake=ParquetLake(),
             ledger=SqlLedger(settings.ledger),
             run_log=SqlRunLog(settings.ledger),
-            processor=processor or _processor(subscription.processing, settings, connections),
+            processor=processor or processor_of(subscription, settings, connections),
             clock=clock,
             job_logs=job_logs or FileJobLogs(settings.logs),
             registry=_registry(connections, subscription.deserialization.registry),
@@ -318,10 +319,6 @@ def _lander(
         poll_timeout_ms=subscription.poll_timeout_ms,
         job_timeout=subscription.consumer.max_poll_interval_ms / 1000,
     )
-
-
-def _processor(processing: Processing, settings: Settings, connections: Connections) -> Processor:
-    return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
 
 
 def _registry(connections: Connections, connection_id: str | None) -> SchemaRegistry:

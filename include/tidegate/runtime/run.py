@@ -76,7 +76,7 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     except KeyboardInterrupt:
         where = next(reversed(run.seconds), "plan")
         run.error = InterruptedDeliveryError(
-            f"interrupted in {where}: a Spark job that ran was stopped, and its delivery doesn't count; nothing was "
+            f"interrupted in {where}: a job that ran was stopped, and its delivery doesn't count; nothing was "
             "published since. The next run goes on from here"
         )
     with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already

@@ -169,4 +169,4 @@ def _run(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], None]) -> 
             ctx.processor.run(uri, timeout, on_line, watch)
         except (BatchFailedError, SparkUnavailableError) as error:
             raise type(error)(f"{message(error, manifest.batch)}{_whole_log(job_log)}") from error
-    log.info("the Spark job took %.2f s, its start included (%s)", ctx.clock.monotonic() - began, manifest.batch)
+    log.info("the job took %.2f s, its start included (%s)", ctx.clock.monotonic() - began, manifest.batch)

@@ -29,10 +29,10 @@ OCI = (
     ("limit: 100", "consumer.max.poll.records"),
 )
 QUEUE_OVER_HTTP = (
-    ("concurrencyFactor: 5", "max.poll.records"),
+    ("concurrencyFactor: 5", "processing.concurrency-factor"),
     ("autoCommitPeriodMs: 10", "throttled"),
-    ("retryBeforeCommit: 3", "`max-retries`"),
-    ("delayOnErrorMs: 5", "retry-delay.ms"),
+    ("retryBeforeCommit: 3", "processing.retry-before-commit"),
+    ("delayOnErrorMs: 5", "processing.delay-on-error.ms"),
     ("subscriptionMethod: {type: http}", "`processing`"),
     ("id: x", "the file's name"),
     ("group: {id: g}", "consumer.group.id"),

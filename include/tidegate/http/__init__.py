@@ -1,0 +1,1 @@
+"""Delivery over HTTP: a request for each record, to addresses that are allowed."""

@@ -1,0 +1,79 @@
+"""What a connection of type http has for a server: a user and a password, a token, a certificate, secret headers."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import certifi
+import pycurl
+
+from tidegate.http.allowed import AllowedAddresses
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.subscription import HttpEndpoint
+from tidegate.ports import Connection
+
+_EXTRAS = ("verify", "cert", "key", "key-password", "headers")
+
+
+def curl_options(endpoint: HttpEndpoint, connection: Connection | None, allowed: AllowedAddresses) -> dict[int, Any]:
+    """Libcurl's options for the credentials of an endpoint's connection, and for whom it trusts.
+
+    A login with its password is sent as Basic, for a password alone see `secret_headers`. Of the extras `verify` is a
+    file of the authorities to trust; `cert` and `key` are the client's own certificate, with `key-password` if the key
+    has one. Without encryption secrets go only to a host that is allowed by its name or its own address.
+
+    Raises WrongDefinitionError, which quotes no secret, for a connection that can't be meant.
+    """
+    options: dict[int, Any] = {pycurl.CAINFO: certifi.where()}
+    if connection is None:
+        return options
+    _check(endpoint, connection, allowed)
+    if connection.login:
+        options[pycurl.HTTPAUTH] = pycurl.HTTPAUTH_BASIC
+        options[pycurl.USERNAME] = connection.login.encode()
+        options[pycurl.PASSWORD] = (connection.password or "").encode()
+    named = {"verify": pycurl.CAINFO, "cert": pycurl.SSLCERT, "key": pycurl.SSLKEY, "key-password": pycurl.KEYPASSWD}
+    options |= {option: connection.extra[name] for name, option in named.items() if name in connection.extra}
+    return options
+
+
+def secret_headers(connection: Connection | None) -> Mapping[str, str]:
+    """The Bearer token of a connection, and the headers of its extra `headers`, such as X-Api-Key."""
+    if connection is None:
+        return {}
+    headers = connection.extra.get("headers", {})
+    token = {"Authorization": f"Bearer {connection.password}"} if connection.password and not connection.login else {}
+    return {**token, **(headers if isinstance(headers, dict) else {})}
+
+
+def _check(endpoint: HttpEndpoint, connection: Connection, allowed: AllowedAddresses) -> None:
+    def refuse(why: str) -> WrongDefinitionError:
+        return WrongDefinitionError(f"connection {connection.id} {why}")
+
+    if connection.type not in ("http", "https"):
+        raise refuse(
+            f"has type {connection.type}: credentials for processing.kind http are of a connection of type http"
+        )
+    parts = urlsplit(endpoint.uri)
+    host = (connection.host or "").partition("://")[2] or connection.host
+    if host and host.lower() != (parts.hostname or ""):
+        raise refuse(f"is for {host}, and processing.uri is at {parts.hostname}: its credentials aren't sent there")
+    has_secrets = connection.password or connection.extra.get("headers")
+    if parts.scheme.lower() == "http" and has_secrets and not allowed.names(parts.hostname or ""):
+        raise refuse(f"has secrets, and {endpoint.place} isn't encrypted: write https in processing.uri")
+    for name, value in connection.extra.items():
+        if name not in _EXTRAS:
+            raise refuse(f"has an extra {name!r}, which isn't known: {', '.join(_EXTRAS)} are")
+        if name == "headers":
+            if not isinstance(value, dict) or not all(_is_header(*each) for each in value.items()):
+                raise refuse(
+                    'has an extra headers that isn\'t a mapping of headers to texts, as in {"X-Api-Key": "..."}'
+                )
+        elif not isinstance(value, str) or not value:
+            raise refuse(f"has an extra {name} that isn't a text: certificates are always verified; name a file")
+
+
+def _is_header(name: object, text: object) -> bool:
+    if not isinstance(name, str) or not isinstance(text, str):
+        return False
+    return bool(name) and not set(name) & set(": \r\n\0") and name.isascii() and not set(text) & set("\r\n\0")

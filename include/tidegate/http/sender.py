@@ -1,0 +1,241 @@
+"""Sends requests, many at once and in order of each partition, over connections that are kept open."""
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pycurl
+
+from tidegate.http.allowed import AllowedAddresses, refusal
+from tidegate.http.request import Request
+from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import HttpEndpoint
+
+_FAILED = 400  # and above: an answer that isn't a success
+_FIRST_BYTES = 500
+_MOST_BYTES = 1_000_000
+"""Of an answer; whoever sends more is cut off."""
+_LONGEST_WAIT_SECONDS = 0.2
+_NEVER_THE_RECORDS_FAULT = frozenset(
+    {
+        pycurl.E_PEER_FAILED_VERIFICATION,
+        pycurl.E_SSL_CACERT_BADFILE,
+        pycurl.E_SSL_CERTPROBLEM,
+        pycurl.E_SSL_CIPHER,
+        pycurl.E_SSL_ENGINE_INITFAILED,
+        pycurl.E_SSL_ISSUER_ERROR,
+        pycurl.E_UNSUPPORTED_PROTOCOL,
+        pycurl.E_URL_MALFORMAT,
+    }
+)
+
+Later = deque[tuple[float, Request, int]]
+"""Requests that wait for their next attempt: when that is due, and its number."""
+
+
+class Outcome(NamedTuple):
+    """What came of a record: the status of the last answer, or None and why there was none; its first bytes."""
+
+    request: Request
+    status: int | None
+    reason: str
+    first: bytes
+    attempts: int
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it was answered with a status below 400."""
+        return self.status is not None and self.status < _FAILED
+
+
+class _Handle:
+    """A connection of libcurl's, and what is heard of the request that is under way on it."""
+
+    __slots__ = ("attempt", "curl", "first", "received", "request", "uri")
+
+    def __init__(self, curl: Any) -> None:
+        self.curl = curl
+        self.uri = b""
+        self.request: Request | None = None
+        self.attempt = 0
+        self.first = b""
+        self.received = 0
+
+    def begin(self, request: Request, attempt: int) -> None:
+        """Send a request: what is heard from now on is its answer."""
+        self.request, self.attempt, self.first, self.received = request, attempt, b"", 0
+
+    def take(self, part: bytes) -> int:
+        """A part of the answer; libcurl ends it if less is taken than it gave."""
+        if self.received < _FIRST_BYTES:
+            self.first += part[: _FIRST_BYTES - self.received]
+        self.received += len(part)
+        return len(part) if self.received <= _MOST_BYTES else 0
+
+
+class Sender:
+    """Sends to one endpoint; the connections outlast a call of `send`. `close` ends them.
+
+    `options` are libcurl's by number, as credentials have them: never shown.
+    """
+
+    def __init__(
+        self, endpoint: HttpEndpoint, allowed: AllowedAddresses, options: Mapping[int, Any] | None = None
+    ) -> None:
+        self._endpoint = endpoint
+        self._host = urlsplit(endpoint.uri).hostname or ""
+        self._allowed = allowed
+        self._options = dict(options or {})
+        self._refused: str | None = None
+        self._socket: socket.socket | None = None
+        self._multi = pycurl.CurlMulti()
+        self._free: list[_Handle] = []
+        self._running: dict[Any, _Handle] = {}
+
+    def close(self) -> None:
+        """End what is under way, and the connections."""
+        for handle in self._running.values():
+            self._multi.remove_handle(handle.curl)
+        for handle in (*self._running.values(), *self._free):
+            handle.curl.close()
+        self._running.clear()
+        self._free.clear()
+        self._multi.close()
+        self._close_socket()
+
+    def send(
+        self, requests: Mapping[TopicPartition, Iterator[Request]], watch: Callable[[], None] = lambda: None
+    ) -> Iterator[Outcome]:
+        """What came of each request, as it is known; of a partition they are begun in order.
+
+        The next request of a partition begins when the caller comes back for another outcome. `watch` is called now
+        and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed, and
+        BatchFailedError for a connection that can't be trusted: neither is a record's fault.
+        """
+        waiting = {at: iter(each) for at, each in requests.items()}
+        busy = dict.fromkeys(waiting, 0)
+        later: Later = deque()
+        while waiting or self._running or later:
+            self._begin_due(later)
+            self._fill(waiting, busy)
+            while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
+                pass
+            outcomes = self._ended(later)
+            for outcome in outcomes:
+                busy[outcome.request.message.at] -= 1
+                yield outcome
+            watch()
+            if not outcomes and (self._running or later):
+                self._wait(later)
+
+    def _wait(self, later: Later) -> None:
+        """Until something happens, or is due."""
+        due = max(later[0][0] - time.monotonic(), 0.0) if later else _LONGEST_WAIT_SECONDS
+        pause = min(due, _LONGEST_WAIT_SECONDS)
+        if self._running:
+            self._multi.select(pause)
+        else:
+            time.sleep(pause)  # select returns at once where nothing is under way
+
+    def _begin_due(self, later: Later) -> None:
+        """A request that waits for its next attempt keeps its place: nothing of its partition goes beyond the limit."""
+        now = time.monotonic()
+        while later and later[0][0] <= now:
+            _, request, attempt = later.popleft()
+            self._begin(request, attempt)
+
+    def _fill(self, waiting: dict[TopicPartition, Iterator[Request]], busy: dict[TopicPartition, int]) -> None:
+        for at in list(waiting):
+            while busy[at] < self._endpoint.concurrency:
+                request = next(waiting[at], None)
+                if request is None:
+                    del waiting[at]
+                    break
+                busy[at] += 1
+                self._begin(request, 1)
+
+    def _begin(self, request: Request, attempt: int) -> None:
+        handle = self._free.pop() if self._free else self._new_handle()
+        handle.begin(request, attempt)
+        curl = handle.curl
+        if request.uri != handle.uri:
+            curl.setopt(pycurl.URL, request.uri)
+            handle.uri = request.uri
+        curl.setopt(pycurl.HTTPHEADER, [*request.headers, b"Expect:"])
+        if request.body is not None:
+            curl.setopt(pycurl.POSTFIELDS, request.body)
+        self._running[curl] = handle
+        self._multi.add_handle(curl)
+
+    def _new_handle(self) -> _Handle:
+        """A handle with all that is the same for every request."""
+        curl = pycurl.Curl()
+        handle = _Handle(curl)
+        curl.setopt(pycurl.CUSTOMREQUEST, self._endpoint.method)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.PROXY, "")  # whatever the environment says
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, self._endpoint.connect_timeout_ms)
+        curl.setopt(pycurl.TIMEOUT_MS, self._endpoint.request_timeout_ms)
+        curl.setopt(pycurl.SSL_VERIFYPEER, 1)
+        curl.setopt(pycurl.SSL_VERIFYHOST, 2)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+        curl.setopt(pycurl.WRITEFUNCTION, handle.take)
+        for option, value in self._options.items():
+            curl.setopt(option, value)
+        return handle
+
+    def _open_socket(self, _purpose: int, address: Any) -> Any:
+        """A socket to this address, which is what the name of the host resolved to just now."""
+        family, kind, protocol, (ip, *_) = address
+        ip = ip.decode() if isinstance(ip, bytes) else ip
+        if self._allowed.permits(self._host, ip):
+            self._close_socket()
+            self._socket = socket.socket(family, kind, protocol)  # libcurl has a copy of it
+            return self._socket
+        self._refused = ip
+        return pycurl.SOCKET_BAD
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _ended(self, later: Later) -> list[Outcome]:
+        """What ended meanwhile, but for what is tried again."""
+        outcomes: list[Outcome] = []
+        left = 1
+        while left:
+            left, fine, failed = self._multi.info_read()
+            outcomes.extend(self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "") for curl in fine)
+            for curl, code, text in failed:
+                if self._refused is not None:
+                    raise refusal(self._host, self._refused)
+                if code in _NEVER_THE_RECORDS_FAULT:
+                    raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
+                outcomes.append(self._outcome(curl, *self._why(self._running[curl], text)))
+        return [outcome for outcome in outcomes if not self._is_tried_again(outcome, later)]
+
+    def _why(self, handle: _Handle, text: str) -> tuple[int | None, str]:
+        """A status that was heard counts though its answer was too long; anything else that failed has none."""
+        if handle.received > _MOST_BYTES:
+            return handle.curl.getinfo(pycurl.RESPONSE_CODE), f"its answer was cut off after {_MOST_BYTES:,} bytes"
+        return None, text
+
+    def _outcome(self, curl: Any, status: int | None, reason: str) -> Outcome:
+        handle = self._running.pop(curl)
+        self._multi.remove_handle(curl)
+        self._free.append(handle)
+        assert handle.request is not None  # noqa: S101 (it was just under way)
+        return Outcome(handle.request, status, reason, handle.first, handle.attempt)
+
+    def _is_tried_again(self, outcome: Outcome, later: Later) -> bool:
+        if outcome.is_success or outcome.attempts == self._endpoint.attempts:
+            return False
+        later.append((time.monotonic() + self._endpoint.delay_ms / 1000, outcome.request, outcome.attempts + 1))
+        return True

@@ -1,0 +1,112 @@
+"""Credentials come from a connection, reach its server, and nobody else."""
+
+import base64
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hooks import hooked, tls_of
+
+from tidegate.http.allowed import AllowedAddresses
+from tidegate.http.credentials import curl_options, secret_headers
+from tidegate.http.message import Message
+from tidegate.http.request import RequestBuilder
+from tidegate.http.sender import Outcome, Sender
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import HttpEndpoint
+from tidegate.ports import Connection
+from tidegate_local.certificates import Authority
+
+LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
+AT = TopicPartition("orders", 0)
+
+
+def connection(
+    login: str | None = None, password: str | None = None, host: str | None = None, **extra: Any
+) -> Connection:
+    return Connection("hook", "http", host, None, login, password, {k.replace("_", "-"): v for k, v in extra.items()})
+
+
+def send(uri: str, known: Connection) -> Outcome:
+    endpoint = HttpEndpoint(uri, retry_before_commit=1, delay_ms=0)
+    builder = RequestBuilder(endpoint, broker="k", consumer="c", secret_headers=secret_headers(known))
+    with closing(Sender(endpoint, LOOPBACK, curl_options(endpoint, known, LOOPBACK))) as sender:
+        (outcome,) = sender.send({AT: iter([builder.request(Message(AT, 0, None, b"x"))])})
+    return outcome
+
+
+def test_a_login_and_its_password_are_sent_as_basic() -> None:
+    with hooked() as hook:
+        send(hook.uri, connection("ann", "pä:ss"))
+    assert hook.headers[0]["Authorization"] == "Basic " + base64.b64encode("ann:pä:ss".encode()).decode()
+
+
+def test_a_password_alone_is_a_bearer_token() -> None:
+    with hooked() as hook:
+        send(hook.uri, connection(password="t0ken"))
+    assert hook.headers[0]["Authorization"] == "Bearer t0ken"
+
+
+def test_secret_headers_are_sent() -> None:
+    with hooked() as hook:
+        send(hook.uri, connection(headers={"X-Api-Key": "k"}))
+    assert hook.headers[0]["X-Api-Key"] == "k"
+
+
+@pytest.mark.parametrize("password", [None, "s3cret"])
+def test_a_certificate_of_ones_own_is_shown_to_a_server_that_asks(tmp_path: Path, password: str | None) -> None:
+    authority = Authority.new("ca")
+    mine = authority.sign("client")
+    (tmp_path / "cert.pem").write_text(mine.chain_pem)
+    (tmp_path / "key.pem").write_text(mine.key_pem(password))
+    known = connection(
+        verify=str(authority.write_pem(tmp_path / "ca.pem")),
+        cert=str(tmp_path / "cert.pem"),
+        key=str(tmp_path / "key.pem"),
+        **({"key_password": password} if password else {}),
+    )
+    with hooked(tls=tls_of(authority, tmp_path, asks=True)) as hook:
+        assert send(hook.uri, known).status == 200
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Connection("hook", "kafka", None, None, None, None, {}), "has type kafka"),
+        (
+            connection("ann", "s3cret", "hooks.example.com"),
+            "is for hooks.example.com, and processing.uri is at there.test",
+        ),
+        (connection(password="s3cret"), "has secrets, and http://there.test isn't encrypted: write https"),
+        (connection(headers={"X-Key": "s3cret"}), "has secrets, and http://there.test isn't encrypted"),
+        (connection(proxy="http://s3cret"), "has an extra 'proxy', which isn't known"),
+        (connection(verify=False), "has an extra verify that isn't a text: certificates are always verified"),
+        (connection(headers={"X-Key": "a\r\nX-B: s3cret"}), "has an extra headers that isn't"),
+        (connection(headers=["s3cret"]), "has an extra headers that isn't"),
+    ],
+)
+def test_a_connection_that_cannot_be_meant_is_refused_without_its_secret(known: Connection, said: str) -> None:
+    uri = "http://there.test/x" if "isn't encrypted" in said else "https://there.test/x"
+    with pytest.raises(WrongDefinitionError) as raised:
+        curl_options(HttpEndpoint(uri), known, LOOPBACK)
+    assert str(raised.value).startswith(f"connection hook {said}")
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_host_that_is_allowed_by_name_may_get_secrets_without_encryption() -> None:
+    allowed = AllowedAddresses.parse("there.test")
+    assert curl_options(HttpEndpoint("http://there.test/x"), connection("ann", "p"), allowed)
+
+
+def test_a_redirect_takes_no_credentials_anywhere() -> None:
+    def elsewhere(handler: Any, _: int) -> None:
+        handler.send_response(307)
+        handler.send_header("Location", "http://127.0.0.1:9/")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with hooked(elsewhere) as hook:
+        assert send(hook.uri, connection("ann", "p")).status == 307
+    assert len(hook.begun) == 1

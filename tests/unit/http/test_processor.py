@@ -1,0 +1,301 @@
+"""A delivery over HTTP: every record once, and after any end of it only what was in flight twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hooks import Hook, hooked, say, tls_of
+from landed import Batch, Record
+
+from tidegate.http.allowed import AllowedAddresses
+from tidegate.http.processor import HttpProcessor
+from tidegate.lake.parquet import ParquetLake
+from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, UnavailableError, WrongDefinitionError
+from tidegate.model.subscription import HttpEndpoint
+from tidegate.ports import Connection
+from tidegate.testing.connections import MemoryConnections
+from tidegate_local.certificates import Authority
+
+LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
+RECORDS = [Record(b"v%d" % n) for n in range(20)]
+
+
+def landed(folder: Path, records: list[Record] = RECORDS, delivery: str = "d81c", **more: Any) -> Batch:
+    batch = Batch(folder, records, token=delivery, **{"commit_strategy": "after-processing", **more})
+    batch.staging.mkdir(parents=True)
+    return batch
+
+
+def processor(uri: str, connections: Sequence[Connection] = (), **endpoint: Any) -> HttpProcessor:
+    return HttpProcessor(
+        HttpEndpoint(uri, **{"retry_before_commit": 1, "delay_ms": 0, **endpoint}),
+        MemoryConnections(*connections),
+        LOOPBACK,
+        broker="kafka_default",
+        consumer="orders_orders-hook",
+    )
+
+
+def deliver(batch: Batch, uri: str, timeout: float | None = None, **endpoint: Any) -> list[str]:
+    said: list[str] = []
+    processor(uri, **endpoint).run(f"file://{batch.manifest}", timeout, said.append, lambda: None)
+    return said
+
+
+def audited(batch: Batch) -> tuple[int, int]:
+    """Rows and rejected records as the engine counts them, which holds every file against the result."""
+    lake = ParquetLake()
+    staging = f"file://{batch.staging}"
+    (result,) = lake.results(staging)
+    counts = lake.seal(staging, result)
+    assert result.read == counts.written + counts.rejected
+    return counts.written, counts.rejected
+
+
+def fail_at(*offsets: int, status: int = 500) -> Any:
+    return lambda handler, offset: say(handler, status if offset in offsets else 200, b"no room")
+
+
+def test_each_record_is_a_request_and_a_row(tmp_path: Path) -> None:
+    batch = landed(tmp_path)
+    with hooked() as hook:
+        said = deliver(batch, hook.uri)
+    assert hook.begun == [(0, 2 * n) for n in range(20)]
+    assert hook.bodies == [record.value for record in RECORDS]
+    assert audited(batch) == (20, 0)
+    rows = batch.rows()
+    assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [
+        ("flights", 0, 2 * n) for n in range(20)
+    ]
+    assert {(row["status"], row["attempts"]) for row in rows} == {(200, 1)}
+    assert abs(rows[0]["answered"].timestamp() - time.time()) < 60
+    assert said[-1].startswith("20 of 20 records are delivered; ")
+    assert not list(batch.staging.glob(".sorted*"))
+
+
+def test_partitions_that_landed_mixed_are_each_sent_in_order(tmp_path: Path) -> None:
+    records = [Record(b"%d" % n, partition=n % 3, topic=f"t{n % 2}") for n in range(300)]
+    ranges = [
+        (f"t{t}", p, 0, 600, sum(n % 3 == p and n % 2 == t for n in range(300))) for t in (0, 1) for p in range(3)
+    ]
+    batch = landed(tmp_path, records, ranges=ranges)
+    with hooked() as hook:
+        deliver(batch, hook.uri, concurrency=1)
+    assert audited(batch) == (300, 0)
+    for topic in ("t0", "t1"):
+        for partition in range(3):
+            sent = [
+                int(each["QOH-Message-Number"])
+                for each in hook.headers
+                if (each["QOH-Topic"], each["QOH-Partition"]) == (topic, str(partition))
+            ]
+            assert sent == sorted(sent)
+            assert len(sent) == 50
+
+
+def test_what_lies_outside_of_the_ranges_is_not_sent(tmp_path: Path) -> None:
+    batch = landed(tmp_path, ranges=[("flights", 0, 10, 20, 5)])
+    with hooked() as hook:
+        deliver(batch, hook.uri)
+    assert [offset for _, offset in hook.begun] == [10, 12, 14, 16, 18]
+
+
+def test_a_record_that_is_given_up_is_rejected_with_its_status_and_what_was_answered(tmp_path: Path) -> None:
+    batch = landed(tmp_path, [Record(b"a", headers=[("h", b"1")]), Record(None), Record(b"c")])
+    with hooked(fail_at(0, 2)) as hook:
+        deliver(batch, hook.uri, retry_before_commit=2)
+    assert [offset for _, offset in hook.begun] == [0] * 3 + [2] * 3 + [4]
+    assert audited(batch) == (1, 2)
+    rejected = batch.rows("rejected_files")
+    assert [row["reason"] for row in rejected] == ["HTTP status 500 after 3 attempts: no room"] * 2
+    assert [(row["value"], row["headers"]) for row in rejected] == [(b"a", [{"key": "h", "value": b"1"}]), (None, None)]
+
+
+def test_a_template_that_does_not_fit_a_record_rejects_it_unsent(tmp_path: Path) -> None:
+    batch = landed(tmp_path, [Record(b'{"a": "x\\"y"}'), Record(b"{}"), Record(b"\xff")])
+    with hooked() as hook:
+        deliver(batch, hook.uri, body='{"text": {{ value.a }}}')
+    assert [json.loads(body) for body in hook.bodies] == [{"text": 'x"y'}]
+    assert hook.headers[0]["Content-Type"] == "application/json"
+    reasons = [row["reason"] for row in batch.rows("rejected_files")]
+    assert reasons[0] == (
+        "no request can be made of it: the template doesn't fit it: undefined value: `value.a` is undefined (line 1)"
+    )
+    assert reasons[1].startswith("no request can be made of it: 'utf-8' codec can't decode byte 0xff")
+
+
+def test_without_a_word_of_anybody_nothing_is_sent_again(tmp_path: Path) -> None:
+    """A delivery that ran out of time, then one that comes to an end."""
+    first = landed(tmp_path, delivery="a" * 32)
+    stuck = threading.Event()
+
+    def answer(handler: BaseHTTPRequestHandler, offset: int) -> None:
+        if offset >= 20 and not stuck.is_set():
+            say(handler, 503)
+        else:
+            say(handler, 200)
+
+    with hooked(answer) as hook:
+        with pytest.raises(DeliveryTimeoutError) as raised:
+            deliver(first, hook.uri, 1.0, retry_before_commit=0, delay_ms=10)
+        assert str(raised.value).startswith(
+            f"10 of 20 records weren't delivered to {hook.uri.removesuffix('/hook')} within 1 s"
+        )
+        stuck.set()
+        hook.begun.clear()
+        second = landed(tmp_path, delivery="b" * 32)
+        said = deliver(second, hook.uri)
+    assert hook.begun == [(0, 2 * n) for n in range(10, 20)]
+    assert said[0] == "10 of 20 records were answered in an earlier delivery and aren't sent again"
+    assert audited(second) == (20, 0)
+
+
+def test_acknowledgements_are_found_by_who_commits_by_them(tmp_path: Path) -> None:
+    batch = landed(tmp_path, commit_strategy="throttled")
+    seen: list[int] = []
+    with hooked(lambda handler, offset: (time.sleep(0.15), fail_at(38)(handler, offset))[1]) as hook:
+        one = processor(hook.uri)
+        one.run(
+            f"file://{batch.manifest}",
+            None,
+            lambda _: None,
+            lambda: seen.append(len(ParquetLake().ack_files(f"file://{batch.staging}"))),
+        )
+    assert seen == sorted(seen)
+    assert seen[-1] >= 1
+    (result,) = ParquetLake().results(f"file://{batch.staging}")
+    acks = ParquetLake().settled_files(f"file://{batch.staging}", result)
+    assert len(acks) >= 2  # logs of a second each, and the rejected record
+
+
+def killed(batch: Batch, hook: Hook, after: int, **endpoint: Any) -> None:
+    """Deliver in a process of its own, which SIGKILL ends once so many requests have begun."""
+    code = (
+        "import json, sys\n"
+        "from tidegate.http.allowed import AllowedAddresses\n"
+        "from tidegate.http.processor import HttpProcessor\n"
+        "from tidegate.model.subscription import HttpEndpoint\n"
+        "from tidegate.testing.connections import MemoryConnections\n"
+        "uri, manifest, more = sys.argv[1:]\n"
+        "HttpProcessor(HttpEndpoint(uri, **json.loads(more)), MemoryConnections(),\n"
+        "    AllowedAddresses.parse('127.0.0.0/8'), broker='k', consumer='c'\n"
+        ").run(manifest, None, print, lambda: None)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, hook.uri, f"file://{batch.manifest}", json.dumps(endpoint)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        until = time.monotonic() + 30
+        while len(hook.begun) < after:
+            assert time.monotonic() < until
+            assert child.poll() is None
+            time.sleep(0.001)  # between two looks at what the server has got
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+
+@pytest.mark.parametrize(("concurrency", "after"), [(1, 1), (1, 30), (1, 77), (8, 40), (32, 150)])
+def test_after_sigkill_only_what_was_in_flight_comes_twice(tmp_path: Path, concurrency: int, after: int) -> None:
+    records = [Record(b"%d" % n, partition=n % 2) for n in range(400)]
+    ranges = [("flights", p, 0, 800, 200) for p in (0, 1)]
+
+    def slow(handler: BaseHTTPRequestHandler, _: int) -> None:
+        time.sleep(0.003)
+        say(handler, 200)
+
+    with hooked(slow) as hook:
+        killed(landed(tmp_path, records, "a" * 32, ranges=ranges), hook, after, concurrency=concurrency)
+        hook.quiet()
+        second = landed(tmp_path, records, "b" * 32, ranges=ranges)
+        deliver(second, hook.uri, concurrency=concurrency)
+    assert audited(second) == (400, 0)
+    twice = len(hook.begun) - len(set(hook.begun))
+    assert len(set(hook.begun)) == 400
+    assert twice <= 2 * concurrency
+    if concurrency == 1:
+        for partition in (0, 1):
+            offsets = [offset for at, offset in hook.begun if at == partition]
+            assert offsets == sorted(offsets)  # also over the kill
+
+
+def test_an_empty_share_and_a_batch_of_tombstones_are_delivered(tmp_path: Path) -> None:
+    batch = landed(tmp_path, [Record(None, key=None)] * 3)
+    with hooked() as hook:
+        deliver(batch, hook.uri)
+    assert (hook.bodies, audited(batch)) == ([b""] * 3, (3, 0))
+
+
+# Before a delivery begins
+
+
+def test_a_server_that_is_away_is_said_before_a_delivery_begins() -> None:
+    with hooked() as hook:
+        uri = hook.uri
+        processor(uri).check()
+    with pytest.raises(
+        UnavailableError, match=r"can't be reached: nobody takes a connection .*no delivery counts for it"
+    ):
+        processor(uri).check()
+
+
+def test_a_name_that_nobody_knows_is_said() -> None:
+    with pytest.raises(UnavailableError, match=r"the name nowhere.invalid can't be resolved"):
+        processor("http://nowhere.invalid/").check()
+
+
+@pytest.mark.parametrize("uri", ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[::1]/"])
+def test_an_address_that_is_not_allowed_is_refused_before_a_delivery_begins(uri: str) -> None:
+    with pytest.raises(WrongDefinitionError, match="isn't an address that anybody can reach"):
+        processor(uri).check()
+
+
+@pytest.mark.parametrize(
+    "signed", [{}, {"expired": True}, {"hosts": ("elsewhere.test",)}], ids=["nobody", "old", "host"]
+)
+def test_a_server_whose_certificate_is_not_trusted_is_no_records_fault(tmp_path: Path, signed: dict[str, Any]) -> None:
+    authority = Authority.new("ca")
+    batch = landed(tmp_path)
+    trusts = {"verify": str(authority.write_pem(tmp_path / "ca.pem"))} if signed else {}
+    connection = Connection("hook", "http", None, None, None, None, trusts)
+    with (
+        hooked(tls=tls_of(authority, tmp_path, **signed)) as hook,
+        pytest.raises(BatchFailedError, match=r"can't be sent to: .*certificate"),
+    ):
+        deliver(batch, hook.uri, connections=[connection], connection="hook")
+    assert not hook.begun
+
+
+def test_a_lake_elsewhere_is_refused(tmp_path: Path) -> None:
+    batch = landed(tmp_path)
+    document = json.loads(batch.manifest.read_text())
+    batch.manifest.write_text(json.dumps(document | {"staging": "hdfs://lake/x/_staging/y"}))
+    with hooked() as hook, pytest.raises(WrongDefinitionError, match="must be a folder of this machine"):
+        deliver(batch, hook.uri)
+
+
+def test_rows_have_the_types_that_readers_expect(tmp_path: Path) -> None:
+    batch = landed(tmp_path)
+    with hooked() as hook:
+        deliver(batch, hook.uri)
+    (attempt,) = [each for each in batch.attempts if not each.name.startswith(".")]
+    schema = pq.read_schema(attempt / batch.result()["files"][0]["path"])
+    assert [(field.name, str(field.type)) for field in schema] == [
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("offset", "int64"),
+        ("status", "int32"),
+        ("attempts", "int32"),
+        ("answered", "timestamp[ms, tz=UTC]"),
+    ]

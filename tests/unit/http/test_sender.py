@@ -1,0 +1,238 @@
+"""Requests are sent in order of each partition, so many at once, and a server that misbehaves is borne."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hooks import fine, hooked, say
+
+from tidegate.http.allowed import AllowedAddresses
+from tidegate.http.message import Message
+from tidegate.http.request import Request, RequestBuilder
+from tidegate.http.sender import Outcome, Sender
+from tidegate.model.errors import BatchFailedError, WrongDefinitionError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import HttpEndpoint
+
+LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def requests(endpoint: HttpEndpoint, counts: dict[TopicPartition, int]) -> dict[TopicPartition, Iterator[Request]]:
+    builder = RequestBuilder(endpoint, broker="kafka", consumer="orders_g")
+
+    def of(at: TopicPartition, count: int) -> Iterator[Request]:
+        return (builder.request(Message(at, number, b"k", b"v%d" % number)) for number in range(count))
+
+    return {at: of(at, count) for at, count in counts.items()}
+
+
+def send(
+    uri: str, counts: dict[TopicPartition, int], *, allowed: AllowedAddresses = LOOPBACK, **limits: Any
+) -> list[Outcome]:
+    endpoint = HttpEndpoint(uri, **{"retry_before_commit": 1, "delay_ms": 0, **limits})
+    with closing(Sender(endpoint, allowed)) as sender:
+        return list(sender.send(requests(endpoint, counts)))
+
+
+def test_each_record_is_sent_once_and_its_answer_is_known() -> None:
+    with hooked(fine) as hook:
+        outcomes = send(hook.uri, {P0: 20, P1: 10}, concurrency=4)
+    assert sorted(hook.begun) == [*((0, n) for n in range(20)), *((1, n) for n in range(10))]
+    assert {(o.status, o.first, o.attempts, o.is_success) for o in outcomes} == {(200, b"thanks", 1, True)}
+    assert len(outcomes) == 30
+
+
+def test_with_one_at_once_a_partition_comes_strictly_in_order() -> None:
+    with hooked(fine) as hook:
+        send(hook.uri, {P0: 30, P1: 30}, concurrency=1)
+    for partition in (0, 1):
+        assert [number for at, number in hook.begun if at == partition] == list(range(30))
+    assert hook.most == {0: 1, 1: 1}
+
+
+def test_no_more_of_a_partition_are_under_way_than_the_limit_and_connections_are_kept() -> None:
+    def slow(handler: BaseHTTPRequestHandler, _: int) -> None:
+        time.sleep(0.01)
+        say(handler, 204)
+
+    with hooked(slow) as hook:
+        send(hook.uri, {P0: 40, P1: 40}, concurrency=3)
+    assert hook.most == {0: 3, 1: 3}
+    assert len(hook.connections) <= 6
+
+
+@pytest.mark.parametrize(
+    ("status", "success"), [(200, True), (204, True), (302, True), (400, False), (404, False), (500, False)]
+)
+def test_a_status_below_400_is_a_success_and_a_redirect_is_not_followed(status: int, *, success: bool) -> None:
+    def redirect(handler: BaseHTTPRequestHandler, _: int) -> None:
+        handler.send_response(status)
+        handler.send_header("Location", "http://169.254.169.254/latest/meta-data")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with hooked(redirect) as hook:
+        (outcome,) = send(hook.uri, {P0: 1})
+    assert (outcome.status, outcome.is_success, len(hook.begun)) == (status, success, 1 if success else 2)
+
+
+def test_what_is_unsuccessful_is_tried_again_so_many_times_and_not_once_more() -> None:
+    with hooked(lambda handler, _: say(handler, 500, b"no")) as hook:
+        (outcome,) = send(hook.uri, {P0: 1}, retry_before_commit=2)
+    assert (len(hook.begun), outcome.attempts, outcome.status, outcome.first) == (3, 3, 500, b"no")
+
+
+def test_without_a_limit_it_is_tried_until_it_succeeds_and_others_wait_their_turn() -> None:
+    left = [5]
+
+    def at_last(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if number == 0 and left[0]:
+            left[0] -= 1
+            say(handler, 503)
+        else:
+            say(handler, 200)
+
+    with hooked(at_last) as hook:
+        outcomes = send(hook.uri, {P0: 3}, retry_before_commit=0, delay_ms=10)
+    assert [o.request.message.offset for o in outcomes] == [0, 1, 2]
+    assert [number for _, number in hook.begun] == [0] * 6 + [1, 2]
+
+
+def test_attempts_are_apart() -> None:
+    at: list[float] = []
+
+    def failing(handler: BaseHTTPRequestHandler, _: int) -> None:
+        at.append(time.monotonic())
+        say(handler, 500)
+
+    with hooked(failing) as hook:
+        send(hook.uri, {P0: 1}, retry_before_commit=2, delay_ms=200)
+    assert all(0.19 <= later - earlier <= 2 for earlier, later in pairwise(at))
+
+
+# Servers that misbehave
+
+
+def test_a_server_that_hangs_takes_its_time_and_no_more() -> None:
+    release = threading.Event()
+    with hooked(lambda handler, _: (release.wait(20), say(handler, 200))[0] and None) as hook:
+        began = time.monotonic()
+        (outcome,) = send(hook.uri, {P0: 1}, request_timeout_ms=500)
+        assert time.monotonic() - began < 5
+        release.set()
+    assert (outcome.status, "imed out" in outcome.reason or "imeout" in outcome.reason) == (None, True)
+
+
+def test_a_server_that_drips_is_cut_off_by_the_same_time() -> None:
+    def drip(handler: BaseHTTPRequestHandler, _: int) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b".")
+            handler.wfile.flush()
+            time.sleep(0.05)
+
+    with hooked(drip) as hook:
+        (outcome,) = send(hook.uri, {P0: 1}, request_timeout_ms=500)
+    assert not outcome.is_success
+
+
+def test_a_server_that_sends_without_end_is_cut_off_and_memory_stays_bounded() -> None:
+    sent = [0]
+
+    def flood(handler: BaseHTTPRequestHandler, _: int) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(100_000_000))
+        handler.end_headers()
+        for _ in range(1000):
+            handler.wfile.write(b"." * 100_000)
+            sent[0] += 100_000
+
+    with hooked(flood) as hook:
+        (outcome,) = send(hook.uri, {P0: 1})
+    assert (outcome.status, outcome.reason, len(outcome.first)) == (
+        200,
+        "its answer was cut off after 1,000,000 bytes",
+        500,
+    )
+    assert sent[0] < 50_000_000
+
+
+def test_a_connection_that_is_reset_counts_as_an_attempt() -> None:
+    def reset(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if number == 0:
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            handler.connection.close()
+            handler.close_connection = True
+        else:
+            say(handler, 200)
+
+    with hooked(reset) as hook:
+        outcomes = send(hook.uri, {P0: 2})
+    assert [(o.request.message.offset, o.status, o.attempts) for o in outcomes] == [(0, None, 2), (1, 200, 1)]
+
+
+def test_nobody_there_is_said() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        (outcome,) = send(f"http://127.0.0.1:{port}/", {P0: 1})
+    assert (outcome.status, "onnect" in outcome.reason) == (None, True)
+
+
+# Where requests may go
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "127.1"])
+def test_an_address_that_is_not_allowed_is_refused_however_it_is_written(host: str) -> None:
+    """And it is the definition's fault: no record is given up for it."""
+    with hooked(fine) as hook:
+        uri = hook.uri.replace("127.0.0.1", host)
+        with pytest.raises(
+            WrongDefinitionError,
+            match=r"^processing.uri: .* isn.t an address that anybody can reach, .* TIDEGATE_HTTP_ALLOWED",
+        ):
+            send(uri, {P0: 1}, allowed=AllowedAddresses())
+    assert hook.begun == []
+
+
+def test_a_host_that_is_named_may_be_on_this_network() -> None:
+    with hooked(fine) as hook:
+        (outcome,) = send(
+            hook.uri.replace("127.0.0.1", "localhost"), {P0: 1}, allowed=AllowedAddresses.parse("localhost")
+        )
+    assert outcome.status == 200
+
+
+def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with hooked(fine) as hook:
+        (outcome,) = send(hook.uri, {P0: 1})
+    assert outcome.status == 200
+
+
+def test_a_file_is_no_place_to_send_to() -> None:
+    with pytest.raises(BatchFailedError, match=r"can't be sent to: .*rotocol"):
+        send("file:///etc/passwd", {P0: 1})
+
+
+def test_what_a_watcher_raises_ends_the_sending() -> None:
+    with hooked(fine) as hook, closing(Sender(HttpEndpoint(hook.uri), LOOPBACK)) as sender:
+        seen = []
+
+        def watch() -> None:
+            if len(seen) >= 3:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            seen.extend(sender.send(requests(HttpEndpoint(hook.uri), {P0: 100}), watch))
+    assert len(seen) < 10
