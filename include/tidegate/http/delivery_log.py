@@ -38,19 +38,18 @@ class DeliveryLog:
     def __exit__(self, *_: object) -> None:
         self.keep()
 
-    def add(self, outcome: Outcome) -> None:
-        """Note a success."""
+    def add(self, answered: Collection[Outcome]) -> None:
+        """Note successes."""
+        if not answered:
+            return
         if self._file is None:
             self._file = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o666)
-        message = outcome.request.message
-        line = ack_line(
-            message.at,
-            message.offset,
-            status=outcome.status or 0,
-            attempts=outcome.attempts,
-            answered=time.time_ns() // 1_000_000,
-        )
-        os.write(self._file, line)
+        now = time.time_ns() // 1_000_000
+        lines = [
+            ack_line(request.message.at, request.message.offset, status=status or 0, attempts=attempts, answered=now)
+            for request, status, _, _, attempts in answered
+        ]
+        _write(self._file, "".join(lines).encode())
 
     def carry_over(self, answers: pa.Table) -> None:
         """Note what was answered in earlier deliveries."""
@@ -78,6 +77,11 @@ class DeliveryLog:
     @property
     def _hidden(self) -> Path:
         return self._folder / f".{self._number:06}{SUFFIX}"
+
+
+def _write(file: int, lines: bytes) -> None:
+    while lines:
+        lines = lines[os.write(file, lines) :]
 
 
 def delivered(deliveries: Iterable[Path], attempt: str = "*") -> pa.Table:

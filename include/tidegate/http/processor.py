@@ -3,7 +3,7 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -159,8 +159,8 @@ class _Delivery:
             if self._before.num_rows:
                 skipped = f"{self._before.num_rows:,} of {self._handed.records:,} records"
                 self._said(f"{skipped} were answered in an earlier delivery and aren't sent again")
-            for outcome in sender.send(self._requests(), lambda: self._look(delivery_log)):
-                self._take(outcome, delivery_log)
+            for outcomes in sender.send(self._requests(), lambda: self._look(delivery_log)):
+                self._take(outcomes, delivery_log)
         self._rejected.close()
         answers = delivered([self._attempt.parent], self._attempt.name)
         write_result(self._handed, self._attempt, answers, self._rejected, delivery_log.files)
@@ -180,13 +180,14 @@ class _Delivery:
             else:
                 yield request
 
-    def _take(self, outcome: Outcome, delivery_log: DeliveryLog) -> None:
-        message = outcome.request.message
-        if outcome.is_success:
-            self._answered += 1
-            delivery_log.add(outcome)
-        else:
-            self._rejected.add(message.at, message.offset, _reason(outcome))
+    def _take(self, outcomes: Sequence[Outcome], delivery_log: DeliveryLog) -> None:
+        answered = [outcome for outcome in outcomes if outcome.is_success]
+        delivery_log.add(answered)
+        self._answered += len(answered)
+        for outcome in outcomes if len(answered) < len(outcomes) else ():
+            if not outcome.is_success:
+                message = outcome.request.message
+                self._rejected.add(message.at, message.offset, _reason(outcome))
 
     def _look(self, delivery_log: DeliveryLog) -> None:
         now = time.monotonic()

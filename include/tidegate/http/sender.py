@@ -109,10 +109,10 @@ class Sender:
 
     def send(
         self, requests: Mapping[TopicPartition, Iterator[Request]], watch: Callable[[], None] = lambda: None
-    ) -> Iterator[Outcome]:
-        """What came of each request, as it is known; of a partition they are begun in order.
+    ) -> Iterator[list[Outcome]]:
+        """What came of the requests, as it is known, some at a time; of a partition they are begun in order.
 
-        The next request of a partition begins when the caller comes back for another outcome. `watch` is called now
+        The next requests begin when the caller comes back for more. `watch` is called now
         and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed, and
         BatchFailedError for a connection that can't be trusted: neither is a record's fault.
         """
@@ -127,7 +127,8 @@ class Sender:
             outcomes = self._ended(later)
             for outcome in outcomes:
                 busy[outcome.request.message.at] -= 1
-                yield outcome
+            if outcomes:
+                yield outcomes
             watch()
             if not outcomes and (self._running or later):
                 self._wait(later)

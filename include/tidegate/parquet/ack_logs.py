@@ -26,9 +26,9 @@ _READ = csv.ReadOptions(column_names=SCHEMA.names)
 _CONVERT = csv.ConvertOptions(column_types=SCHEMA, strings_can_be_null=False)
 
 
-def ack_line(at: TopicPartition, offset: int, *, status: int, attempts: int, answered: int) -> bytes:
+def ack_line(at: TopicPartition, offset: int, *, status: int, attempts: int, answered: int) -> str:
     """A line of the log; a topic's name has no comma."""
-    return f"{at.topic},{at.partition},{offset},{status},{attempts},{answered}\n".encode()
+    return f"{at.topic},{at.partition},{offset},{status},{attempts},{answered}\n"
 
 
 def read_ack_log(content: bytes) -> pa.Table:

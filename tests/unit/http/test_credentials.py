@@ -33,7 +33,7 @@ def send(uri: str, known: Connection) -> Outcome:
     endpoint = HttpEndpoint(uri, retry_before_commit=1, delay_ms=0)
     builder = RequestBuilder(endpoint, broker="k", consumer="c", secret_headers=secret_headers(known))
     with closing(Sender(endpoint, LOOPBACK, curl_options(endpoint, known, LOOPBACK))) as sender:
-        (outcome,) = sender.send({AT: iter([builder.request(Message(AT, 0, None, b"x"))])})
+        ((outcome,),) = sender.send({AT: iter([builder.request(Message(AT, 0, None, b"x"))])})
     return outcome
 
 

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
@@ -38,7 +39,7 @@ def send(
 ) -> list[Outcome]:
     endpoint = HttpEndpoint(uri, **{"retry_before_commit": 1, "delay_ms": 0, **limits})
     with closing(Sender(endpoint, allowed)) as sender:
-        return list(sender.send(requests(endpoint, counts)))
+        return [each for some in sender.send(requests(endpoint, counts)) for each in some]
 
 
 def test_each_record_is_sent_once_and_its_answer_is_known() -> None:
@@ -234,5 +235,5 @@ def test_what_a_watcher_raises_ends_the_sending() -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            seen.extend(sender.send(requests(HttpEndpoint(hook.uri), {P0: 100}), watch))
+            deque(map(seen.extend, sender.send(requests(HttpEndpoint(hook.uri), {P0: 100}), watch)))
     assert len(seen) < 10
