@@ -16,6 +16,8 @@ from tidegate.model.subscription import CLOSING_MS
 log = logging.getLogger(__name__)
 
 SECONDS = CLOSING_MS / 1000
+ASKED_SECONDS = 3.0
+"""For a client that only asked: it has nothing to finish, and its answer is known, or won't come any more."""
 
 _Client = TypeVar("_Client", bound=AbstractContextManager[object])
 
@@ -45,8 +47,8 @@ def close(what: str, closing: Callable[[], object], seconds: float | None = None
 
 @contextmanager
 def closing_client(client: _Client, what: str) -> Iterator[_Client]:
-    """A client that is closed with the context, however long it would like to take."""
+    """A client that asks something, and is closed with the context, however long it would like to take."""
     try:
         yield client
     finally:
-        close(what, partial(client.__exit__, None, None, None))
+        close(what, partial(client.__exit__, None, None, None), ASKED_SECONDS)

@@ -65,11 +65,21 @@ def test_closing_that_works_is_waited_for_and_says_nothing(caplog: pytest.LogCap
     assert caplog.messages == []
 
 
+def test_a_client_that_only_asked_is_not_waited_for_long(
+    never: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = time.monotonic()
+    with closing.closing_client(Client(never), "the admin client"):
+        pass
+    assert 2 <= time.monotonic() - began < 10
+    assert caplog.messages[0].startswith("closing took longer than 3 s and was given up")
+
+
 @pytest.mark.parametrize("raised", [ValueError("the outcome"), KeyboardInterrupt()])
 def test_the_outcome_stays_what_it_was(
     raised: BaseException, never: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "SECONDS", 0.05)
+    monkeypatch.setattr(closing, "ASKED_SECONDS", 0.05)
     with pytest.raises(type(raised)) as caught, closing.closing_client(Client(never), "the reader"):
         raise raised
     assert caught.value is raised
