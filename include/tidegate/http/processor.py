@@ -54,7 +54,7 @@ class HttpProcessor:
 
         Raises UnavailableError where nobody does.
         """
-        self._options()
+        self._options(self.connection())
         parts = urlsplit(self.endpoint.uri)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme.lower() == "https" else 80)
         try:
@@ -102,21 +102,22 @@ class HttpProcessor:
             with suppress(FileNotFoundError):
                 copy.unlink()
 
-    def sender(self) -> Sender:
-        """A sender with the connection's credentials."""
-        return Sender(self.endpoint, self.allowed, self._options())
-
-    def builder(self) -> RequestBuilder:
-        """What makes requests, with the connection's secret headers."""
-        return RequestBuilder(
-            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(self._connection())
-        )
-
-    def _connection(self) -> Connection | None:
+    def connection(self) -> Connection | None:
+        """The one that has the credentials, which may take seconds to look up; None without one."""
         return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
 
-    def _options(self) -> dict[int, object]:
-        return curl_options(self.endpoint, self._connection(), self.allowed)
+    def sender(self, connection: Connection | None) -> Sender:
+        """A sender with the connection's credentials."""
+        return Sender(self.endpoint, self.allowed, self._options(connection))
+
+    def builder(self, connection: Connection | None) -> RequestBuilder:
+        """What makes requests, with the connection's secret headers."""
+        return RequestBuilder(
+            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(connection)
+        )
+
+    def _options(self, connection: Connection | None) -> dict[int, object]:
+        return curl_options(self.endpoint, connection, self.allowed)
 
     def _away(self, why: str) -> UnavailableError:
         return UnavailableError(
@@ -154,21 +155,22 @@ class _Delivery:
 
     def carry_out(self) -> None:
         """Send what wasn't answered before, and leave a result."""
-        with closing(self._processor.sender()) as sender, DeliveryLog(self._attempt) as delivery_log:
+        connection = self._processor.connection()
+        builder = self._processor.builder(connection)
+        with closing(self._processor.sender(connection)) as sender, DeliveryLog(self._attempt) as delivery_log:
             delivery_log.carry_over(self._before)
             if self._before.num_rows:
                 skipped = f"{self._before.num_rows:,} of {self._handed.records:,} records"
                 self._said(f"{skipped} were answered in an earlier delivery and aren't sent again")
-            for outcomes in sender.send(self._requests(), lambda: self._look(delivery_log)):
+            for outcomes in sender.send(self._requests(builder), lambda: self._look(delivery_log)):
                 self._take(outcomes, delivery_log)
         self._rejected.close()
         answers = delivered([self._attempt.parent], self._attempt.name)
         write_result(self._handed, self._attempt, answers, self._rejected, delivery_log.files)
         self._said(self._progress())
 
-    def _requests(self) -> dict[TopicPartition, Iterator[Request]]:
+    def _requests(self, builder: RequestBuilder) -> dict[TopicPartition, Iterator[Request]]:
         known = offsets_by_partition(self._before)
-        builder = self._processor.builder()
         return {at: self._requests_of(at, known.get(at, _NONE), builder) for at in self._records.partitions}
 
     def _requests_of(self, at: TopicPartition, known: Offsets, builder: RequestBuilder) -> Iterator[Request]:

@@ -171,8 +171,7 @@ class HttpEndpoint:
     `headers` come before a record's own, `parameter` has the record for a method without a body, `body` is a template
     of it. `charset` is what the receiver gets, `encoding` what a text is in Kafka, None for bytes as they are.
     `concurrency` requests of a partition are under way at once. One that is unsuccessful is repeated
-    `retry_before_commit` times, 0 for ever, `delay_ms` apart. `connection` has the
-    credentials, None for none.
+    `retry_before_commit` times, 0 for ever, `delay_ms` apart. `connection` has the credentials, None for none.
     """
 
     uri: str
