@@ -27,6 +27,11 @@ def group_holders(url: str) -> Callable[[str], frozenset[str]]:
     return holders
 
 
+def is_made(url: str) -> bool:
+    """Whether there may be a ledger at this URL: only of a file is it known that there is none."""
+    return not url.startswith(_FILE) or Path(url.removeprefix(_FILE).partition("?")[0]).exists()
+
+
 def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
     """The open batches of subscriptions that are not among those that are defined, nor replays of them.
 
@@ -34,7 +39,7 @@ def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
     """
     from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
 
-    if url.startswith(_FILE) and not Path(url.removeprefix(_FILE).partition("?")[0]).exists():
+    if not is_made(url):
         return ()
     ledger = SqlLedger(url)
     known = {*defined, *(replay.name for replay in ledger.replays())}

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 from tidegate.ledger.database import Database
 from tidegate.model.errors import UnusableLedgerError
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 19))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 

@@ -195,6 +195,29 @@ replay_ranges = Table(
     Column("end_offset", BigInteger, nullable=False),
 )
 
+definitions = Table(
+    "tidegate_definitions",  # those that aren't files
+    metadata,
+    Column("name", String(250), primary_key=True),
+    Column("document", Text, nullable=False),  # JSON, as text
+    Column("asked", JSON, nullable=False),  # what its client gave, in the client's own terms
+    Column("revision", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
+
+definition_changes = Table(
+    "tidegate_definition_changes",  # their audit trail
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("name", String(250), nullable=False, index=True),
+    Column("what", String(20), nullable=False),
+    Column("document", Text),  # none once it was removed
+    Column("changed_by", Text, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
+
 losses = Table(
     "tidegate_losses",  # positions whose records were gone
     metadata,

@@ -22,6 +22,12 @@ from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
 from tidegate.ports.source import Reader, RecordSource
+from tidegate.ports.stored_definitions import (
+    DefinitionChange,
+    DefinitionState,
+    StoredDefinition,
+    StoredDefinitions,
+)
 
 __all__ = [
     "Clock",
@@ -31,6 +37,8 @@ __all__ = [
     "Contact",
     "Decision",
     "DefinedGroup",
+    "DefinitionChange",
+    "DefinitionState",
     "Definitions",
     "DeliveryAge",
     "Fence",
@@ -61,4 +69,6 @@ __all__ = [
     "SchemaRegistry",
     "SchemaType",
     "Side",
+    "StoredDefinition",
+    "StoredDefinitions",
 ]
