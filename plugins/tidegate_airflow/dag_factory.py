@@ -11,12 +11,12 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator
 
-from tidegate.config.check import examine
-from tidegate.config.reading import SUFFIX, DefinitionError, load_named
+from tidegate.config.check import Report, examine
+from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
-from tidegate.ledger.holders import group_holders
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.subscription import Problem, Subscription
+from tidegate.runtime.definitions import AllDefinitions, is_stored
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
 from tidegate_airflow.operators import (
@@ -39,7 +39,7 @@ _TAKEN = frozenset({CLEAR, COMMIT, RESET})
 
 @dataclass(frozen=True)
 class Definitions:
-    """What a folder of definitions gives: DAGs by id, and the problems of those that give none."""
+    """What definitions give: DAGs by id, and the problems of those that give none."""
 
     dags: dict[str, DAG]
     problems: tuple[Problem, ...]
@@ -47,7 +47,30 @@ class Definitions:
 
 def definitions(settings: Settings) -> Definitions:
     """Every definition of the folder; one that is wrong takes no other with it."""
-    report = examine([settings.subscriptions], settings.home, holders=group_holders(settings.ledger))
+    holders = AllDefinitions(settings).holders
+    return _definitions(examine([settings.subscriptions], settings.home, holders=holders), settings)
+
+
+def stored_definitions(settings: Settings) -> Definitions:
+    """Every definition that was stored by REST; one that is wrong takes no other with it.
+
+    Raises UnavailableError where the ledger, which has them, can't be asked.
+    """
+    definitions = AllDefinitions(settings)
+    if not definitions.stored():
+        return Definitions({}, ())
+    report = definitions.report()
+    usable = tuple(draft for draft in report.usable if is_stored(draft[0].file))
+    problems = tuple(each for each in report.problems if is_stored(Path(each.file)))
+    return _definitions(Report(usable, problems), settings)
+
+
+def definition(name: str, settings: Settings) -> DAG:
+    """The DAG of one definition, as its tasks need it. Raises DefinitionError."""
+    return subscription_dag(AllDefinitions(settings).load(name), settings)
+
+
+def _definitions(report: Report, settings: Settings) -> Definitions:
     dags: dict[str, DAG] = {}
     problems = list(report.errors)
     for subscription in report.subscriptions:
@@ -58,14 +81,9 @@ def definitions(settings: Settings) -> Definitions:
     return Definitions(dags, tuple(problems))
 
 
-def definition(name: str, settings: Settings) -> DAG:
-    """The DAG of one definition, as its tasks need it. Raises DefinitionError."""
-    return subscription_dag(load_named(name, settings.subscriptions), settings)
-
-
 def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
     """The DAG of a subscription. Raises DefinitionError where Airflow refuses it."""
-    path = settings.subscriptions / f"{subscription.name}{SUFFIX}"
+    path = AllDefinitions(settings).path(subscription)
     if subscription.name in _TAKEN:
         problem = Problem(f"{subscription.name} is the name of another DAG of Tidegate", "name", file=str(path))
         raise DefinitionError([problem])
@@ -85,6 +103,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
         schedule=subscription.schedule,
         start_date=_SINCE,
         catchup=False,
+        is_paused_upon_creation=False if is_stored(path) else None,  # who subscribes over REST would wait for ever
         max_active_runs=1,
         tags=[*tags(subscription), *_operator_tags(subscription, settings)],
         doc_md=document(subscription, path, settings),

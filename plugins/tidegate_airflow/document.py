@@ -15,6 +15,7 @@ from tidegate.model.subscription import (
     TopicPattern,
     TopicSelection,
 )
+from tidegate.runtime.definitions import is_stored
 
 _LONGEST_TAG = 100  # Airflow's limit; a topic's name may have 249 characters
 
@@ -57,7 +58,6 @@ def tags(subscription: Subscription) -> list[str]:
 def document(subscription: Subscription, path: Path, settings: Settings) -> str:
     """The DAG's text, in Markdown: what it reads, what it does with it, and where its definition is."""
     consumer, processing = subscription.consumer, subscription.processing
-    shown = path.relative_to(settings.home) if path.is_relative_to(settings.home) else path
     rows = {
         "topics": _topics(subscription.topics),
         "connection": subscription.connection,
@@ -76,7 +76,7 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
         f"{subscription.description}\n\n"
         f"A run takes one batch: {_story(subscription)} A run that finds nothing to read is skipped.\n\n"
         f"| property | value |\n|---|---|\n{table}\n\n"
-        f"Defined in {_code(shown)}.\n"
+        f"{_place(subscription.name, path, settings)}\n"
     )
 
 
@@ -153,6 +153,13 @@ def _topics(topics: TopicSelection) -> str:
             return f"pattern {pattern}"
         case TopicPartitions(partitions):
             return ", ".join(f"{topic} {list(numbers)}" for topic, numbers in partitions.items())
+
+
+def _place(name: str, path: Path, settings: Settings) -> str:
+    """Where to read and change the definition."""
+    if is_stored(path):
+        return f"Defined by REST: {_code(f'/tidegate/subscriptions/{name}')} has it."
+    return f"Defined in {_code(path.relative_to(settings.home) if path.is_relative_to(settings.home) else path)}."
 
 
 def _code(value: object) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param
 from airflow.sdk.configuration import conf
 
-from tidegate.config.reading import NAME, SUFFIX, load_named
+from tidegate.config.reading import NAME
 from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
+from tidegate.runtime.definitions import AllDefinitions
 from tidegate_airflow.operators import CLEAR, COMMIT, RESET, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
@@ -86,8 +87,7 @@ _RESET_PARAMS: Mapping[str, Param] = {
         default=False,
         type="boolean",
         title="Abandon an open batch",
-        description="Nothing of it is published, and its records are read again only where the group isn't reset to "
-        "behind them.",
+        description="Nothing of it is published, and its records are read again unless the group is reset past them.",
     ),
     "dry_run": Param(default=False, type="boolean", title="Dry run", description="Only say what would be moved."),
     "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),
@@ -127,7 +127,7 @@ class _OperationOperator(EngineOperator):
 
     def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
         refuse_unknown(context["dag_run"].conf, self._params)
-        return load_named(context["params"]["subscription"], settings.subscriptions)
+        return AllDefinitions(settings).load(context["params"]["subscription"])
 
 
 class ClearOperator(_OperationOperator):
@@ -191,7 +191,7 @@ def operations(settings: Settings) -> dict[str, DAG]:
 
     No definition is read for them, so one that is broken changes nothing here: the run for it says what is wrong.
     """
-    names = sorted(path.stem for path in settings.subscriptions.glob(f"*{SUFFIX}") if NAME.fullmatch(path.stem))
+    names = [name for name in AllDefinitions(settings).names_at_hand() if NAME.fullmatch(name)]
     if not names:
         return {}
     subscription = Param(type="string", enum=names, title="Subscription", description="Its definition's name.")

@@ -147,11 +147,12 @@ class StepOperator(EngineOperator):
         super().__init__(**kwargs)
         self.definition = definition
 
-    def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":  # noqa: ARG002 (the path says it all)
-        from tidegate.config.reading import load  # noqa: PLC0415 (see above)
+    def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
+        from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 (see above)
         from tidegate_airflow.run_conf import changed_properties  # noqa: PLC0415
 
-        return load(Path(self.definition), changed_properties(context["dag_run"].conf))
+        changed = changed_properties(context["dag_run"].conf)
+        return AllDefinitions(settings).load(Path(self.definition).stem, changed)
 
 
 class PlanOperator(StepOperator):

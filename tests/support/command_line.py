@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.reading import load_named
 from tidegate.config.settings import Settings
 from tidegate.runtime.connections import AirflowConnections
+from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.copying import CopyingProcessor
 
@@ -82,7 +82,7 @@ class CommandLine:
     def pipeline(self, name: str) -> Iterator[Pipeline]:
         """The pipeline of a subscription that is defined here, with a job that copies in place of Spark's."""
         settings = Settings.from_environment(self.environment)
-        subscription = load_named(name, settings.subscriptions)
+        subscription = AllDefinitions(settings).load(name)
         connections = AirflowConnections(self.environment)
         with open_pipeline(subscription, settings, connections, CopyingProcessor()) as pipeline:
             yield pipeline

@@ -67,12 +67,12 @@ def run(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
 ) -> None:
     """Deliver one batch of a subscription in this process, without Airflow: plan, land, process, commit."""
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - each command imports only what it needs
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - each command imports only what it needs
     from tidegate.runtime.run import run_batch  # noqa: PLC0415 - see above
 
     _log_to_stderr(verbose=verbose)
     settings = Settings.from_environment(os.environ)
-    subscription = load_named(name, settings.subscriptions)
+    subscription = AllDefinitions(settings).load(name)
     with _pipeline(subscription, settings) as pipeline:
         progress = err.status("") if err.is_terminal and not verbose else nullcontext()
         with progress as spinner:
@@ -108,18 +108,10 @@ def check(
     ] = False,
 ) -> None:
     """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
-    from tidegate.config.check import examine  # noqa: PLC0415 - see above
-    from tidegate.ledger.holders import group_holders  # noqa: PLC0415 - see above
-
     settings = Settings.from_environment(os.environ)
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
-        report = examine(
-            paths or [settings.subscriptions],
-            settings.home,
-            imports=not look_only,
-            holders=group_holders(settings.ledger),
-        )
+        report = _examined(paths or [], settings, imports=not look_only)
         if connect:
             report = _connected(report, settings)
         if not paths:
@@ -134,14 +126,30 @@ def check(
         raise typer.Exit(1)
 
 
+def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> Any:
+    """The report of these files and folders, or of all definitions, of which a ledger that is away hides some."""
+    from tidegate.config.check import examine  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+
+    definitions = AllDefinitions(settings)
+    if not paths:
+        try:
+            return definitions.report(imports=imports)
+        except TidegateError as error:
+            err.print(f"the ledger wasn't asked for definitions that were stored by REST: {error}", markup=False)
+    places = paths or [settings.subscriptions]
+    return examine(places, settings.home, imports=imports, holders=definitions.holders)
+
+
 def _with_orphans(report: Any, settings: Settings) -> Any:
     """With a warning for each open batch of which there is no definition; a ledger that is away is another's affair."""
     from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.health import orphaned  # noqa: PLC0415 - see above
 
-    defined = [path.stem for path in settings.subscriptions.glob("*.yaml")]
     try:
-        found = [orphaned(batch) for batch in orphaned_batches(settings.ledger, defined)]
+        names = AllDefinitions(settings).names()
+        found = [orphaned(batch) for batch in orphaned_batches(settings.ledger, names)]
     except TidegateError as error:
         err.print(f"the ledger wasn't asked for batches without a definition: {error}", markup=False)
         return report
@@ -179,19 +187,19 @@ def status(
 ) -> None:
     """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
     from tidegate.cli import status_text  # noqa: PLC0415 - see above
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
     if show_settings:
         _print_settings(settings, as_json=as_json)
         return
     if name:
-        load_named(name, settings.subscriptions)  # raises: who names one wants to know
+        AllDefinitions(settings).load(name)  # raises: who names one wants to know
     try:
         if name:
             documents = [_status(name, settings, limit)]
         else:
-            names = _names(settings.subscriptions)
+            names = _names(settings)
             documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
     except (UnavailableError, UnusableLedgerError) as error:
         if not (as_json or for_monitor):
@@ -244,28 +252,31 @@ def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
     return 1 if any(document.get("unavailable") for document in documents) else 0
 
 
-def _names(folder: Path) -> list[str]:
-    """The subscriptions of a folder. Raises WrongDefinitionError if there are none."""
+def _names(settings: Settings) -> list[str]:
+    """All subscriptions. Raises WrongDefinitionError if there are none."""
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+
+    folder, names = settings.subscriptions, AllDefinitions(settings).names()
+    if names:
+        return names
     if not folder.is_dir():
         raise WrongDefinitionError(
             f"there is no folder {folder}: set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
         )
-    names = sorted(path.stem for path in folder.glob("*.yaml"))
-    if not names:
-        raise WrongDefinitionError(
-            f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
-        )
-    return names
+    raise WrongDefinitionError(
+        f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
+    )
 
 
 def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
     """The status as a document; without a group where the definition, or what it names, can't be used."""
-    from tidegate.config.reading import DefinitionError, load_named  # noqa: PLC0415 - see above
+    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.health import Finding, Verdict  # noqa: PLC0415 - see above
     from tidegate.runtime.status import finding_to_json, status_of  # noqa: PLC0415 - see above
 
     try:
-        with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+        with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
             return status_of(pipeline, limit).to_json()
     except UnusableLedgerError:
         raise
@@ -294,10 +305,10 @@ def commit(
     as_json: Json = False,
 ) -> None:
     """Commit the offsets of the batch that is published and waits for its commit."""
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
@@ -338,11 +349,11 @@ def clear(
     as_json: Json = False,
 ) -> None:
     """Let a stopped subscription go on, by default with the same batch, which is delivered again."""
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
@@ -362,10 +373,10 @@ def accept_cluster(
     open is abandoned, unless its offsets are committed: what of it isn't in the lake is read again only if this cluster
     has those records too.
     """
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         abandoned = pipeline.accept_cluster(getpass.getuser())
         cluster = pipeline.source.cluster_id()
     if as_json:
@@ -387,10 +398,10 @@ def move(
     Its next run goes on where the last one ended. Refused while a batch is open, which the strategy that it was planned
     with has to commit first. The state of a job stays where it is.
     """
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    with _pipeline(load_named(name, settings.subscriptions), settings) as pipeline:
+    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         moved = pipeline.move_positions(getpass.getuser())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]

@@ -209,12 +209,12 @@ def _tell(
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    subscription = load_named(name, settings.subscriptions)
+    subscription = AllDefinitions(settings).load(name)
     with open_dead_letters(subscription, settings, AirflowConnections(os.environ)) as letters:
         yield letters
 

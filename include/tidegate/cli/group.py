@@ -145,11 +145,11 @@ def _text(value: object) -> str:
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - see above
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
 
     settings = Settings.from_environment(os.environ)
-    subscription = load_named(name, settings.subscriptions)
+    subscription = AllDefinitions(settings).load(name)
     with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
         yield pipeline

@@ -32,13 +32,13 @@ def replay(
     Each record of the range comes once there. The same command goes on with a replay that was cut short, and ends at
     once when it is done.
     """
-    from tidegate.config.reading import load_named  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay  # noqa: PLC0415 - see above
 
     settings, by = Settings.from_environment(os.environ), getpass.getuser()
-    subscription, connections = load_named(name, settings.subscriptions), AirflowConnections(os.environ)
+    subscription, connections = AllDefinitions(settings).load(name), AirflowConnections(os.environ)
     asked = f"from {_said(from_)} to {_said(to)}"
     request = ReplayRequest(bound(from_), bound(to), output, asked, by, note)
     with open_pipeline(subscription, settings, connections) as pipeline:

@@ -62,17 +62,18 @@ def examine(
     imports: bool = False,
     longest_import: float = LONGEST_IMPORT,
     holders: Holders = nobody,
+    more: Sequence[Reading] = (),
 ) -> Report:
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
     `home` is the folder that outputs and jobs are relative to and that holds spark_jobs/. With `imports` the transforms
     are imported too, in a child process that gives each module `longest_import` seconds. Of definitions with one group
-    the one that has read with it, as `holders` tell, stays usable.
+    the one that has read with it, as `holders` tell, stays usable. `more` are definitions that aren't files.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
     beside = _distinct(file for folder in folders if folder.is_dir() for file in _files(folder))
-    readings = [read(file) for file in asked.values()]
+    readings = [*(read(file) for file in asked.values()), *more]
     drafts = _drafts(readings)
     everyone = [*drafts, *_drafts(read(file) for place, file in beside.items() if place not in asked)]
     found = [problem for reading in readings for problem in reading.problems]

@@ -5,14 +5,13 @@ Known names and values that this version can't act on are refused, never ignored
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from tidegate.config import consumer_properties, rules, strategies
 from tidegate.config.findings import Findings
-from tidegate.config.nearest import nearest
 from tidegate.config.property_table import REQUIRED, fields, with_defaults
 from tidegate.config.sections import read_sections
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
@@ -71,24 +70,22 @@ def load(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
     return reading.subscription
 
 
-def load_named(name: str, folder: Path) -> Subscription:
-    """The subscription of that name in a folder. Raises DefinitionError, also if there is none."""
-    path = folder / f"{name}{SUFFIX}"
-    if NAME.fullmatch(name) and path.is_file():
-        return load(path)
-    known = sorted(each.stem for each in folder.glob(f"*{SUFFIX}"))
-    near = nearest(name, known)
-    hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
-    raise DefinitionError([Problem(f"no subscription {name!r} in {folder}; {hint}", "name", file=str(path))])
-
-
 def read(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
     """Read one file, as `load` does. Nothing that can stand in it raises."""
+    return _read(path, lambda graph: graph.compose(path), changed)
+
+
+def read_text(path: Path, text: str, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
+    """Read a text as if it stood in a file of this path, which problems name."""
+    return _read(path, lambda graph: graph.compose_text(text.encode()), changed)
+
+
+def _read(path: Path, compose: Callable[[Graph], MappingNode | None], changed: Mapping[str, object]) -> Reading:
     findings = Findings(str(path))
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
     graph = Graph(findings)
-    root = graph.compose(path)
+    root = compose(graph)
     try:
         draft = _subscription(path.stem, graph, root, findings, changed) if root is not None else None
     except RecursionError:

@@ -39,12 +39,18 @@ class Graph:
         """The file's only document, None if that isn't a mapping."""
         try:
             text = read_regular(path, LARGEST_FILE + 1)
-            if len(text) > LARGEST_FILE:
-                self._findings.add("", f"the file is larger than {LARGEST_FILE} bytes", "unreadable")
-                return None
-            root = compose(text.decode("utf-8-sig"))
         except OSError as error:
             self._findings.add("", f"the file can't be read: {error.strerror}", "unreadable")
+            return None
+        return self.compose_text(text)
+
+    def compose_text(self, text: bytes) -> MappingNode | None:
+        """The only document in the text of a file, None if that isn't a mapping."""
+        if len(text) > LARGEST_FILE:
+            self._findings.add("", f"the file is larger than {LARGEST_FILE} bytes", "unreadable")
+            return None
+        try:
+            root = compose(text.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
             self._findings.add_at(line, "the file isn't UTF-8 text", "unreadable")

@@ -17,3 +17,7 @@ class Definitions(Protocol):
     def group_of(self, name: str) -> DefinedGroup | None:
         """The group that the definition of this name gives; None if there is no such definition."""
         ...
+
+    def is_draining(self, name: str) -> bool:
+        """Whether the definition of this name was unsubscribed: its open batch ends, and no new one begins."""
+        ...

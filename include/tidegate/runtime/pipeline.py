@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tidegate.config.definition_folder import DefinitionFolder, NoOtherDefinitions
 from tidegate.config.settings import Settings, absolute_uri
 from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
@@ -40,6 +39,7 @@ from tidegate.ports import (
     SchemaRegistry,
 )
 from tidegate.runtime.clock import SystemClock
+from tidegate.runtime.definitions import AllDefinitions, NoOtherDefinitions
 from tidegate.runtime.processor import processor_of
 from tidegate.schemas.lookup import Unregistered
 from tidegate.security.client import kafka_client
@@ -259,7 +259,7 @@ def open_pipeline(
             job_logs=job_logs or FileJobLogs(settings.logs),
             registry=_registry(connections, subscription.deserialization.registry),
             lander=_lander(subscription, settings, connections, source, run_job),
-            definitions=DefinitionFolder(settings.subscriptions),
+            definitions=AllDefinitions(settings),
         )
 
 

@@ -8,14 +8,15 @@ from tidegate.steps.observe import ObservedGroup
 from tidegate.steps.selection import partitions_of, readable_ends
 
 _POLL_SECONDS = 0.5
-_POLLS_BETWEEN_TOPICS = 4  # new topics and partitions are asked for every two seconds
+_POLLS_BETWEEN_TOPICS = 4  # new topics and partitions, and whether there is to be an end, are asked every two seconds
 
 
 def await_records(ctx: Context, seen: ObservedGroup, deadline: float, availability: Availability) -> bool:
     """Whether there was anything to plan anew for before the deadline, by the clock's monotonic time.
 
-    That is a record to read, a position that was lost, or a partition that wasn't there. The ledger isn't asked: what
-    somebody else has done meanwhile is found by the look that follows. Raises BrokerUnavailableError.
+    That is a record to read, a position that was lost, a partition that wasn't there, or a definition that was
+    unsubscribed. The ledger isn't asked for batches: what somebody else has done meanwhile is found by the look that
+    follows. Raises BrokerUnavailableError.
     """
     polls = 0
     while (left := deadline - ctx.clock.monotonic()) > 0:
@@ -28,6 +29,8 @@ def await_records(ctx: Context, seen: ObservedGroup, deadline: float, availabili
 
 
 def _has_news(ctx: Context, seen: ObservedGroup, *, of_topics: bool) -> bool:
+    if of_topics and ctx.definitions.is_draining(ctx.subscription.name):
+        return True
     if (of_topics or not seen.partitions) and partitions_of(ctx.subscription, ctx.source) != seen.partitions:
         return True
     marks = ctx.source.watermarks(seen.partitions)

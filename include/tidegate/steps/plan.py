@@ -67,6 +67,8 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)
         seen = observe_batch(ctx, snapshot, snapshot.open)
+    elif ctx.definitions.is_draining(ctx.subscription.name):
+        return nothing(ctx, "it was unsubscribed, and no batch of it is open: no new one begins")
     else:
         partitions = partitions_of(ctx.subscription, ctx.source)
         if claim_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger):

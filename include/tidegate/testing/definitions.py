@@ -6,11 +6,16 @@ from tidegate.ports import DefinedGroup
 
 
 class MemoryDefinitions:
-    """The port `Definitions`: `groups` has the group of each definition, by its name."""
+    """The port `Definitions`: `groups` has the group of each definition, by its name; `draining` are names."""
 
     def __init__(self, groups: Mapping[str, str | None] | None = None) -> None:
         self.groups = dict(groups or {})
+        self.draining: set[str] = set()
 
     def group_of(self, name: str) -> DefinedGroup | None:
         """See `tidegate.ports.Definitions`."""
         return DefinedGroup(self.groups[name]) if name in self.groups else None
+
+    def is_draining(self, name: str) -> bool:
+        """See `tidegate.ports.Definitions`."""
+        return name in self.draining

@@ -11,7 +11,7 @@ import pytest
 from definition_files import FLIGHTS, LEAST, told
 
 from tidegate.config.consumer_properties import translate
-from tidegate.config.reading import DefinitionError, load, load_named, read
+from tidegate.config.reading import DefinitionError, load, read
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Cursor, Processing, Subscription, TopicNames
 
@@ -215,14 +215,6 @@ def test_an_error_lists_every_problem_with_its_place(tmp_path, with_lines):
     assert f"{tmp_path}/flights.yaml:4: error: members must be" in str(caught.value)
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
     assert copy.problems == caught.value.problems
-
-
-def test_a_subscription_is_found_by_its_name():
-    assert load_named("flights", FLIGHTS.parent).name == "flights"
-    with pytest.raises(DefinitionError, match="did you mean flights"):
-        load_named("flight", FLIGHTS.parent)
-    with pytest.raises(DefinitionError, match=r"no subscription '\.\./subscriptions/flights'"):
-        load_named("../subscriptions/flights", FLIGHTS.parent)
 
 
 def test_reading_is_fast_and_imports_are_light():

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from world import World, deliver
 
 from tidegate.model.errors import LostDataError
 from tidegate.ports import Clock, Ledger, OffsetStore, RecordSource
+from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 
 MINUTE = {"poll_timeout_ms": 60_000}
@@ -94,3 +96,12 @@ def test_what_another_run_took_meanwhile_is_not_planned_again(world: World) -> N
 
     assert watched(world.pipeline(**MINUTE), Told(another)).plan().batch is None
     assert world.published() == [(0, 3), (3, 7)]
+
+
+def test_one_that_is_unsubscribed_meanwhile_ends_within_seconds(world: World) -> None:
+    definitions = MemoryDefinitions()
+    told = Told(lambda: definitions.draining.add("orders"))
+    pipeline = replace(world.pipeline(**MINUTE), definitions=definitions)
+    plan = watched(pipeline, told).plan()
+    assert (plan.batch, plan.why) == (None, "it was unsubscribed, and no batch of it is open: no new one begins")
+    assert told.of[Effect.of(Clock.wait)] <= 14

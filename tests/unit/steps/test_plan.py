@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
 from tidegate.ports import Committed, Lake, Loss, OffsetStore
+from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.lake import StagedAttempt
 from tidegate.testing.ledger import MemoryLedger
@@ -680,3 +682,19 @@ def unfinished(world: World, **definition: Any) -> Batch:
     with pytest.raises(CommitUnknownError):
         pipeline.commit(batch.id)
     return world.ledger.batch(batch.id)
+
+
+def test_one_that_was_unsubscribed_ends_its_open_batch_and_begins_none() -> None:
+    world, definitions = World(), MemoryDefinitions()
+    world.produce(3)
+    pipeline = replace(world.pipeline(), definitions=definitions)
+    opened = pipeline.plan()
+    assert opened.batch is not None
+    world.produce(4)
+    definitions.draining.add("orders")
+    assert pipeline.plan().batch == opened.batch
+    assert deliver(pipeline) is not None
+    assert (world.committed(), pipeline.plan().batch) == (3, None)
+    definitions.draining.clear()
+    assert deliver(pipeline) is not None
+    assert world.committed() == 7

@@ -1,0 +1,168 @@
+"""All definitions of an installation: the files of its folder, and those that were stored by REST.
+
+A name belongs to one of them; where both have it, the file counts. What is stored is read only for a name that no file
+has, or where all are asked for: most installations have files alone.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from tidegate.config.check import Holders, Report, examine
+from tidegate.config.nearest import nearest
+from tidegate.config.reading import NAME, SUFFIX, DefinitionError, Reading, read, read_text
+from tidegate.config.settings import Settings
+from tidegate.ledger.holders import group_holders, is_made
+from tidegate.model.errors import TidegateError
+from tidegate.model.subscription import Problem, Subscription
+
+if TYPE_CHECKING:
+    from tidegate.ports import DefinedGroup, StoredDefinition, StoredDefinitions
+
+log = logging.getLogger(__name__)
+
+STORED: Final = Path("REST")
+"""The folder that problems name, of definitions that aren't files."""
+_AS_IT_IS: Mapping[str, object] = MappingProxyType({})
+
+
+def is_stored(path: Path) -> bool:
+    """Whether this is the path that problems name, of a definition that isn't a file."""
+    return path.parent == STORED
+
+
+@dataclass(frozen=True)
+class AllDefinitions:
+    """The definitions, by name; also the port `Definitions`, for one run.
+
+    Raises UnavailableError where the ledger, which has those that are stored, can't be asked.
+    """
+
+    settings: Settings
+    holders: Holders = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holders", group_holders(self.settings.ledger))
+
+    @cached_property
+    def store(self) -> "StoredDefinitions":
+        """Where those are that aren't files."""
+        from tidegate.ledger.stored_definitions import SqlStoredDefinitions  # noqa: PLC0415 (SQLAlchemy takes its time)
+
+        return SqlStoredDefinitions(self.settings.ledger)
+
+    def stored(self) -> "tuple[StoredDefinition, ...]":
+        """Those that aren't files; a ledger that nobody has made yet isn't made for it."""
+        return self.store.all() if is_made(self.settings.ledger) else ()
+
+    def names(self) -> list[str]:
+        """The names of all, right or wrong."""
+        return sorted({*self._file_names(), *(each.name for each in self.stored())})
+
+    def names_at_hand(self) -> list[str]:
+        """The names of all, without those that are stored where the ledger can't be asked."""
+        try:
+            return self.names()
+        except TidegateError as error:
+            log.warning("definitions that were stored by REST are left out: %s", error)
+            return sorted(self._file_names())
+
+    def load(self, name: str, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
+        """The subscription of this name, but for the properties that are changed.
+
+        Raises DefinitionError if it has an error, also if there is none.
+        """
+        reading = self._read(name, changed) if NAME.fullmatch(name) else None
+        if reading is None:
+            raise DefinitionError([self._unknown(name)])
+        if reading.subscription is None:
+            raise DefinitionError(reading.problems)
+        return reading.subscription
+
+    def path(self, subscription: Subscription) -> Path:
+        """The file of a subscription, or what problems name in its place."""
+        file = self._file(subscription.name)
+        return file if file.is_file() else STORED / file.name
+
+    def group_of(self, name: str) -> "DefinedGroup | None":
+        """See `tidegate.ports.Definitions`."""
+        from tidegate.ports import DefinedGroup  # noqa: PLC0415 (parsing needn't wait for what the ports name)
+
+        reading = self._read(name, _AS_IT_IS)
+        if reading is None:
+            return None
+        return DefinedGroup(reading.draft.consumer.group_id if reading.draft else None)
+
+    def is_draining(self, name: str) -> bool:
+        """See `tidegate.ports.Definitions`; a file never is."""
+        found = None if self._file(name).exists() else self._find(name)
+        return found is not None and found.is_draining
+
+    def report(self, *candidates: Reading, imports: bool = False) -> Report:
+        """All that is wrong with any of them, and between them; candidates stand in the place of those of their name.
+
+        With `imports` their transforms are imported, too; see `examine`.
+        """
+        names = {candidate.file.stem for candidate in candidates}
+        rest = [_reading(each, _AS_IT_IS) for each in self.stored() if each.name not in names]
+        settings, more = self.settings, [*rest, *candidates]
+        return examine([settings.subscriptions], settings.home, imports=imports, holders=self.holders, more=more)
+
+    def examined(self, name: str, text: str) -> Subscription:
+        """The subscription of this name and text, if it were stored beside all the others.
+
+        Raises DefinitionError if it has an error.
+        """
+        candidate = read_text(STORED / f"{name}{SUFFIX}", text)
+        report = self.report(candidate)
+        found = next((draft for reading, draft in report.usable if reading is candidate), None)
+        if found is None:
+            raise DefinitionError(each for each in report.problems if each.file == str(candidate.file))
+        return found
+
+    def _file(self, name: str) -> Path:
+        return self.settings.subscriptions / f"{name}{SUFFIX}"
+
+    def _file_names(self) -> set[str]:
+        return {path.stem for path in self.settings.subscriptions.glob(f"*{SUFFIX}")}
+
+    def _find(self, name: str) -> "StoredDefinition | None":
+        return self.store.find(name) if is_made(self.settings.ledger) else None
+
+    def _read(self, name: str, changed: Mapping[str, object]) -> Reading | None:
+        file = self._file(name)
+        if file.exists():
+            return read(file, changed)
+        found = self._find(name)
+        return None if found is None else _reading(found, changed)
+
+    def _unknown(self, name: str) -> Problem:
+        known = self.names_at_hand()
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
+        text = f"no subscription {name!r} in {self.settings.subscriptions}; {hint}"
+        return Problem(text, "name", file=str(self._file(name)))
+
+
+class NoOtherDefinitions:
+    """The port `Definitions` where a subscription stands alone."""
+
+    def group_of(self, name: str) -> "DefinedGroup | None":  # noqa: ARG002 (the port's)
+        """See `tidegate.ports.Definitions`; there is none."""
+        return None
+
+    def is_draining(self, name: str) -> bool:  # noqa: ARG002 (the port's)
+        """See `tidegate.ports.Definitions`; none is."""
+        return False
+
+
+def _reading(stored: "StoredDefinition", changed: Mapping[str, object]) -> Reading:
+    """What a stored definition says; one that is draining has no schedule any more."""
+    reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed)
+    if stored.is_draining and reading.draft is not None:
+        return replace(reading, draft=replace(reading.draft, schedule=None))
+    return reading

@@ -1,0 +1,115 @@
+"""Definitions by name: files, and those that were stored, of which a file counts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tidegate.config.reading import DefinitionError
+from tidegate.config.settings import Settings
+from tidegate.model.errors import UnavailableError
+from tidegate.ports import DefinedGroup
+from tidegate.runtime.definitions import STORED, AllDefinitions
+
+TEXT = "topics: [{name}]\nschedule: {schedule}\nconsumer: {{group.id: {group}}}\nprocessing: {{output: data/{name}}}\n"
+
+
+def text(name: str, group: str | None = None, schedule: str = '"@daily"') -> str:
+    return TEXT.format(name=name, group=group or f"{name}-lake", schedule=schedule)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "subscriptions").mkdir()
+    return Settings(
+        tmp_path,
+        tmp_path / "subscriptions",
+        ledger=f"sqlite:///{tmp_path}/ledger.db",
+        landing=f"file://{tmp_path}/landing",
+    )
+
+
+@pytest.fixture
+def definitions(settings: Settings) -> AllDefinitions:
+    """`flights` is a file, `orders` is stored."""
+    (settings.subscriptions / "flights.yaml").write_text(text("flights"))
+    found = AllDefinitions(settings)
+    found.store.add("orders", text("orders"), {}, "ann")
+    return found
+
+
+def test_files_and_stored_ones_are_found_by_their_names(definitions: AllDefinitions, settings: Settings) -> None:
+    assert definitions.names() == ["flights", "orders"]
+    assert definitions.load("flights").consumer.group_id == "flights-lake"
+    orders = definitions.load("orders", {"members": 3})
+    assert (orders.name, orders.consumer.group_id, orders.members) == ("orders", "orders-lake", 3)
+    assert definitions.path(orders) == STORED / "orders.yaml"
+    assert definitions.path(definitions.load("flights")) == settings.subscriptions / "flights.yaml"
+
+
+@pytest.mark.parametrize("name", ["flight", "order"])
+def test_a_name_that_nobody_has_is_answered_with_the_nearest(definitions: AllDefinitions, name: str) -> None:
+    with pytest.raises(DefinitionError, match=f"no subscription '{name}' in .*; did you mean {name}s\\?"):
+        definitions.load(name)
+
+
+def test_a_path_is_no_name(definitions: AllDefinitions) -> None:
+    with pytest.raises(DefinitionError, match=r"no subscription '\.\./subscriptions/flights'"):
+        definitions.load("../subscriptions/flights")
+
+
+def test_a_file_counts_where_both_have_a_name(definitions: AllDefinitions, settings: Settings) -> None:
+    (settings.subscriptions / "orders.yaml").write_text(text("orders", group="of-the-file"))
+    assert definitions.names() == ["flights", "orders"]
+    assert definitions.load("orders").consumer.group_id == "of-the-file"
+    assert definitions.group_of("orders") == DefinedGroup("of-the-file")
+    refused = [str(each) for each in definitions.report().errors if Path(each.file).parent == STORED]
+    assert any("the name is also that of" in each for each in refused)
+
+
+def test_a_group_is_told_of_each(definitions: AllDefinitions, settings: Settings) -> None:
+    (settings.subscriptions / "broken.yaml").write_text("[")
+    assert definitions.group_of("flights") == DefinedGroup("flights-lake")
+    assert definitions.group_of("orders") == DefinedGroup("orders-lake")
+    assert definitions.group_of("broken") == DefinedGroup(None)
+    assert definitions.group_of("nobody") is None
+
+
+def test_one_that_drains_has_no_schedule_any_more(definitions: AllDefinitions) -> None:
+    assert (definitions.load("orders").schedule, definitions.is_draining("orders")) == ("@daily", False)
+    definitions.store.drain("orders", "ann")
+    assert (definitions.load("orders").schedule, definitions.is_draining("orders")) == (None, True)
+    assert not definitions.is_draining("flights")
+    assert not definitions.is_draining("nobody")
+
+
+def test_what_would_be_stored_is_checked_beside_all_others(definitions: AllDefinitions) -> None:
+    assert definitions.examined("parcels", text("parcels")).name == "parcels"
+    assert definitions.examined("orders", text("orders", group="another")).consumer.group_id == "another"
+    with pytest.raises(DefinitionError, match=r"consumer\.group\.id is also that of"):
+        definitions.examined("parcels", text("parcels", group="flights-lake"))
+    with pytest.raises(DefinitionError) as wrong:
+        definitions.examined("parcels", '{"topics": ["a"], "memberz": 1}')
+    assert {each.property for each in wrong.value.problems} >= {"memberz", "consumer.group.id"}
+    with pytest.raises(DefinitionError, match="the file's name must be"):
+        definitions.examined("Parcels", text("parcels"))
+
+
+def test_nothing_is_made_by_asking(settings: Settings) -> None:
+    definitions = AllDefinitions(settings)
+    assert definitions.names() == []
+    assert definitions.group_of("orders") is None
+    with pytest.raises(DefinitionError):
+        definitions.load("orders")
+    assert list(settings.home.iterdir()) == [settings.subscriptions]
+
+
+@pytest.mark.usefixtures("definitions")
+def test_files_are_found_while_the_ledger_is_away(settings: Settings) -> None:
+    away = AllDefinitions(replace(settings, ledger="postgresql://nobody:nothing@127.0.0.1:1/none"))
+    assert away.load("flights").name == "flights"
+    assert away.names_at_hand() == ["flights"]
+    with pytest.raises(UnavailableError):
+        away.names()
+    with pytest.raises(UnavailableError):
+        away.load("orders")
