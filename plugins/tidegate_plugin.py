@@ -12,3 +12,10 @@ class TidegatePlugin(AirflowPlugin):
 
     name: ClassVar[str] = "tidegate"
     listeners: ClassVar[list[Any]] = [preloading]
+
+    @property
+    def fastapi_apps(self) -> list[dict[str, Any]]:
+        """Subscriptions by REST, which the API server alone asks for."""
+        from tidegate_airflow.rest.app import rest_app  # noqa: PLC0415 (the API server alone needs it)
+
+        return [{"app": rest_app(), "url_prefix": "/tidegate", "name": "tidegate"}]

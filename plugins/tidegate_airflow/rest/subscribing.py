@@ -1,0 +1,136 @@
+"""Subscribe, change and unsubscribe: what the routes do, whichever words they are asked in."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.config.reading import NAME, DefinitionError
+from tidegate.config.settings import Settings
+from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch
+from tidegate.model.errors import StaleError
+from tidegate.ports import StoredDefinition
+from tidegate.runtime.definitions import AllDefinitions
+from tidegate_airflow.dag_factory import subscription_dag
+from tidegate_airflow.rest import airflow_dags
+from tidegate_airflow.rest.refused import RefusedError
+
+DRAIN_SECONDS = 20
+"""As long as unsubscribing waits for the open batch, as in Queue-Over-Http."""
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Subscribing:
+    """The stored definitions of an installation, for one request of the user `by`."""
+
+    settings: Settings
+    by: str
+
+    @property
+    def definitions(self) -> AllDefinitions:
+        """All of the installation's."""
+        return AllDefinitions(self.settings)
+
+    def find(self, name: str) -> StoredDefinition:
+        """The stored definition of this name. Raises RefusedError if there is none."""
+        found = next((each for each in self.definitions.stored() if each.name == name), None)
+        if found is None:
+            raise RefusedError(404, f"there is no subscription {name} that was made by REST")
+        return found
+
+    def add(self, name: str, document: Mapping[str, Any], asked: Mapping[str, Any]) -> StoredDefinition:
+        """Store a definition that is new. Raises RefusedError for one that can't be used."""
+        text = self._checked(name, document)
+        try:
+            stored = self.definitions.store.add(name, text, asked, self.by)
+        except StaleError as error:
+            raise RefusedError(409, str(error)) from None
+        self._appear(name, "subscribed")
+        return stored
+
+    def replace(self, name: str, document: Mapping[str, Any], revision: int) -> StoredDefinition:
+        """Store another text in the place of a revision. Raises RefusedError if that isn't the newest."""
+        if self.find(name).is_draining:
+            raise RefusedError(409, f"subscription {name} was unsubscribed and ends: nothing was changed")
+        text = self._checked(name, document)
+        try:
+            stored = self.definitions.store.replace(name, text, {}, self.by, revision)
+        except StaleError as error:
+            raise RefusedError(412, str(error)) from None
+        self._appear(name, "changed")
+        return stored
+
+    def unsubscribe(self, name: str, seconds: float = DRAIN_SECONDS) -> str:
+        """Begin no new batch, wait for the open one and for runs under way, then remove the definition.
+
+        Returns what is waited for still when the time is over; the definition then drains on, and goes when this is
+        called again. An empty text: it is gone.
+        """
+        self.find(name)
+        store = self.definitions.store
+        store.drain(name, self.by)
+        airflow_dags.note(name, "unsubscribed", self.by)
+        airflow_dags.parse_soon()
+        deadline = time.monotonic() + seconds
+        triggered = False
+        while waiting_for := self._waiting_for(name):
+            if time.monotonic() >= deadline:
+                return waiting_for
+            if not triggered and not airflow_dags.runs_under_way(name):
+                airflow_dags.trigger(name, self.by)
+                triggered = True
+            time.sleep(_LOOK_SECONDS)
+        store.remove(name, self.by)
+        airflow_dags.disappear(name)
+        return ""
+
+    def state(self, name: str) -> dict[str, Any]:
+        """How a subscription stands: its open batch and how its last run ended, each None where there is none."""
+        batch = self._open_batch(name)
+        last = SqlRunLog(self.settings.ledger).last_run(name)
+        return {
+            "batch": None if batch is None else {"id": batch.id, "state": batch.condition},
+            "last_run": None
+            if last is None
+            else {"ended_at": last.ended_at.isoformat(), "said": last.said, "error": last.error},
+        }
+
+    def _checked(self, name: str, document: Mapping[str, Any]) -> str:
+        """The text to store. Raises RefusedError, with the problems."""
+        if not NAME.fullmatch(name):
+            raise RefusedError(
+                422,
+                f"{name!r} can't be a subscription's name: write a small letter, then a-z 0-9 _ -",
+            )
+        file = self.settings.subscriptions / f"{name}.yaml"
+        if file.exists():
+            raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
+        if airflow_dags.is_other_dag(name):
+            raise RefusedError(409, f"{name} is the id of another DAG: take another name")
+        text = json.dumps(document, ensure_ascii=False)
+        try:
+            subscription_dag(self.definitions.examined(name, text), self.settings)
+        except DefinitionError as error:
+            errors = [each for each in error.problems if each.severity == "error"]
+            problems = [{"property": each.property, "message": each.message} for each in errors]
+            raise RefusedError(422, "the definition can't be used", problems) from None
+        return text
+
+    def _appear(self, name: str, what: str) -> None:
+        airflow_dags.note(name, what, self.by)
+        airflow_dags.appear(name)
+
+    def _waiting_for(self, name: str) -> str:
+        batch, runs = self._open_batch(name), airflow_dags.runs_under_way(name)
+        waiting = [f"batch {batch.id} is {batch.condition}"] if batch else []
+        waiting += [f"run {run} is under way" for run in runs]
+        if waiting and airflow_dags.is_paused(name):
+            waiting.append("the DAG is paused: unpause it")
+        return "; ".join(waiting)
+
+    def _open_batch(self, name: str) -> Batch | None:
+        return SqlLedger(self.settings.ledger).look(name).open

@@ -1,0 +1,434 @@
+"""Subscriptions by REST, through the app that Airflow's API server gets: who may what, and what follows."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.api_fastapi.app import init_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.dag import DagModel
+from airflow.models.dagbag import DagPriorityParsingRequest
+from airflow.models.dagrun import DagRun
+from airflow.models.errors import ParseImportError
+from airflow.models.log import Log
+from airflow.utils.session import create_session
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from ledger_batches import opened, plan
+from sqlalchemy import delete, select, update
+
+from tidegate.config.settings import PROJECT, Settings
+from tidegate.ledger.sql import SqlLedger
+from tidegate_airflow.rest import subscribing
+from tidegate_airflow.rest.app import rest_app
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database", "connection")]
+
+DAGS = PROJECT / "dags"
+SUBSCRIBE: dict[str, Any] = {
+    "id": "my-first-consumer",
+    "group": {"id": "consumers"},
+    "broker": "Kafka",
+    "topics": [{"name": "slack.test", "config": {"concurrencyFactor": 10, "autoCommitPeriodMs": 100}}],
+    "subscriptionMethod": {
+        "type": "http",
+        "delayOnErrorMs": 1000,
+        "retryBeforeCommit": 10,
+        "uri": "https://hooks.slack.test/T0/B0",
+        "additionalHeaders": {"Content-Type": "application/json"},
+    },
+}
+DEFINITION: dict[str, Any] = {
+    "topics": ["parcels"],
+    "consumer": {"group.id": "parcels-lake"},
+    "processing": {"output": "data/lake/parcels"},
+}
+TEXT = """\
+connection: Kafka
+topics: [flights]
+consumer: {group.id: flights-lake}
+processing: {output: data/lake/flights}
+"""
+As = Callable[..., TestClient]
+ROLES = (None, "viewer", "user", "op", "admin")
+LEAST: Mapping[tuple[str, str], tuple[str, Any]] = {
+    ("POST", "/broker/subscription"): ("user", SUBSCRIBE),
+    ("GET", "/broker/subscription"): ("viewer", None),
+    ("POST", "/broker/unsubscribe"): ("user", SUBSCRIBE),
+    ("GET", "/subscriptions"): ("viewer", None),
+    ("GET", "/subscriptions/{name}"): ("viewer", None),
+    ("GET", "/subscriptions/{name}/changes"): ("viewer", None),
+    ("PUT", "/subscriptions/{name}"): ("user", DEFINITION),
+    ("DELETE", "/subscriptions/{name}"): ("user", None),
+}
+"""The least role of Airflow's own auth manager that may use a route, and a body for it."""
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", json.dumps({"conn_type": "kafka", "extra": {}}))
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """Airflow's database without what a test leaves there; others of this process use it, too."""
+    yield
+    with create_session() as session:
+        for table in (DagPriorityParsingRequest, Log, DagRun):
+            session.execute(delete(table))
+        session.execute(update(DagModel).values(is_stale=True))
+
+
+@pytest.fixture
+def as_role(home: Path, clean: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[As]:  # noqa: ARG001
+    """A client of the app for a role, None for nobody: `as_role("op")`, or with headers of its own."""
+    monkeypatch.setattr(subscribing, "DRAIN_SECONDS", 0)
+    DagBundlesManager().sync_bundles_to_db()
+    manager = init_auth_manager()
+    served = rest_app()
+
+    def client(role: str | None, name: str | None = None, **headers: str) -> TestClient:
+        if role is not None:
+            token = manager.generate_jwt(SimpleAuthManagerUser(username=name or f"a-{role}", role=role))
+            headers.setdefault("Authorization", f"Bearer {token}")
+        return TestClient(served, headers=headers, raise_server_exceptions=False)
+
+    return client
+
+
+@pytest.fixture
+def op(as_role: As) -> TestClient:
+    return as_role("op")
+
+
+def bag() -> DagBag:
+    return DagBag(DAGS, bundle_path=DAGS, bundle_name="dags-folder")
+
+
+def parse() -> DagBag:
+    """What Airflow's DAG processor does with the files, now."""
+    found = bag()
+    sync_bag_to_db(found, "dags-folder", None)
+    return found
+
+
+def ledger() -> SqlLedger:
+    return SqlLedger(Settings.from_environment(os.environ).ledger)
+
+
+def test_every_route_is_tried_for_every_role(as_role: As) -> None:
+    routes = {(next(iter(each.methods)), each.path) for each in rest_app().routes if isinstance(each, APIRoute)}
+    assert routes == set(LEAST), "a route that is new is to be tried here as well"
+    for (method, path), (least, body) in LEAST.items():
+        for role in ROLES:
+            answer = as_role(role).request(method, path.format(name="parcels"), json=body)
+            if role is None:
+                assert answer.status_code == 401, (method, path)
+            else:
+                allowed = ROLES.index(role) >= ROLES.index(least)
+                assert (answer.status_code != 403) == allowed, (method, path, role, answer.text)
+                assert answer.status_code < 500, answer.text
+
+
+def test_nobody_learns_of_what_they_may_not_see_nor_whether_it_is_there(as_role: As, op: TestClient) -> None:
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+    nobody = as_role("op", Authorization="Bearer nonsense")
+    for path in ("/subscriptions/parcels", "/subscriptions/nothing"):
+        assert nobody.get(path).status_code == 403
+        assert nobody.get(path).json() == {"reason": "Invalid JWT token", "problems": []}
+
+
+def test_the_references_client_subscribes_lists_and_unsubscribes(op: TestClient) -> None:
+    answer = op.post("/broker/subscription", json=SUBSCRIBE)
+    assert (answer.status_code, answer.json()) == (200, {"data": SUBSCRIBE, "success": True})
+    assert op.get("/broker/subscription").json() == {"data": [SUBSCRIBE], "success": True}
+    answer = op.post("/broker/unsubscribe", json=SUBSCRIBE)
+    assert (answer.status_code, answer.json()) == (200, {"data": SUBSCRIBE, "success": True})
+    assert op.get("/broker/subscription").json() == {"data": [], "success": True}
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return {**SUBSCRIBE, **parts}
+
+
+def method(**parts: Any) -> dict[str, Any]:
+    return changed(subscriptionMethod={**SUBSCRIBE["subscriptionMethod"], **parts})
+
+
+REFUSED: Mapping[str, tuple[Any, str]] = {
+    "nothing": ({}, "id: Field required"),
+    "no uri": (method(uri=""), "subscriptionMethod.uri: "),
+    "no URI": (method(uri="slack"), "subscriptionMethod.uri: must be a URI that begins with http"),
+    "a secret": (method(uri="https://me:secret@hooks.test/"), "subscriptionMethod.uri: "),
+    "a token": (method(additionalHeaders={"Authorization": "Bearer x"}), "subscriptionMethod.additionalHeaders: "),
+    "a misspelt name": (method(urI="https://x"), "subscriptionMethod.urI: Extra inputs are not permitted"),
+    "a factor": (changed(topics=[{"name": "a", "config": {"concurrencyFactor": 0}}]), "topics.0.config.concurrencyFac"),
+    "two configs": (changed(topics=[{"name": "a"}, {"name": "b", "config": {"concurrencyFactor": 2}}]), "topics: "),
+    "a name": (changed(id="My Consumer"), "'My Consumer' can't be a subscription's name"),
+    "a path": (changed(id="../../dags/x"), "'../../dags/x' can't be a subscription's name"),
+    "another broker": (changed(broker="Rabbit"), "broker Rabbit: Airflow has no connection of this id"),
+    "a DAG of Tidegate": (changed(id="tidegate_clear"), "tidegate_clear is the name of another DAG of Tidegate"),
+    "a group that is taken": (changed(id="second", group={"id": "flights-lake"}), "group.id: "),
+    "a file's name": (changed(id="flights"), "flights is the name of a definition in a file: take another name"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_reference_refuses_is_a_400_that_says_why(op: TestClient, home: Path, what: str) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    body, why = REFUSED[what]
+    answer = op.post("/broker/subscription", json=body)
+    said = answer.json()
+    assert (answer.status_code, said["success"]) == (400, False), said
+    assert why in f"{said['reason']}; {said['details']}", said
+    assert "me:secret" not in answer.text
+    assert op.get("/broker/subscription").json()["data"] == []
+
+
+def test_a_subscription_that_is_there_is_refused_again(op: TestClient) -> None:
+    assert op.post("/broker/subscription", json=SUBSCRIBE).status_code == 200
+    answer = op.post("/broker/subscription", json=SUBSCRIBE)
+    assert (answer.status_code, answer.json()["success"]) == (400, False)
+    assert "my-first-consumer is there already" in answer.json()["reason"]
+    other = op.post("/broker/unsubscribe", json=changed(group={"id": "another"}))
+    assert (other.status_code, op.get("/broker/subscription").json()["data"]) == (400, [SUBSCRIBE])
+
+
+def test_the_id_of_somebody_elses_dag_is_taken(op: TestClient) -> None:
+    with create_session() as session:
+        session.add(DagModel(dag_id="my-first-consumer", bundle_name="dags-folder", relative_fileloc="mine.py"))
+        session.flush()
+        session.get_one(DagModel, "my-first-consumer").is_stale = False
+    answer = op.post("/broker/subscription", json=SUBSCRIBE)
+    assert answer.status_code == 400
+    assert answer.json()["reason"] == "my-first-consumer is the id of another DAG: take another name"
+
+
+def test_any_definition_is_put_read_replaced_and_deleted(op: TestClient) -> None:
+    made = op.put("/subscriptions/parcels", json=DEFINITION)
+    assert (made.status_code, made.json()["revision"], made.json()["definition"]) == (201, 1, DEFINITION)
+    more = {**DEFINITION, "members": 2}
+    assert op.put("/subscriptions/parcels", json=more, headers={"If-Match": '"1"'}).json()["revision"] == 2
+    late = op.put("/subscriptions/parcels", json=DEFINITION, headers={"If-Match": "1"})
+    assert (late.status_code, late.json()["reason"]) == (
+        412,
+        "subscription parcels is at revision 2, and not at 1: nothing was changed; read it again",
+    )
+    assert op.put("/subscriptions/parcels", json=more).json()["revision"] == 3
+    one = op.get("/subscriptions/parcels").json()
+    assert (one["definition"], one["state"], one["by"], one["source"]) == (more, "active", "a-op", "rest")
+    assert op.delete("/subscriptions/parcels").json() == {"name": "parcels", "state": "removed"}
+    assert op.get("/subscriptions/parcels").status_code == 404
+    assert op.delete("/subscriptions/parcels").status_code == 404
+    assert op.put("/subscriptions/parcels", json=more, headers={"If-Match": "3"}).status_code == 404
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+
+
+def test_what_is_wrong_with_a_definition_is_told_by_property(op: TestClient) -> None:
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "memberz": 2, "max-retries": -1})
+    assert answer.status_code == 422
+    problems = {each["property"]: each["message"] for each in answer.json()["problems"]}
+    assert set(problems) == {"memberz", "max-retries"}
+    assert "did you mean members?" in problems["memberz"]
+    assert op.get("/subscriptions").json() == {"subscriptions": []}
+
+
+def test_a_name_that_a_file_has_cannot_be_put(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    assert op.put("/subscriptions/flights", json=DEFINITION).status_code == 409
+    assert op.delete("/subscriptions/flights").status_code == 404
+    assert op.get("/subscriptions/flights").status_code == 404
+
+
+def test_all_subscriptions_are_listed_with_their_state(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    batch = opened(ledger(), plan(subscription="parcels"))
+    found = {each["name"]: each for each in op.get("/subscriptions").json()["subscriptions"]}
+    assert {name: (each["source"], each["state"], each["batch"]) for name, each in found.items()} == {
+        "flights": ("file", "active", None),
+        "parcels": ("rest", "active", {"id": batch.id, "state": "planned"}),
+    }
+
+
+def test_every_change_is_in_both_audit_trails(as_role: As) -> None:
+    ann, bob = as_role("op", "ann"), as_role("op", "bob")
+    ann.put("/subscriptions/parcels", json=DEFINITION)
+    bob.put("/subscriptions/parcels", json={**DEFINITION, "members": 2})
+    ann.delete("/subscriptions/parcels")
+    changes = bob.get("/subscriptions/parcels/changes").json()["changes"]
+    assert [(each["what"], each["by"]) for each in changes] == [
+        ("removed", "ann"),
+        ("unsubscribed", "ann"),
+        ("changed", "bob"),
+        ("subscribed", "ann"),
+    ]
+    assert [each["definition"] and each["definition"].get("members") for each in changes] == [None, 2, 2, None]
+    with create_session() as session:
+        entries = session.execute(select(Log.event, Log.owner, Log.dag_id).order_by(Log.id)).all()
+    assert [tuple(entry) for entry in entries] == [
+        ("tidegate subscribed", "ann", "parcels"),
+        ("tidegate changed", "bob", "parcels"),
+        ("tidegate unsubscribed", "ann", "parcels"),
+    ]
+
+
+def test_only_operators_change_anything_where_there_are_some(as_role: As, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_OPERATORS", "ann")
+    for verb, path, body in (
+        ("PUT", "/subscriptions/parcels", DEFINITION),
+        ("DELETE", "/subscriptions/parcels", None),
+        ("POST", "/broker/subscription", SUBSCRIBE),
+        ("POST", "/broker/unsubscribe", SUBSCRIBE),
+    ):
+        refused = as_role("admin", "eve").request(verb, path, json=body)
+        assert refused.status_code == 403, path
+        assert "only whom TIDEGATE_OPERATORS names may" in refused.json()["reason"]
+    assert as_role("op", "ann").put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+
+
+@contextmanager
+def by_cookie(as_role: As, **headers: str) -> Iterator[TestClient]:
+    token = as_role("op").headers["Authorization"].removeprefix("Bearer ")
+    client = as_role(None, **headers)
+    client.cookies.set("_token", token)
+    yield client
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 201),
+        ({"Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Origin": "http://testserver"}, 201),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Origin": "https://evil.test"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing_by_a_cookie(as_role: As, headers: dict[str, str], status: int) -> None:
+    with by_cookie(as_role, **headers) as client:
+        assert client.put("/subscriptions/parcels", json=DEFINITION).status_code == status
+        assert client.get("/subscriptions").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b"\xff", 400),
+        (b"[" * 100_000, 400),
+        (b'{"a": "' + b"x" * (1 << 20) + b'"}', 413),
+        (b'{"a": NaN}', 422),
+        (b'{"topics": ' + b'{"a": ' * 500 + b"1" + b"}" * 501, 422),
+        (b'{"topics": ["a\\u0000"]}', 422),
+        (b'{"topics": ["\\ud800"]}', 400),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_body_that_is_no_definition_is_refused(op: TestClient, content: bytes, status: int) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = op.put("/subscriptions/parcels", content=content, headers=headers)
+    assert answer.status_code == status, answer.text
+    reference = op.post("/broker/subscription", content=content, headers=headers)
+    assert (reference.status_code, reference.json()["success"]) == (400, False)
+
+
+def test_a_form_is_refused(op: TestClient) -> None:
+    assert op.post("/broker/subscription", data={"id": "x"}).status_code == 400
+    assert op.put("/subscriptions/parcels", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_a_ledger_that_is_away_is_a_503(op: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_LEDGER", "postgresql://me:secret@127.0.0.1:1/none")
+    answer = op.post("/broker/subscription", json=SUBSCRIBE)
+    assert (answer.status_code, answer.json()["success"]) == (503, False)
+    assert "can't be used" in answer.json()["reason"]
+    assert op.get("/subscriptions").status_code == 503
+    assert "secret" not in answer.text
+
+
+def test_what_is_subscribed_is_a_dag_that_runs_and_goes_with_its_definition(op: TestClient) -> None:
+    op.post("/broker/subscription", json=SUBSCRIBE)
+    with create_session() as session:
+        asked = session.execute(select(DagPriorityParsingRequest.relative_fileloc)).scalars().all()
+    assert asked == ["rest_subscriptions.py"]
+    found = parse()
+    assert found.import_errors == {}
+    dag = found.dags["my-first-consumer"]
+    assert (dag.relative_fileloc, dag.is_paused_upon_creation) == ("rest_subscriptions.py", False)
+    assert "Defined by REST: `/tidegate/subscriptions/my-first-consumer` has it." in dag.doc_md
+    assert "my-first-consumer" in found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"]
+    op.post("/broker/unsubscribe", json=SUBSCRIBE)
+    with create_session() as session:
+        assert session.get_one(DagModel, "my-first-consumer").is_stale
+    assert "my-first-consumer" not in bag().dags
+
+
+def test_one_that_was_paused_runs_when_it_is_subscribed_again(op: TestClient) -> None:
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    parse()
+    with create_session() as session:
+        session.get_one(DagModel, "parcels").is_paused = True
+    op.delete("/subscriptions/parcels")
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    with create_session() as session:
+        assert not session.get_one(DagModel, "parcels").is_paused
+
+
+def test_its_dags_alone_go_while_the_ledger_is_away(
+    op: TestClient, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    assert set(parse().dags) >= {"flights", "parcels"}
+    with monkeypatch.context() as away:
+        away.setenv("TIDEGATE_LEDGER", "postgresql://me:secret@127.0.0.1:1/none")
+        found = parse()
+    assert "flights" in found.dags
+    assert set(found.import_errors) == {"rest_subscriptions.py"}
+    assert "can't be used" in found.import_errors["rest_subscriptions.py"]
+    with create_session() as session:
+        parcels, flights = session.get_one(DagModel, "parcels"), session.get_one(DagModel, "flights")
+        assert (parcels.is_stale, flights.is_stale) == (True, False)
+    parse()
+    with create_session() as session:
+        assert not session.get_one(DagModel, "parcels").is_stale
+        assert session.scalars(select(ParseImportError)).all() == []
+
+
+def test_a_file_that_comes_later_counts_and_the_problem_is_told(op: TestClient, home: Path) -> None:
+    op.put("/subscriptions/flights", json={**DEFINITION, "processing": {"output": "data/lake/elsewhere"}})
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    found = bag()
+    assert found.dags["flights"].relative_fileloc == "subscriptions.py"
+    assert set(found.import_errors) == {"broken_subscriptions.py"}
+    assert "REST/flights.yaml" in found.import_errors["broken_subscriptions.py"]
+
+
+def test_what_drains_begins_no_batch_and_says_what_it_waits_for(op: TestClient) -> None:
+    op.post("/broker/subscription", json=SUBSCRIBE)
+    parse()
+    with create_session() as session:
+        session.add(DagRun(dag_id="my-first-consumer", run_id="by-hand", run_type="manual", state="running"))
+    answer = op.post("/broker/unsubscribe", json=SUBSCRIBE)
+    assert (answer.status_code, answer.json()["success"]) == (202, True)
+    assert "run by-hand is under way" in answer.json()["details"]
+    listed = op.get("/subscriptions").json()["subscriptions"]
+    assert [each["state"] for each in listed] == ["draining"]
+    assert parse().dags["my-first-consumer"].schedule is None
+    assert op.put("/subscriptions/my-first-consumer", json=DEFINITION).status_code == 409
+    with create_session() as session:
+        session.scalars(select(DagRun)).one().state = "success"
+    assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 200
+    assert op.get("/subscriptions").json() == {"subscriptions": []}
