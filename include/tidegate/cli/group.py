@@ -60,8 +60,8 @@ def reset(
         bool,
         typer.Option(
             "--abandon",
-            help="Give up an open batch: nothing of it is published, and its records are read again only "
-            "where the group isn't reset to behind them.",
+            help="Give up an open batch: nothing of it is published, and its records are read again "
+            "unless the group is reset past them.",
         ),
     ] = False,
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",

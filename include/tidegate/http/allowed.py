@@ -33,7 +33,8 @@ class AllowedAddresses:
             except ValueError as error:
                 if "/" in each or ":" in each:
                     raise WrongDefinitionError(
-                        f"TIDEGATE_HTTP_ALLOWED: {each!r} is no network ({error}): write as in 10.1.0.0/16"
+                        f"TIDEGATE_HTTP_ALLOWED: {each!r} is neither a host nor a network ({error}): write a host "
+                        "without scheme and port, as in hooks.internal, or a network, as in 10.1.0.0/16"
                     ) from None
                 hosts.add(each.lower().rstrip("."))
         return cls(tuple(networks), frozenset(hosts))

@@ -134,7 +134,7 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
     if not request.abandon:
         remedy = (
             "let its run end first; or give it up with --abandon: nothing of it is published then, and its records "
-            "are read again only where the group isn't reset to behind them"
+            "are read again unless the group is reset past them"
         )
         raise StaleError(message(fact, batch, remedy))
 

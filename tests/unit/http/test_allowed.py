@@ -53,9 +53,9 @@ def test_an_address_that_is_mapped_is_the_one_that_it_is() -> None:
     assert AllowedAddresses.parse("127.0.0.0/8").permits("localhost", "::ffff:127.0.0.1")
 
 
-@pytest.mark.parametrize("text", ["10.1.2.3/16", "10.0.0.0/33", "::g", "10.0.0.0/x"])
+@pytest.mark.parametrize("text", ["10.1.2.3/16", "10.0.0.0/33", "::g", "10.0.0.0/x", "hooks:8080", "http://hooks"])
 def test_what_is_no_network_is_refused_by_name(text: str) -> None:
-    with pytest.raises(WrongDefinitionError, match=r"TIDEGATE_HTTP_ALLOWED: .* is no network"):
+    with pytest.raises(WrongDefinitionError, match=r"TIDEGATE_HTTP_ALLOWED: .* is neither a host nor a network"):
         AllowedAddresses.parse(f"hooks.internal, {text}")
 
 
