@@ -62,6 +62,8 @@ bench: install contenders ## measure Tidegate beside other tools, a whole run, a
 	@$(BIN)/python benchmarks/trigger.py --write
 	@$(BIN)/python benchmarks/cold.py --write
 	@$(BIN)/python benchmarks/growth.py --write
+	@$(BIN)/python benchmarks/posts.py --write
+	@$(BIN)/python benchmarks/latency.py --write
 	@$(BIN)/python benchmarks/parsing.py
 
 contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv

@@ -1,9 +1,9 @@
 """How many requests a second of a CPU makes: Tidegate's delivery over HTTP, and loops that people write by hand.
 
-`python benchmarks/posts.py [--records N] [--bytes N] [--concurrency N]`, after `make contenders`. All send the same
-landed records, with the same headers, to the same server, one after the other; each is a process of its own, whose CPU
-seconds count from its first request to its last. Tidegate also sorts the records, notes each answer on the disk, and
-writes its result; the loops do none of that.
+`python benchmarks/posts.py [--records N] [--bytes N] [--concurrency N ...] [--write]`, after `make contenders`. All
+send the same landed records, with the same headers, to the same server, one after the other; each is a process of its
+own, whose CPU seconds count from its first request to its last. Tidegate also sorts the records, notes each answer on
+the disk, and writes its result; the loops do none of that.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from page import Table, show, write
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.http.processor import HttpProcessor
 from tidegate.model.subscription import HttpEndpoint
@@ -31,6 +32,7 @@ from tidegate.testing.connections import MemoryConnections
 CONTENDERS = Path(__file__).resolve().parents[1] / ".cache" / "contenders" / "bin" / "python"
 LOOPS = Path(__file__).resolve().parent / "contenders" / "posts.py"
 PARTITIONS = 4
+_CLIENTS = {"tidegate": "Tidegate", "aiohttp": "an aiohttp loop", "httpx": "an httpx loop"}
 _BATCH = "b" + "0" * 20
 
 
@@ -39,9 +41,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure requests over HTTP for each second of a CPU.")
     parser.add_argument("--records", type=int, default=200_000, help="records to send (default 200,000)")
     parser.add_argument("--bytes", type=int, default=110, help="bytes of each (default 110, the reference's)")
-    parser.add_argument("--concurrency", type=int, default=500, help="requests under way (default 500)")
+    parser.add_argument(
+        "--concurrency", type=int, nargs="*", default=[500, 64], help="requests under way (default 500 64)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts (default 3)")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     asked = parser.parse_args()
+    tables = [_table(_medians(asked, concurrency), concurrency, asked.bytes) for concurrency in asked.concurrency]
+    show(tables)
+    if asked.write:
+        command = f"python benchmarks/posts.py --records {asked.records} --rounds {asked.rounds}"
+        write("delivery over HTTP", command, tables)
+
+
+def _medians(asked: argparse.Namespace, concurrency: int) -> dict[str, dict[str, float]]:
+    """What each client came to."""
     with tempfile.TemporaryDirectory() as folder:
         landed = _landed(Path(folder), asked.records, asked.bytes)
         context = multiprocessing.get_context("spawn")
@@ -53,17 +67,25 @@ def main() -> None:
         for _ in range(asked.rounds):
             for name in ("tidegate", "aiohttp", "httpx"):
                 few = asked.records if name != "httpx" else max(1_000, asked.records // 20)
-                found.setdefault(name, []).append(
-                    _measured(name, port, landed, records=few, concurrency=asked.concurrency)
-                )
+                found.setdefault(name, []).append(_measured(name, port, landed, records=few, concurrency=concurrency))
         server.terminate()
-    median = {
-        name: {key: statistics.median(one[key] for one in each) for key in each[0]} for name, each in found.items()
-    }
-    for name, each in median.items():
-        print(json.dumps({"client": name, **{key: round(value, 1) for key, value in each.items()}}))
+    return {name: {key: statistics.median(one[key] for one in each) for key in each[0]} for name, each in found.items()}
+
+
+def _table(median: dict[str, dict[str, float]], concurrency: int, size: int) -> Table:
     ours = median["tidegate"]["per_cpu_second"]
-    print(json.dumps({f"tidegate / {n}": round(ours / median[n]["per_cpu_second"], 1) for n in ("aiohttp", "httpx")}))
+    rows = [
+        [
+            _CLIENTS[name],
+            f"{each['per_second']:,.0f}",
+            f"{each['per_cpu_second']:,.0f}",
+            f"{ours / each['per_cpu_second']:.1f}" if name != "tidegate" else "",
+            f"{each['peak_mib']:.0f} MiB",
+        ]
+        for name, each in median.items()
+    ]
+    headings = ["client", "requests a second", "per CPU second", "Tidegate makes times as many", "memory"]
+    return Table(f"{concurrency} requests under way, {size} bytes each", headings, rows)
 
 
 def _measured(name: str, port: int, landed: Path, *, records: int, concurrency: int) -> dict[str, float]:
