@@ -20,6 +20,7 @@ class Hook:
 
     def __init__(self, answer: Answer) -> None:
         self.begun: list[tuple[int, int]] = []
+        self.methods: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
         self.connections: set[tuple[str, int]] = set()
@@ -37,6 +38,7 @@ class Hook:
                 body = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 with hook._lock:
                     hook.begun.append((partition, number))
+                    hook.methods.append(self.command)
                     hook.headers.append(dict(self.headers))
                     hook.bodies.append(body)
                     hook.connections.add(self.client_address)
@@ -48,7 +50,7 @@ class Hook:
                     with hook._lock:
                         hook._now[partition] -= 1
 
-            do_POST = do_GET = do_PUT = handle_any  # noqa: N815 (the library's names)
+            do_POST = do_GET = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815 (the library's names)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""

@@ -32,6 +32,7 @@ def test_every_strategy_can_be_named(with_lines):
 
 def test_without_a_word_of_them_they_have_their_defaults(reading):
     subscription = reading(LEAST).subscription
+    assert (subscription.commit_strategy, subscription.failure_strategy) == ("after-processing", "fail")
     assert subscription.dead_letter_queue == DeadLetterQueue()
     assert subscription.delayed_retry_topic == DelayedRetryTopic()
     assert subscription.auto_commit_interval_ms == 5_000

@@ -45,6 +45,13 @@ def test_a_definitions_own_headers_come_first_and_a_charset_is_that_of_the_body(
     ]
 
 
+def test_text_is_converted_to_the_charset_and_bytes_are_left_as_they_are() -> None:
+    sent = "nach Zürich".encode()
+    for encoding, body in (("UTF-8", "nach Zürich".encode("UTF-16BE")), (None, sent)):
+        endpoint = HttpEndpoint("http://h/", charset="UTF-16BE", encoding=encoding)
+        assert request_of(Message(AT, 0, None, sent), endpoint).body == body
+
+
 def test_with_get_the_record_is_a_parameter_behind_those_of_the_uri() -> None:
     endpoint = HttpEndpoint("https://h/p?a=1&b=", method="GET", parameter="message")
     request = request_of(Message(AT, 0, None, "ü &=\n".encode()), endpoint)

@@ -50,6 +50,13 @@ def test_each_record_is_sent_once_and_its_answer_is_known() -> None:
     assert len(outcomes) == 30
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_every_method_but_get_has_the_record_as_its_body(method: str) -> None:
+    with hooked(fine) as hook:
+        send(hook.uri, {P0: 2}, method=method)
+    assert (hook.methods, sorted(hook.bodies)) == ([method] * 2, [b"v0", b"v1"])
+
+
 def test_with_one_at_once_a_partition_comes_strictly_in_order() -> None:
     with hooked(fine) as hook:
         send(hook.uri, {P0: 30, P1: 30}, concurrency=1)

@@ -125,6 +125,12 @@ def range_assignor(partitions_of: dict[str, int], members: int) -> list[list[Top
     return assigned
 
 
+@pytest.mark.parametrize(("count", "expected"), [(8, [2, 2, 2, 2]), (10, [2, 2, 3, 3]), (3, [0, 1, 1, 1])])
+def test_four_members_share_a_topic_as_oci_streamings_instances_do(count: int, expected: list[int]) -> None:
+    shares = assign([TopicPartition("t", number) for number in range(count)], 4)
+    assert sorted(map(len, shares)) == expected
+
+
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 20)), st.integers(1, 12), st.randoms())
 def test_it_is_the_assignment_of_kafkas_range_assignor(
     partitions_of: dict[str, int], members: int, random: object
