@@ -21,7 +21,7 @@ FEATURES = {
     "Queue-Over-Http": ("W", (*range(1, 9), 10)),
 }
 """Each system's list by its heading: its letter, and the numbers that it has."""
-COMPARED = ["hitachi", "oci-streaming", "smallrye"]
+COMPARED = ["hitachi", "oci-streaming", "queue-over-http", "smallrye"]
 
 
 @cache
