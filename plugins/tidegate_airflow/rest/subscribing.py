@@ -64,7 +64,7 @@ class Subscribing:
         self._appear(name, "changed")
         return stored
 
-    def unsubscribe(self, name: str, seconds: float = DRAIN_SECONDS) -> str:
+    def unsubscribe(self, name: str) -> str:
         """Begin no new batch, wait for the open one and for runs under way, then remove the definition.
 
         Returns what is waited for still when the time is over; the definition then drains on, and goes when this is
@@ -75,7 +75,7 @@ class Subscribing:
         store.drain(name, self.by)
         airflow_dags.note(name, "unsubscribed", self.by)
         airflow_dags.parse_soon()
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
         while waiting_for := self._waiting_for(name):
             if time.monotonic() >= deadline:
