@@ -248,10 +248,12 @@ def test_a_name_that_a_file_has_cannot_be_put(op: TestClient, home: Path) -> Non
 
 def test_all_subscriptions_are_listed_with_their_state(op: TestClient, home: Path) -> None:
     (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    (home / "include/subscriptions/crooked.yaml").write_text("[")
     op.put("/subscriptions/parcels", json=DEFINITION)
     batch = opened(ledger(), plan(subscription="parcels"))
     found = {each["name"]: each for each in op.get("/subscriptions").json()["subscriptions"]}
     assert {name: (each["source"], each["state"], each["batch"]) for name, each in found.items()} == {
+        "crooked": ("file", "broken", None),
         "flights": ("file", "active", None),
         "parcels": ("rest", "active", {"id": batch.id, "state": "planned"}),
     }

@@ -37,8 +37,11 @@ class SqlStoredDefinitions:
     def add(self, name: str, text: str, asked: Mapping[str, Any], by: str) -> StoredDefinition:
         """See `tidegate.ports.StoredDefinitions`; of two at the same time one gets OvertakenError, a StaleError."""
         with self._write() as connection:
-            if _found(connection, name) is not None:
-                raise StaleError(f"subscription {name} is there already: unsubscribe it first, or take another name")
+            if (known := _found(connection, name)) is not None:
+                how = ", unsubscribed but not gone yet" if known.is_draining else ""
+                raise StaleError(
+                    f"subscription {name} is there already{how}: unsubscribe it first, or take another name"
+                )
             values = {"name": name, "document": storable(text), "asked": dict(asked), "revision": 1}
             return self._note(
                 connection,

@@ -17,6 +17,7 @@ from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from tidegate_airflow.operators import CLEAR
 
@@ -48,12 +49,18 @@ def appear(name: str) -> None:
     parse_soon()
 
 
-def disappear(name: str) -> None:
-    """Have the DAG gone from Airflow's pages and schedule; its runs stay in the history."""
+def withdraw(name: str) -> list[str]:
+    """Have the DAG gone from Airflow's pages and schedule, unless runs of it are under way, whose ids are returned.
+
+    Its runs stay in the history.
+    """
     with create_session() as session:
         if (dag := session.get(DagModel, name)) is not None:
             dag.is_stale = True
-    parse_soon()
+            session.flush()  # from here on none begins
+        if runs := _under_way(session, name):
+            session.rollback()
+        return runs
 
 
 def parse_soon() -> None:
@@ -72,8 +79,7 @@ def parse_soon() -> None:
 def runs_under_way(name: str) -> list[str]:
     """The ids of the DAG's runs that haven't ended."""
     with create_session() as session:
-        unfinished = (DagRunState.QUEUED, DagRunState.RUNNING)
-        return list(session.scalars(select(DagRun.run_id).where(DagRun.dag_id == name, DagRun.state.in_(unfinished))))
+        return _under_way(session, name)
 
 
 def is_paused(name: str) -> bool:
@@ -95,3 +101,8 @@ def note(name: str, what: str, by: str) -> None:
     """Enter a change into Airflow's audit log, too."""
     with create_session() as session:
         session.add(Log(event=f"tidegate {what}", owner=by, owner_display_name=by, dag_id=name))
+
+
+def _under_way(session: Session, name: str) -> list[str]:
+    unfinished = (DagRunState.QUEUED, DagRunState.RUNNING)
+    return list(session.scalars(select(DagRun.run_id).where(DagRun.dag_id == name, DagRun.state.in_(unfinished))))

@@ -6,6 +6,7 @@ Airflow authenticates, its auth manager and `TIDEGATE_OPERATORS` say who may do 
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
@@ -104,7 +105,9 @@ def _add_resource_routes(app: FastAPI) -> None:
         subscribing = Subscribing(_settings(), user.get_name())
         stored = {each.name: each for each in subscribing.definitions.stored()}
         names = [name for name in subscribing.definitions.names() if may(user, "GET", name)]
-        return {"subscriptions": [_entry(subscribing, name, stored.get(name)) for name in names]}
+        broken = {Path(each.file).stem for each in subscribing.definitions.report().errors}
+        entries = [_entry(subscribing, name, stored.get(name)) for name in names]
+        return {"subscriptions": [{**each, "state": "broken"} if each["name"] in broken else each for each in entries]}
 
     @app.get("/subscriptions/{name}")
     def one(name: str, user: GetUserDep) -> dict[str, Any]:

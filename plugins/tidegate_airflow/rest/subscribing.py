@@ -77,7 +77,7 @@ class Subscribing:
         airflow_dags.parse_soon()
         deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
-        while waiting_for := self._waiting_for(name):
+        while waiting_for := self._withdraw(name):
             if time.monotonic() >= deadline:
                 return waiting_for
             if not triggered and not airflow_dags.runs_under_way(name):
@@ -85,7 +85,7 @@ class Subscribing:
                 triggered = True
             time.sleep(_LOOK_SECONDS)
         store.remove(name, self.by)
-        airflow_dags.disappear(name)
+        airflow_dags.parse_soon()
         return ""
 
     def state(self, name: str) -> dict[str, Any]:
@@ -124,8 +124,10 @@ class Subscribing:
         airflow_dags.note(name, what, self.by)
         airflow_dags.appear(name)
 
-    def _waiting_for(self, name: str) -> str:
-        batch, runs = self._open_batch(name), airflow_dags.runs_under_way(name)
+    def _withdraw(self, name: str) -> str:
+        """Withdraw the DAG, unless something is under way: that, then."""
+        batch = self._open_batch(name)
+        runs = airflow_dags.runs_under_way(name) if batch else airflow_dags.withdraw(name)
         waiting = [f"batch {batch.id} is {batch.condition}"] if batch else []
         waiting += [f"run {run} is under way" for run in runs]
         if waiting and airflow_dags.is_paused(name):
