@@ -434,3 +434,15 @@ def test_what_drains_begins_no_batch_and_says_what_it_waits_for(op: TestClient) 
         session.scalars(select(DagRun)).one().state = "success"
     assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 200
     assert op.get("/subscriptions").json() == {"subscriptions": []}
+
+
+def shown(page: str) -> Any:
+    """The JSON that a page shows."""
+    return json.loads((PROJECT / "docs" / page).read_text("utf-8").split("```json elsewhere\n")[1].split("```")[0])
+
+
+def test_what_the_pages_show_is_taken(op: TestClient) -> None:
+    definition, consumer = shown("rest.md"), shown("coming-from-queue-over-http.md")
+    assert op.put("/subscriptions/orders", json=definition).status_code == 201
+    assert op.post("/broker/subscription", json=consumer).json() == {"data": consumer, "success": True}
+    assert set(parse().dags) >= {"orders", consumer["id"]}
