@@ -17,7 +17,8 @@ from tidegate.model.offsets import TopicPartition
 Records = npt.NDArray[np.int64]
 
 _PARTITIONS = 256
-_NAMED = 20
+NAMED = 20
+"""How many examples of a kind there are at most."""
 
 
 def record(number: int, partition: int) -> int:
@@ -53,8 +54,9 @@ class Evidence:
     and the logs' ends by partition; `open_batches` what the ledger has open; `landed` the data files in the landing
     and `named` those of batches in the ledger; `staged` what lies in `_staging` and `_abandoned`. `dead` are those
     that a dead letter names, `rejected` those beside the output, `given_up` those of batches of which nothing is to be
-    published. The job never takes a number that `rejects` divides, 0 for none; with `buries_batches` whole ones may be
-    dead. `seen` is how many records the transform's state has counted, where it does.
+    published, and those that were sent and committed by a delivery which failed then. The job never takes a number that
+    `rejects` divides, 0 for none; with `buries_batches` whole ones may be dead. `seen` is how many records the
+    transform's state has counted, where it does.
     """
 
     acknowledged: Records
@@ -76,7 +78,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How much of what is wrong, with examples in words. All is well when every number is 0."""
+    """How much of what is wrong, with examples in words.
+
+    `disorder` are requests that came behind later ones; `repeats` are all that came again, which they may where they
+    were under way. All is well when every other number is 0.
+    """
 
     losses: int
     duplicates: int
@@ -84,13 +90,15 @@ class Verdict:
     lag: int
     open_batches: int
     orphans: int
+    disorder: int = 0
+    repeats: int = 0
     examples: Sequence[str] = field(default_factory=tuple)
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
-        wrong = (self.losses, self.duplicates, self.strangers, self.lag, self.open_batches, self.orphans)
-        return not any(wrong)
+        missing = (self.losses, self.lag, self.open_batches)
+        return not any((*missing, self.duplicates, self.strangers, self.orphans, self.disorder))
 
 
 def audit(found: Evidence) -> Verdict:
@@ -116,13 +124,13 @@ def audit(found: Evidence) -> Verdict:
         open_batches=len(found.open_batches),
         orphans=len(orphans),
         examples=(
-            *_examples("lost", lost),
-            *_examples("doubled", doubled),
-            *_examples("strange", strange),
+            *examples("lost", lost),
+            *examples("doubled", doubled),
+            *examples("strange", strange),
             *(f"lag: {p} is committed at {found.committed.get(p)} of {found.ends[p]}" for p in lags if lags[p]),
             *([f"the state has seen {found.seen} of {found.lake.size} records"] if unseen else []),
             *(f"open: batch {batch}" for batch in found.open_batches),
-            *(f"orphan: {path}" for path in orphans[:_NAMED]),
+            *(f"orphan: {path}" for path in orphans[:NAMED]),
         ),
     )
 
@@ -137,8 +145,16 @@ def total(verdicts: Mapping[str, Verdict]) -> Verdict:
         lag=sum(one.lag for one in each),
         open_batches=sum(one.open_batches for one in each),
         orphans=sum(one.orphans for one in each),
+        disorder=sum(one.disorder for one in each),
+        repeats=sum(one.repeats for one in each),
         examples=tuple(f"{name}: {said}" for name, one in verdicts.items() for said in one.examples),
     )
+
+
+def examples(what: str, which: Records) -> list[str]:
+    """The first few of these records, in words."""
+    named = map(number_and_partition, which[:NAMED].tolist())
+    return [f"{what}: number {number} of partition {partition}" for number, partition in named]
 
 
 def _misplaced(found: Evidence) -> Records:
@@ -151,8 +167,3 @@ def _misplaced(found: Evidence) -> Records:
 def _divided(some: Records, by: int) -> Records:
     is_one: npt.NDArray[np.bool_] = some // _PARTITIONS % by == 0
     return np.asarray(some[is_one], np.int64)
-
-
-def _examples(what: str, which: Records) -> list[str]:
-    named = map(number_and_partition, which[:_NAMED].tolist())
-    return [f"{what}: number {number} of partition {partition}" for number, partition in named]

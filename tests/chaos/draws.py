@@ -39,6 +39,7 @@ Target = Literal[
     "certificate",
     "disk",
     "broken disk",
+    "receiver",
 ]
 
 _OFTEN: dict[Target, int] = {
@@ -53,8 +54,9 @@ _OFTEN: dict[Target, int] = {
     "broken disk": 4,
     "controller": 4,
     "quota": 1,
+    "receiver": 6,
 }
-_SERVERS: tuple[Target, ...] = ("broker", "controller", "postgres", "spark")
+_SERVERS: tuple[Target, ...] = ("broker", "controller", "postgres", "spark", "receiver")
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")
 _BLOWS: dict[Blow, int] = {
     "none": 32,

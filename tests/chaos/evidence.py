@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from chaos.audit import Evidence, Records, records
 from chaos.positions import positions
 from chaos.producing import Numbers
+from chaos.receiver import Received, read_received
 from chaos.tasks import Place, opened
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, Outcome
@@ -59,17 +60,19 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
     landing = Path(place.settings.landing.removeprefix("file://"))
     landed = (path for name in place.names for path in landing.glob(f"{name}/*/member-*/**/*"))
     lake = place.folder / place.kind.output
+    received = read_received(place.received, place.kind.name) if place.kind.at_once else None
+    rows = answered(lake, received) if received else in_lake(lake)
     return Evidence(
         acknowledged=acknowledged,
         uncertain=uncertain,
-        lake=in_lake(lake),
+        lake=rows,
         dead=in_dead_letters(place),
         rejected=in_rejected(lake)
         if FAILURE_POLICIES[place.kind.failure].dead_letters is DeadLetterUse.NEVER
         else _none(),
-        given_up=in_landing(
-            file for line in history if _may_be_ignored(line.batch, place) for file in line.batch.files
-        ),
+        given_up=np.setdiff1d(received.records, rows)
+        if received and place.kind.policy.commits_acknowledged
+        else in_landing(file for line in history if _may_be_ignored(line.batch, place) for file in line.batch.files),
         rejects=place.kind.dies,
         buries_batches=place.kind.person == "answers",
         seen=seen(place),
@@ -84,7 +87,16 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
 
 def in_lake(lake: Path) -> Records:
     """The records that a reader of the lake sees: those in `batch_id=*/`."""
-    return _held(sorted(map(str, lake.glob("batch_id=*/*.parquet"))))
+    return _held(_published(lake))
+
+
+def answered(lake: Path, received: Received) -> Records:
+    """The records whose requests were answered, as a reader of the lake sees them, who sees places and no values."""
+    files = _published(lake)
+    if not files:
+        return _none()
+    rows = ds.dataset(files).to_table(["partition", "offset"])
+    return received.of(rows["partition"].to_numpy(), rows["offset"].to_numpy())
 
 
 def in_rejected(lake: Path) -> Records:
@@ -115,6 +127,10 @@ def _may_be_ignored(batch: Batch, place: Place) -> bool:
 
 def _none() -> Records:
     return np.array([], np.int64)
+
+
+def _published(lake: Path) -> list[str]:
+    return sorted(map(str, lake.glob("batch_id=*/*.parquet")))
 
 
 def _held(files: list[str]) -> Records:

@@ -10,6 +10,7 @@ from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse, Failu
 SUBSCRIPTION = "numbers"
 MANY = 100_000
 DISK = "disk"
+RECEIVED = "received.csv"
 _SOME = 97  # each number that this divides
 _BESIDE = 2
 _CHANGING = 1
@@ -28,7 +29,13 @@ commit-strategy: {commit}
 failure-strategy: {failure}
 max-retries: {retries}
 {more}processing:
-  output: {output}
+{over_http}  output: {output}
+"""
+_OVER_HTTP = """\
+  kind: http
+  uri: {server}/{name}
+  concurrency-factor: {at_once}
+  delay-on-error.ms: 100
 """
 _RETRIES = """\
 delayed-retry-topic.topics: [{topics}]
@@ -37,6 +44,7 @@ dead-letter-queue.topic: {dead_letters}
 """
 
 _GOES_ON = "on-data-loss: reset\n"
+_COMMITS_OFTEN = "auto.commit.interval.ms: 200\n"
 
 Person = Literal["commits", "answers", "clears"]
 Access = Literal["direct", "proxy", "password", "certificate"]
@@ -51,7 +59,8 @@ class Kind:
     those that failed as often as they may, or has them redelivered. `output` is the lake's
     folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time; one that
     `has_own_disk` has its landing and its lake there, and the disk fills up now and then. `access` is how it comes to
-    the broker: `chaos.access` has what happens on each of the ways.
+    the broker: `chaos.access` has what happens on each of the ways. Over HTTP so many requests of a partition are under
+    way `at_once`; 0 for a job.
     """
 
     name: str = SUBSCRIPTION
@@ -68,6 +77,7 @@ class Kind:
     access: Access = "direct"
     person: Person | None = None
     max_retries: int = MANY
+    at_once: int = 0
 
     def named(self, times: int) -> str:
         """The subscription's name when it was renamed so many times."""
@@ -122,9 +132,10 @@ class Kind:
         """What divides the numbers that the job never takes; 0 for none."""
         return self.rejects_again or self.rejects
 
-    def definition(self, cap: int, poll_timeout: int = 3000) -> str:
-        """The definition, with so many records at a time."""
+    def definition(self, cap: int, poll_timeout: int = 3000, server: str = "http://nowhere") -> str:
+        """The definition, with so many records at a time, which go to a server where they go over HTTP."""
         more = _RETRIES.format(topics=", ".join(self.retry_topics), dead_letters=self.dead_letters)
+        over_http = _OVER_HTTP.format(server=server, name=self.name, at_once=self.at_once)
         return _DEFINITION.format(
             topic=self.topic,
             group=self.group,
@@ -133,7 +144,10 @@ class Kind:
             commit=self.commit,
             failure=self.failure,
             retries=self.max_retries,
-            more=(more if self.retry_topics else "") + (_GOES_ON if self.is_fleeting else ""),
+            more=(more if self.retry_topics else "")
+            + (_GOES_ON if self.is_fleeting else "")
+            + (_COMMITS_OFTEN if self.at_once and self.commit == "throttled" else ""),
+            over_http=over_http if self.at_once else "",
             output=self.output,
         )
 
@@ -164,6 +178,8 @@ KINDS: dict[str, Kind] = {
         "numbers-retries", "lake-retries", 1, failure="delayed-retry-topic", rejects=_SOME, rejects_again=2 * _SOME
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
+    "http": Kind("numbers-http", "lake-http", 1, at_once=1),
+    "http-throttled": Kind("numbers-http-throttled", "lake-http-throttled", 1, commit="throttled", at_once=8),
     "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
     "new-passwords": Kind("known", "lake-known", access="password"),
     "new-certificates": Kind("certified", "lake-certified", access="certificate"),

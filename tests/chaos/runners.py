@@ -153,9 +153,14 @@ class Runner:
         self._step(last, fate, batch_id)  # whatever happened, as in the DAG
 
     def _flip(self, where: Blow, batch_id: str, fate: Fate) -> None:
-        """Change a byte of the batch, where nobody works on it and it can be had again."""
+        """Change a byte of the batch, where nobody works on it and it can be had again.
+
+        A batch whose landing is damaged is planned anew, maybe with other ends: what was sent of it behind them comes
+        again with the next one.
+        """
         kind = self.place.kind
-        if fate.blow != where or kind.runners > 1 or kind.policy.commit_at is CommitPoint.LANDED:
+        is_sent_again = kind.at_once and where == "flip landed"
+        if fate.blow != where or kind.runners > 1 or kind.policy.commit_at is CommitPoint.LANDED or is_sent_again:
             return
         if flip_one(
             landed_files(self.place, batch_id) if where == "flip landed" else staged_files(self.place, batch_id)
@@ -169,7 +174,7 @@ class Runner:
         return self._carry_out(replace(self._task(part, fate), answer=answer), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
-        late = fate.late if fate.blow == "driver lives on" else 0.0
+        late = fate.late if fate.blow == "driver lives on" and not self.place.kind.at_once else 0.0
         return Task(
             self.place,
             self.log,

@@ -15,6 +15,7 @@ from chaos.fleeting import Fleeting
 from chaos.kinds import PLAIN, Kind
 from chaos.producing import Numbers, Producing
 from chaos.quiet import come_to_rest
+from chaos.receipts import audit_receipts, gather_receipts
 from chaos.report import Report
 from chaos.rereads import audit_rereads, gather_rereads
 from chaos.runners import Runner, beside, end_all, end_drivers, start_fork_server, wait_for_drivers
@@ -98,7 +99,10 @@ def judge(place: Place, numbers: Numbers) -> Verdict:
     """The audit of one subscription, by what its commit strategy promises."""
     if place.kind.policy.store is PositionStore.NONE:
         return audit_rereads(gather_rereads(place, numbers))
-    return audit(gather(place, numbers))
+    in_lake = audit(gather(place, numbers))
+    if not place.kind.at_once:
+        return in_lake
+    return total({"lake": in_lake, "receiver": audit_receipts(gather_receipts(place, numbers))})
 
 
 @contextmanager
@@ -115,9 +119,9 @@ def _running(runners: list[Runner], chosen: Chosen, tally: Tally) -> Iterator[No
 
 
 def _spark_every(runner: Runner, chosen: Chosen) -> int:
-    """The real job has no transform that rejects or counts."""
+    """The real job has no transform that rejects or counts, and sends no requests."""
     kind = runner.place.kind
-    return 0 if kind.rejects or kind.counts else chosen.spark_every
+    return 0 if kind.rejects or kind.counts or kind.at_once else chosen.spark_every
 
 
 def _flows(places: Sequence[Place], chosen: Chosen) -> dict[str, Flow]:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Literal
 
 from chaos.access import client
-from chaos.kinds import DISK, PLAIN, Access, Kind
+from chaos.kinds import DISK, PLAIN, RECEIVED, Access, Kind
 from tidegate.config import reading
 from tidegate.config.settings import PROJECT, Settings
 from tidegate.model.batch import SETTLED, Batch, Resolution, State
@@ -32,6 +32,7 @@ from tidegate.spark.job import JOB
 from tidegate.spark.submit import SubmitProcessor
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
+from tidegate_local.loopback import HOST
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
@@ -78,6 +79,11 @@ class Place:
         return {"bootstrap.servers": bootstrap, **client(self.kind.access, self.folder)}
 
     @property
+    def received(self) -> Path:
+        """What the receiver of webhooks writes, where a subscription has one."""
+        return self.folder / RECEIVED
+
+    @property
     def settings(self) -> Settings:
         """The settings of the runs."""
         landing = {"TIDEGATE_LANDING": str(self.folder / DISK / "landing")} if self.kind.has_own_disk else {}
@@ -86,6 +92,7 @@ class Place:
                 "TIDEGATE_HOME": str(self.folder),
                 "TIDEGATE_SUBSCRIPTIONS": ".",
                 "TIDEGATE_LEDGER": self.ledger,
+                "TIDEGATE_HTTP_ALLOWED": HOST,
                 **landing,
             }
         )
@@ -235,7 +242,10 @@ def _said(batch: Batch | None, batch_id: str) -> Said:
     return Said(batch_id, committed=batch is not None and (batch.state is State.PUBLISHED or batch.outcome in SETTLED))
 
 
-def _processor(task: Task) -> Processor:
+def _processor(task: Task) -> Processor | None:
+    """What copies, or runs the real job; None where the subscription has its own, which sends requests."""
+    if task.place.kind.at_once:
+        return None
     if task.spark and task.place.spark:
         return ConnectProcessor(task.place.spark, JOB)
     times = ("--work", f"{task.work:.3f}", "--late", f"{task.late:.3f}")

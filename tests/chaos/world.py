@@ -16,8 +16,9 @@ from chaos.access import ENTRANCES, Entrance, address
 from chaos.disk import Disk
 from chaos.draws import Target
 from chaos.fault import Fault, nothing
-from chaos.kinds import DISK, SUBSCRIPTION, Access, Kind
+from chaos.kinds import DISK, RECEIVED, SUBSCRIPTION, Access, Kind
 from chaos.producing import PARTITIONS
+from chaos.receiver import Receiver
 from chaos.tasks import Place
 from tidegate_local.broker import Broker
 from tidegate_local.cluster import Cluster
@@ -68,6 +69,7 @@ class World:
         self._spark_token = secrets.token_urlsafe(24)
         self._entrances: dict[Access, Entrance] = {}
         self._disk: Disk | None = None
+        self._receiver: Receiver | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -76,11 +78,14 @@ class World:
             if any(kind.has_own_disk for kind in self._kinds):
                 self._disk = Disk(self._folder / DISK)
                 stack.callback(self._disk.close)
+            if any(kind.at_once for kind in self._kinds):
+                self._receiver = Receiver(self._folder / RECEIVED)
+                stack.callback(self._receiver.stop)
             for kind in self._kinds:
                 if kind.access in ENTRANCES:
                     self._entrances[kind.access] = entrance = ENTRANCES[kind.access](self._folder)
                     stack.callback(entrance.close)
-                (self._folder / f"{kind.named(0)}.yaml").write_text(kind.definition(self._cap), encoding="utf-8")
+                (self._folder / f"{kind.named(0)}.yaml").write_text(self._definition(kind, self._cap), encoding="utf-8")
             self._java = find_java()
             self._jars = kafka_jars(self._java, self._cache)
             self._brokers = self._start_brokers()
@@ -91,6 +96,8 @@ class World:
             if self._has_spark:
                 self._start_spark()
             self._postgres.wait()
+            if self._receiver is not None:
+                self._receiver.wait()
             self._brokers.wait()
             if self._spark is not None:
                 self._spark.wait()
@@ -142,6 +149,7 @@ class World:
             | (spark if self._has_spark else {})
             | (definition if any(kind.is_renamed for kind in self._kinds) else {})
             | (self._disk.faults if self._disk else {})
+            | ({"receiver": Fault(self._receiver.kill, self._receiver.restart)} if self._receiver else {})
             | {entrance.target: entrance.fault for entrance in self._entrances.values()}
         )
 
@@ -153,12 +161,15 @@ class World:
     def widen(self) -> None:
         """From now on a batch takes all that is there, however long that takes."""
         for kind in self._kinds:
-            self._at(kind).definition.write_text(kind.definition(_ALL, _LONG_MS), encoding="utf-8")
+            self._at(kind).definition.write_text(self._definition(kind, _ALL, _LONG_MS), encoding="utf-8")
 
     def stop_spark(self) -> None:
         """End Spark, and with it whatever outlived its client there."""
         if self._spark is not None:
             self._spark.stop()
+
+    def _definition(self, kind: Kind, cap: int, poll_timeout: int = 3000) -> str:
+        return kind.definition(cap, poll_timeout, self._receiver.address if self._receiver else "")
 
     def _at(self, kind: Kind) -> Place:
         return replace(self.place, kind=kind)

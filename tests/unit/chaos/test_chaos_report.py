@@ -46,6 +46,8 @@ def test_what_was_counted_is_told() -> None:
         "duplicates": 0,
         "losses": 0,
         "strangers": 0,
+        "disorder": 0,
+        "repeats": 0,
         "lag": 0,
         "open_batches": 0,
         "orphans": 0,
