@@ -116,7 +116,12 @@ def deliver(port: int, landed: Path, records: int, concurrency: int, work: Path)
     manifest.write_text(json.dumps(document))
     endpoint = HttpEndpoint(f"http://127.0.0.1:{port}/hook", concurrency=max(1, concurrency // PARTITIONS))
     processor = HttpProcessor(
-        endpoint, MemoryConnections(), AllowedAddresses.parse("127.0.0.1"), broker="kafka_default", consumer="a_b"
+        endpoint,
+        MemoryConnections(),
+        AllowedAddresses.parse("127.0.0.1"),
+        broker="kafka_default",
+        consumer="a_b",
+        output=work,
     )
     began, cpu = time.perf_counter(), time.process_time()
     processor.run(f"file://{manifest}", None, lambda _: None, lambda: None)

@@ -178,7 +178,7 @@ KINDS: dict[str, Kind] = {
         "numbers-retries", "lake-retries", 1, failure="delayed-retry-topic", rejects=_SOME, rejects_again=2 * _SOME
     ),
     "ask": Kind("numbers-ask", "lake-ask", 1, failure="ask", person="answers", max_retries=0),
-    "http": Kind("numbers-http", "lake-http", 1, at_once=1),
+    "http": Kind("numbers-http", "lake-http", at_once=1),
     "http-throttled": Kind("numbers-http-throttled", "lake-http-throttled", 1, commit="throttled", at_once=8),
     "renamed": Kind("renamed", "lake-renamed", is_renamed=True),
     "new-passwords": Kind("known", "lake-known", access="password"),

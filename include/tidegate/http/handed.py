@@ -58,8 +58,17 @@ class Handed:
             raise BatchFailedError(f"{uri} is no manifest that this version follows: {error!r}") from error
 
     @property
+    def output(self) -> Path:
+        """The folder that readers look into."""
+        return self.staging.parent.parent
+
+    @property
+    def published(self) -> Path:
+        """Where the batch is once it is published."""
+        return self.output / f"batch_id={self.batch_id}"
+
+    @property
     def deliveries(self) -> list[Path]:
         """The folders of all deliveries of the batch, also those that were set aside."""
-        output = self.staging.parent.parent
-        below = (output / "_staging", output / "_abandoned")
+        below = (self.output / "_staging", self.output / "_abandoned")
         return sorted(found for folder in below for found in folder.glob(f"{self.batch_id}-*"))

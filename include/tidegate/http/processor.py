@@ -17,12 +17,13 @@ from tidegate.http.allowed import AllowedAddresses, refusal
 from tidegate.http.credentials import curl_options, secret_headers
 from tidegate.http.delivery_log import DeliveryLog, delivered, offsets_by_partition, within
 from tidegate.http.handed import Handed
+from tidegate.http.only_sender import only_sender, refuse_second
 from tidegate.http.output import RejectedRecords, write_result
 from tidegate.http.records import SortedRecords
 from tidegate.http.request import Request, RequestBuilder
 from tidegate.http.sender import Outcome, Sender
 from tidegate.model.acknowledged import Offsets
-from tidegate.model.errors import DeliveryTimeoutError, UnavailableError
+from tidegate.model.errors import DeliveryTimeoutError, StaleError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection, Connections
@@ -37,7 +38,9 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class HttpProcessor:
-    """The port `Processor` for `processing.kind: http`. `broker` and `consumer` are what the reference's headers say.
+    """The port `Processor` for `processing.kind: http`, to an output, a folder of this machine.
+
+    `broker` and `consumer` are what the reference's headers say.
 
     Everything that an attempt leaves lies in a folder of its own in the delivery's staging, as a Spark job's does: a
     row for each record that was answered, rejected records, acknowledgements and, last of all, the result.
@@ -48,9 +51,15 @@ class HttpProcessor:
     allowed: AllowedAddresses
     broker: str
     consumer: str
+    output: Path
 
     def check(self) -> None:
-        """See `tidegate.ports.Processor`: whether credentials and address may be used, and somebody takes connections.
+        """See `tidegate.ports.Processor`: whether the server can be reached, and nobody sends to the same output."""
+        refuse_second(self.output)
+        self.reach()
+
+    def reach(self) -> None:
+        """Find out whether credentials and address may be used, and somebody takes connections.
 
         Raises UnavailableError where nobody does.
         """
@@ -81,7 +90,29 @@ class HttpProcessor:
     ) -> None:
         """See `tidegate.ports.Processor`; a record that an earlier delivery was answered for isn't sent again."""
         handed = Handed.read(manifest_uri)
+        with only_sender(handed.output):
+            self._run_alone(handed, timeout, said, watch)
+
+    def connection(self) -> Connection | None:
+        """The one that has the credentials, which may take seconds to look up; None without one."""
+        return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
+
+    def sender(self, connection: Connection | None) -> Sender:
+        """A sender with the connection's credentials."""
+        return Sender(self.endpoint, self.allowed, self._options(connection))
+
+    def builder(self, connection: Connection | None) -> RequestBuilder:
+        """What makes requests, with the connection's secret headers."""
+        return RequestBuilder(
+            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(connection)
+        )
+
+    def _run_alone(
+        self, handed: Handed, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
         before = within(delivered(handed.deliveries), handed.ranges)
+        if handed.published.exists():  # looked at last: what was published before has taken its log along
+            raise StaleError("the batch is published: another delivery of it was faster, and nothing is sent again")
         attempt = handed.staging / uuid4().hex
         attempt.mkdir()
         copy = handed.staging / f".sorted-{attempt.name}"
@@ -101,20 +132,6 @@ class HttpProcessor:
         finally:
             with suppress(FileNotFoundError):
                 copy.unlink()
-
-    def connection(self) -> Connection | None:
-        """The one that has the credentials, which may take seconds to look up; None without one."""
-        return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
-
-    def sender(self, connection: Connection | None) -> Sender:
-        """A sender with the connection's credentials."""
-        return Sender(self.endpoint, self.allowed, self._options(connection))
-
-    def builder(self, connection: Connection | None) -> RequestBuilder:
-        """What makes requests, with the connection's secret headers."""
-        return RequestBuilder(
-            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(connection)
-        )
 
     def _options(self, connection: Connection | None) -> dict[int, object]:
         return curl_options(self.endpoint, connection, self.allowed)

@@ -23,7 +23,7 @@ from tidegate.model.subscription import (
     TopicPattern,
 )
 from tidegate.ports import Connections, SchemaType
-from tidegate.runtime.processor import processor_of
+from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
 from tidegate.spark.probe import spark_lacks
 from tidegate.steps.produced_topics import said_missing
@@ -65,7 +65,10 @@ class _Outside:
 
     def http_server(self, subscription: Subscription) -> str | None:
         """What stands in the way of requests to a subscription's server."""
-        answer = _attempt(lambda: processor_of(subscription, self._settings, self._connections).check())
+        endpoint = subscription.processing.endpoint
+        if endpoint is None:
+            return None
+        answer = _attempt(http_processor_of(subscription, endpoint, self._settings, self._connections).reach)
         return str(answer) if isinstance(answer, TidegateError) else None
 
     def _cluster(self, connection_id: str) -> ClusterProbe:

@@ -1,24 +1,38 @@
 """What carries out the deliveries of a subscription, by the kind of its processing."""
 
-from tidegate.config.settings import Settings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.config.settings import Settings, absolute_uri
 from tidegate.http.allowed import AllowedAddresses
-from tidegate.model.subscription import Subscription
+from tidegate.model.subscription import HttpEndpoint, Subscription
 from tidegate.ports import Connections, Processor
 from tidegate.spark.job import JobProcessor, job_file
+
+if TYPE_CHECKING:
+    from tidegate.http.processor import HttpProcessor
 
 
 def processor_of(subscription: Subscription, settings: Settings, connections: Connections) -> Processor:
     """What processes a batch in this process, or in a child of it."""
     processing = subscription.processing
-    if processing.endpoint is None:
-        return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
+    if processing.endpoint is not None:
+        return http_processor_of(subscription, processing.endpoint, settings, connections)
+    return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
+
+
+def http_processor_of(
+    subscription: Subscription, endpoint: HttpEndpoint, settings: Settings, connections: Connections
+) -> "HttpProcessor":
+    """What sends a batch to this endpoint."""
     from tidegate.http.processor import HttpProcessor  # noqa: PLC0415 (libcurl, which few subscriptions need)
 
     group = subscription.consumer.group_id
     return HttpProcessor(
-        endpoint=processing.endpoint,
+        endpoint=endpoint,
         connections=connections,
         allowed=AllowedAddresses.parse(settings.http_allowed),
         broker=subscription.connection,
         consumer=f"{subscription.name}_{group}",
+        output=Path(absolute_uri(settings.home, subscription.processing.output).removeprefix("file://")),
     )

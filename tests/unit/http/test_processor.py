@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from landed import Batch, Record
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.http.processor import HttpProcessor
 from tidegate.lake.parquet import ParquetLake
-from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, UnavailableError, WrongDefinitionError
+from tidegate.model.errors import (
+    BatchFailedError,
+    DeliveryTimeoutError,
+    StaleError,
+    UnavailableError,
+    WrongDefinitionError,
+)
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections
@@ -36,14 +43,21 @@ def landed(folder: Path, records: list[Record] = RECORDS, delivery: str = "d81c"
     return batch
 
 
-def processor(uri: str, connections: Sequence[Connection] = (), **endpoint: Any) -> HttpProcessor:
+def processor(
+    uri: str, connections: Sequence[Connection] = (), output: Path = Path("nowhere"), **endpoint: Any
+) -> HttpProcessor:
     return HttpProcessor(
         HttpEndpoint(uri, **{"retry_before_commit": 1, "delay_ms": 0, **endpoint}),
         MemoryConnections(*connections),
         LOOPBACK,
         broker="kafka_default",
         consumer="orders_orders-hook",
+        output=output,
     )
+
+
+def output_of(batch: Batch) -> Path:
+    return batch.staging.parents[1]
 
 
 def deliver(batch: Batch, uri: str, timeout: float | None = None, **endpoint: Any) -> list[str]:
@@ -178,21 +192,22 @@ def test_acknowledgements_are_found_by_who_commits_by_them(tmp_path: Path) -> No
     assert len(acks) >= 2  # logs of a second each, and the rejected record
 
 
-def killed(batch: Batch, hook: Hook, after: int, **endpoint: Any) -> None:
-    """Deliver in a process of its own, which SIGKILL ends once so many requests have begun."""
+@contextmanager
+def apart(batch: Batch, hook: Hook, after: int, **endpoint: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """Deliver in a process of its own, which has begun so many requests; it is killed at the end."""
     code = (
-        "import json, sys\n"
+        "import json, pathlib, sys\n"
         "from tidegate.http.allowed import AllowedAddresses\n"
         "from tidegate.http.processor import HttpProcessor\n"
         "from tidegate.model.subscription import HttpEndpoint\n"
         "from tidegate.testing.connections import MemoryConnections\n"
-        "uri, manifest, more = sys.argv[1:]\n"
+        "uri, manifest, output, more = sys.argv[1:]\n"
         "HttpProcessor(HttpEndpoint(uri, **json.loads(more)), MemoryConnections(),\n"
-        "    AllowedAddresses.parse('127.0.0.0/8'), broker='k', consumer='c'\n"
+        "    AllowedAddresses.parse('127.0.0.0/8'), broker='k', consumer='c', output=pathlib.Path(output)\n"
         ").run(manifest, None, print, lambda: None)\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, hook.uri, f"file://{batch.manifest}", json.dumps(endpoint)],
+        [sys.executable, "-c", code, hook.uri, f"file://{batch.manifest}", str(output_of(batch)), json.dumps(endpoint)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
@@ -201,6 +216,7 @@ def killed(batch: Batch, hook: Hook, after: int, **endpoint: Any) -> None:
             assert time.monotonic() < until
             assert child.poll() is None
             time.sleep(0.001)  # between two looks at what the server has got
+        yield child
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -216,7 +232,8 @@ def test_after_sigkill_only_what_was_in_flight_comes_twice(tmp_path: Path, concu
         say(handler, 200)
 
     with hooked(slow) as hook:
-        killed(landed(tmp_path, records, "a" * 32, ranges=ranges), hook, after, concurrency=concurrency)
+        with apart(landed(tmp_path, records, "a" * 32, ranges=ranges), hook, after, concurrency=concurrency):
+            pass
         hook.quiet()
         second = landed(tmp_path, records, "b" * 32, ranges=ranges)
         deliver(second, hook.uri, concurrency=concurrency)
@@ -228,6 +245,41 @@ def test_after_sigkill_only_what_was_in_flight_comes_twice(tmp_path: Path, concu
         for partition in (0, 1):
             offsets = [offset for at, offset in hook.begun if at == partition]
             assert offsets == sorted(offsets)  # also over the kill
+
+
+def test_while_one_delivery_sends_or_sleeps_amid_it_no_other_begins(tmp_path: Path) -> None:
+    """One that was taken for dead goes on where it was: whoever had sent the rest meanwhile had sent it twice."""
+
+    def slow(handler: BaseHTTPRequestHandler, _: int) -> None:
+        time.sleep(0.003)
+        say(handler, 200)
+
+    first = landed(tmp_path, delivery="a" * 32)
+    with hooked(slow) as hook:
+        with apart(first, hook, 5) as child:
+            child.send_signal(signal.SIGSTOP)
+            second = landed(tmp_path, delivery="b" * 32)
+            for begin in (processor(hook.uri, output=output_of(second)).check, lambda: deliver(second, hook.uri)):
+                with pytest.raises(UnavailableError, match=f"process {child.pid} of .* still sends"):
+                    begin()
+            child.send_signal(signal.SIGCONT)
+            assert child.wait(30) == 0
+        assert audited(first) == (20, 0)
+        processor(hook.uri, output=output_of(second)).check()
+        deliver(second, hook.uri)
+    assert audited(second) == (20, 0)
+    assert hook.begun == [(0, 2 * n) for n in range(20)]
+
+
+def test_one_that_wakes_up_behind_the_batch_sends_nothing(tmp_path: Path) -> None:
+    second = landed(tmp_path, delivery="b" * 32)
+    with hooked() as hook:
+        deliver(second, hook.uri)
+        (result,) = second.staging.glob("*/_result")
+        result.parent.rename(output_of(second) / "batch_id=b3f0")
+        with pytest.raises(StaleError, match="is published"):
+            deliver(landed(tmp_path, delivery="a" * 32), hook.uri)
+    assert len(hook.begun) == 20
 
 
 def test_an_empty_share_and_a_batch_of_tombstones_are_delivered(tmp_path: Path) -> None:
