@@ -15,6 +15,11 @@ Answer = Callable[[BaseHTTPRequestHandler, int], None]
 """Answers a request, given the record's offset."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # of 64 connections at once some waited for their answer until the request timed out
+
+
 class Hook:
     """A server that notes each request, and how many were under way at once; `answer` gives the answers."""
 
@@ -55,8 +60,7 @@ class Hook:
             def log_message(self, *_: object) -> None:
                 """Nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", 0), Handler)
         self.uri = f"http://127.0.0.1:{self.server.server_port}/hook"
 
     def quiet(self) -> None:
