@@ -123,8 +123,11 @@ class Strike:
     away: float
 
 
-def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
-    """The fates of one runner's runs, without end; with `spark_every` n, each n-th uses real Spark."""
+def fates(seed: int, runner: int, *, spark_every: int = 0, slower: int = 1) -> Iterator[Fate]:
+    """The fates of one runner's runs, without end; with `spark_every` n, each n-th uses real Spark.
+
+    Its runs take so many times as long as those that copy, and are struck so much later.
+    """
     draw = Random(f"{seed} runner {runner}")  # noqa: S311 (a seed is to be repeated)
     number = 0
     while True:
@@ -136,7 +139,7 @@ def fates(seed: int, runner: int, *, spark_every: int = 0) -> Iterator[Fate]:
             apart=apart,
             step=draw.choice(STEPS),
             blow=blow,
-            after=draw.uniform(0, (_LONGEST_TASK if apart else _LONGEST_RUN) * (4 if spark else 1)),
+            after=draw.uniform(0, (_LONGEST_TASK if apart else _LONGEST_RUN) * (4 if spark else slower)),
             pause=draw.uniform(0.2, 6),
             room=draw.randrange(_MOST_ROOM) if blow == "full disk" else None,
             work=draw.choice((0, 0.1, 0.5)) * draw.random() * 2,

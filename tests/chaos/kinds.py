@@ -11,6 +11,7 @@ SUBSCRIPTION = "numbers"
 MANY = 100_000
 DISK = "disk"
 RECEIVED = "received.csv"
+_SENDING = 3
 _SOME = 97  # each number that this divides
 _BESIDE = 2
 _CHANGING = 1
@@ -115,6 +116,11 @@ class Kind:
     def is_fleeting(self) -> bool:
         """Whether its topic is deleted and created again."""
         return self.topic != SUBSCRIPTION
+
+    @property
+    def slower(self) -> int:
+        """How many times as long as one that copies a run takes, about: a request takes its time."""
+        return _SENDING if self.at_once else 1
 
     @property
     def stops(self) -> bool:

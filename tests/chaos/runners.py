@@ -33,6 +33,12 @@ _SHORTEST_SECONDS = 0.5  # from one run to the next: while a server is away, the
 _KNOWN_ABORT = b"rd_kafka_enq_once_del_source_return"
 """An assertion of librdkafka's that fails where a connection breaks at the wrong instant (its issue 4605)."""
 _LAST_BYTES = 64 << 10
+_IN_PLACE_OF_A_DRIVER: dict[Blow, Blow] = {
+    "kill driver": "kill task",
+    "stop driver": "stop task",
+    "driver lives on": "kill task",
+    "records fail": "pause task",
+}
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
 
 
@@ -129,6 +135,8 @@ class Runner:
         """One run and its fate; its last words, if it is one process and has some."""
         if self.is_person:
             return self._look_after(fate)
+        if self.place.kind.at_once:
+            fate = _without_a_driver(fate)
         self._tally.began()
         if not fate.apart:
             return self._carry_out(self._task("run", fate), fate)
@@ -174,7 +182,7 @@ class Runner:
         return self._carry_out(replace(self._task(part, fate), answer=answer), fate)
 
     def _task(self, part: Part, fate: Fate, batch_id: str = "", member: int = 0) -> Task:
-        late = fate.late if fate.blow == "driver lives on" and not self.place.kind.at_once else 0.0
+        late = fate.late if fate.blow == "driver lives on" else 0.0
         return Task(
             self.place,
             self.log,
@@ -305,6 +313,12 @@ def _guarded(work: Callable[[], None], tally: Tally) -> None:
         work()
     except Exception:  # noqa: BLE001 (this is a thread's end)
         tally.failed("Runner", traceback.format_exc(), is_ours=False)
+
+
+def _without_a_driver(fate: Fate) -> Fate:
+    """Requests have no driver: the task that sends them is struck in its place."""
+    blow = _IN_PLACE_OF_A_DRIVER.get(fate.blow)
+    return replace(fate, blow=blow, step="process") if blow else fate
 
 
 def _at(step: Part, fate: Fate) -> Fate:

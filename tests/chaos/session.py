@@ -109,7 +109,10 @@ def judge(place: Place, numbers: Numbers) -> Verdict:
 def _running(runners: list[Runner], chosen: Chosen, tally: Tally) -> Iterator[None]:
     """Each runner meets its fates until the context is left; then their last runs end."""
     over = threading.Event()
-    drawn = [fates(chosen.seed, n, spark_every=_spark_every(each, chosen)) for n, each in enumerate(runners)]
+    drawn = [
+        fates(chosen.seed, n, spark_every=_spark_every(each, chosen), slower=each.place.kind.slower)
+        for n, each in enumerate(runners)
+    ]
     works = [partial(each.go_on, met, over.is_set) for each, met in zip(runners, drawn, strict=True)]
     with beside(runners, works, over, tally) as jobs:
         yield

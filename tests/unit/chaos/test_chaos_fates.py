@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import islice
 from typing import get_args
 
@@ -38,3 +39,9 @@ def test_all_servers_are_struck_together_sometimes_and_others_only_if_they_are_t
 def test_each_nth_run_uses_spark(every: int, numbers: list[int]) -> None:
     drawn = islice(fates(1, 0, spark_every=every), 9)
     assert [number for number, fate in enumerate(drawn, 1) if fate.spark] == numbers
+
+
+def test_whose_runs_take_longer_is_struck_later_and_else_alike() -> None:
+    usual, slower = (list(islice(fates(1, 0, slower=times), MANY)) for times in (1, 3))
+    assert [3 * fate.after for fate in usual] == pytest.approx([fate.after for fate in slower])
+    assert [replace(fate, after=0) for fate in usual] == [replace(fate, after=0) for fate in slower]
