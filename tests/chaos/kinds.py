@@ -12,6 +12,7 @@ MANY = 100_000
 DISK = "disk"
 RECEIVED = "received.csv"
 _SENDING = 3
+_LARGER = 5
 _SOME = 97  # each number that this divides
 _BESIDE = 2
 _CHANGING = 1
@@ -145,7 +146,7 @@ class Kind:
         return _DEFINITION.format(
             topic=self.topic,
             group=self.group,
-            cap=cap,
+            cap=_LARGER * cap if self.at_once else cap,  # one that is killed goes on where it was, and it must keep up
             poll_timeout=poll_timeout,
             commit=self.commit,
             failure=self.failure,

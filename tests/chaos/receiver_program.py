@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 _HOST = "127.0.0.1"
-_THINKS_SECONDS = 0.004  # before each answer, so that a kill finds requests under way
+_THINKS_SECONDS = 0.001  # before each answer, so that a kill finds requests under way
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _STARTED = b",-1,-1,-1\n"
 
