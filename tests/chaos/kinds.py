@@ -11,8 +11,8 @@ SUBSCRIPTION = "numbers"
 MANY = 100_000
 DISK = "disk"
 RECEIVED = "received.csv"
-_SENDING = 3
-_LARGER = 5
+_SENDING = 3  # times as long as copying
+_LARGER = 5  # batches over HTTP, that they keep up; one that is killed goes on where it was
 _SOME = 97  # each number that this divides
 _BESIDE = 2
 _CHANGING = 1
@@ -146,7 +146,7 @@ class Kind:
         return _DEFINITION.format(
             topic=self.topic,
             group=self.group,
-            cap=_LARGER * cap if self.at_once else cap,  # one that is killed goes on where it was, and it must keep up
+            cap=_LARGER * cap if self.at_once else cap,
             poll_timeout=poll_timeout,
             commit=self.commit,
             failure=self.failure,

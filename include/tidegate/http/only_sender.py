@@ -3,6 +3,7 @@
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Final, TextIO
 from tidegate.model.errors import UnavailableError
 
 LOCK: Final = ".sending"
+_WAIT_SECONDS = 1.0  # for those who only look, and have it for a moment
+_PAUSE_SECONDS = 0.01
 
 
 @contextmanager
@@ -20,7 +23,7 @@ def only_sender(output: Path) -> Iterator[None]:
     Raises UnavailableError if somebody else has it.
     """
     with (output / LOCK).open("a+", encoding="utf-8") as file:
-        _take(file, output)
+        _take(file, output, _WAIT_SECONDS)
         file.truncate(0)
         file.write(f"process {os.getpid()} of {socket.gethostname()}")
         file.flush()
@@ -37,12 +40,23 @@ def refuse_second(output: Path) -> None:
         _take(file, output)
 
 
-def _take(file: TextIO, output: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+def _take(file: TextIO, output: Path, seconds: float = 0.0) -> None:
+    """Lock the file, now or within that time."""
+    until = time.monotonic() + seconds
+    while not _locks(file):
+        if time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+            continue
         file.seek(0)
         raise UnavailableError(
             f"{file.read() or 'another process'} still sends what goes to {output}, or sleeps amid it: nothing is sent "
             "beside it, and no delivery counts for that; wait for its end, or end it: the next run goes on behind it"
-        ) from None
+        )
+
+
+def _locks(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hooks import Hook, hooked, say, tls_of
 from landed import Batch, Record
 
 from tidegate.http.allowed import AllowedAddresses
+from tidegate.http.only_sender import only_sender, refuse_second
 from tidegate.http.processor import HttpProcessor
 from tidegate.lake.parquet import ParquetLake
 from tidegate.model.errors import (
@@ -269,6 +270,27 @@ def test_while_one_delivery_sends_or_sleeps_amid_it_no_other_begins(tmp_path: Pa
         deliver(second, hook.uri)
     assert audited(second) == (20, 0)
     assert hook.begun == [(0, 2 * n) for n in range(20)]
+
+
+def test_whoever_only_looks_stands_in_nobodys_way(tmp_path: Path) -> None:
+    with only_sender(tmp_path):
+        pass
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.0002):
+            with suppress(UnavailableError):
+                refuse_second(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(500):
+            with only_sender(tmp_path):
+                pass
+    finally:
+        over.set()
+        looking.join()
 
 
 def test_one_that_wakes_up_behind_the_batch_sends_nothing(tmp_path: Path) -> None:
