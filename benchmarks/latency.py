@@ -95,13 +95,12 @@ def _measure(folder: Path, seconds: float) -> dict[str, list[float]]:
             "TIDEGATE_HTTP_ALLOWED": "127.0.0.1",
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
         }
-        found = {}
+        admin, found = AdminClient({"bootstrap.servers": bootstrap}), {}
         for way in WAYS:
             with _server() as (port, arrivals):
                 definition = folder / f"include/subscriptions/{way}.yaml"
                 definition.write_text(_DEFINITION.format(name=way, port=port))
-                made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(way, 4)])
-                made[way].result(30)
+                admin.create_topics([NewTopic(way, 4)])[way].result(30)
                 with _delivering(way, folder, environment, connection):
                     found[way] = _latencies(bootstrap, way, seconds, arrivals)
                 definition.unlink()
