@@ -158,7 +158,10 @@ def serve(port: int, arrivals: "Queue[float]") -> None:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 1024  # with its 5, connections that come at once are tried anew after a second
+
+    Server(("127.0.0.1", port), Handler).serve_forever()
 
 
 @contextmanager
