@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from tidegate.config.property_types import Allowed, PropertyType, Text
 from tidegate.config.settings import has_password
@@ -30,7 +31,7 @@ class HttpUri(Text):
     def validate(self, value: object) -> str | None:
         if isinstance(value, str) and has_password(value):
             return "must not hold a password: put it into the connection that processing.connection names"
-        return super().validate(value)
+        return super().validate(value) or _wrong_port(str(value))
 
 
 @dataclass(frozen=True)
@@ -92,3 +93,11 @@ class BodyTemplate(PropertyType):
 
     def allowed(self) -> Allowed:
         return Allowed({"type": "string", "minLength": 1}, "a template in MiniJinja's language")
+
+
+def _wrong_port(uri: str) -> str | None:
+    try:
+        urlsplit(uri).port  # noqa: B018 (raises)
+    except ValueError:
+        return "must have a port from 0 to 65535, or none"
+    return None

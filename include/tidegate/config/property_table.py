@@ -181,7 +181,8 @@ TOP: Mapping[str, Property] = {
     ),
     "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For throttled: how long a record may stay unacknowledged before the run fails and names it; 0 or -1: forever.",
+        "For throttled: how long a record may stay unacknowledged before the run fails and names it; 0 or -1: forever, "
+        "as by default with processing.kind http.",
         default=60_000,
         field="unprocessed_record_max_age_ms",
         only_with=("commit-strategy", ("throttled",)),

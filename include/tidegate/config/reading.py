@@ -112,6 +112,7 @@ def _subscription(
     strategies.check(name, good, topics, findings)
     if topics is None or any(name not in good[section] for section, name in REQUIRED):
         return None
+    good = {**good, "": {**rules.defaults_of_kind(good), **good[""]}}
     values = {section: with_defaults(section, given) for section, given in good.items()}
     return Subscription(
         name=name,

@@ -173,6 +173,15 @@ def _check_http(
             findings.add(path, text, "refused", chosen.name)
 
 
+def defaults_of_kind(good: Mapping[str, Values]) -> dict[str, object]:
+    """What the kind of processing changes of the defaults at the top level.
+
+    A job that forgets to acknowledge a record is found by the record's age; a request that waits for its turn, or for a
+    server that is down, is not forgotten.
+    """
+    return {"throttled.unprocessed-record-max-age.ms": 0} if good["processing"].get("kind") == "http" else {}
+
+
 def endpoint(given: Values, deserialization: Deserialization) -> HttpEndpoint | None:
     """Where records go over HTTP; None with another kind of processing, or without a URI."""
     values = with_defaults("processing", given)

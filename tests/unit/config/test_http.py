@@ -69,6 +69,14 @@ def test_every_property_reaches_the_endpoint(tmp_path: Path) -> None:
     assert found.subscription.processing.endpoint.attempts == 11
 
 
+def test_a_request_that_waits_is_not_too_old_unless_an_age_is_given(tmp_path: Path) -> None:
+    throttled = {"commit-strategy": "throttled"}
+    assert reading(tmp_path, LEAST, **throttled).subscription.unprocessed_record_max_age_ms == 0
+    age = {"throttled.unprocessed-record-max-age.ms": 5_000}
+    assert reading(tmp_path, LEAST, **throttled, **age).subscription.unprocessed_record_max_age_ms == 5_000
+    assert reading(tmp_path, {"output": "a"}, **throttled).subscription.unprocessed_record_max_age_ms == 60_000
+
+
 def test_with_spark_there_is_no_endpoint(tmp_path: Path) -> None:
     found = reading(tmp_path, {"output": "lake/a"})
     assert (found.subscription.processing.kind, found.subscription.processing.endpoint) == ("spark", None)
@@ -78,6 +86,7 @@ def test_with_spark_there_is_no_endpoint(tmp_path: Path) -> None:
     ("processing", "said"),
     [
         ({"uri": None}, "processing.uri is missing: processing.kind http needs it"),
+        ({"uri": "https://hooks.test:99999/"}, "processing.uri must have a port from 0 to 65535"),
         ({"uri": "ftp://hooks.test"}, "processing.uri must be a URI that begins with http:// or https://"),
         (
             {"uri": "https://ann:secret@hooks.test"},
