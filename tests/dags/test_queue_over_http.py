@@ -96,3 +96,15 @@ def test_what_is_no_subscription_is_said_by_the_path_of_its_property(change: dic
     assert problem["property"] == where
     assert problem["message"]
     assert "s3cret" not in json.dumps(problem)
+
+
+def test_a_server_that_is_down_or_slow_stops_nothing(tmp_path: Path) -> None:
+    subscription = loaded(tmp_path, EXAMPLE)
+    assert subscription.unprocessed_record_max_age_ms == 0
+    assert subscription.consumer.max_poll_interval_ms == 23 * 3_600_000
+
+
+def test_the_receiver_gets_text_in_utf_8_unless_it_wants_another_charset(tmp_path: Path) -> None:
+    endpoint = loaded(tmp_path, EXAMPLE).processing.endpoint
+    assert endpoint is not None
+    assert (endpoint.charset, endpoint.encoding) == ("UTF-8", "UTF-8")

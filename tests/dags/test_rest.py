@@ -12,7 +12,7 @@ from airflow.api_fastapi.app import init_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
@@ -77,10 +77,15 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clean() -> Iterator[None]:
-    """Airflow's database without what a test leaves there; others of this process use it, too."""
+    """Airflow's database without what other tests have left there, and without what this one leaves."""
+    _clear()
     yield
+    _clear()
+
+
+def _clear() -> None:
     with create_session() as session:
-        for table in (DagPriorityParsingRequest, Log, DagRun):
+        for table in (DagPriorityParsingRequest, Log, DagRun, DagTag):
             session.execute(delete(table))
         session.execute(update(DagModel).values(is_stale=True))
 
@@ -170,6 +175,7 @@ REFUSED: Mapping[str, tuple[Any, str]] = {
     "a misspelt name": (method(urI="https://x"), "subscriptionMethod.urI: Extra inputs are not permitted"),
     "a factor": (changed(topics=[{"name": "a", "config": {"concurrencyFactor": 0}}]), "topics.0.config.concurrencyFac"),
     "two configs": (changed(topics=[{"name": "a"}, {"name": "b", "config": {"concurrencyFactor": 2}}]), "topics: "),
+    "a topic twice": (changed(topics=[{"name": "a"}, {"name": "a"}]), "topics: a topic is named twice"),
     "a name": (changed(id="My Consumer"), "'My Consumer' can't be a subscription's name"),
     "a path": (changed(id="../../dags/x"), "'../../dags/x' can't be a subscription's name"),
     "another broker": (changed(broker="Rabbit"), "broker Rabbit: Airflow has no connection of this id"),
@@ -446,3 +452,80 @@ def test_what_the_pages_show_is_taken(op: TestClient) -> None:
     assert op.put("/subscriptions/orders", json=definition).status_code == 201
     assert op.post("/broker/subscription", json=consumer).json() == {"data": consumer, "success": True}
     assert set(parse().dags) >= {"orders", consumer["id"]}
+
+
+def test_a_definition_that_would_break_another_one_is_refused(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+    above = {**DEFINITION, "consumer": {"group.id": "above"}, "processing": {"output": "data/lake"}}
+    answer = op.put("/subscriptions/above", json=above)
+    assert answer.status_code == 422
+    said = " ".join(each["message"] for each in answer.json()["problems"])
+    assert "parcels: processing.output lies within that of REST/above.yaml" in said
+    assert "flights: processing.output lies within that of REST/above.yaml" in said
+    assert op.put("/subscriptions/parcels", json=above).status_code == 422, "nor by a change"
+    assert {each["state"] for each in op.get("/subscriptions").json()["subscriptions"]} == {"active"}
+
+
+@pytest.mark.parametrize("job", ["/etc/passwd", "https://evil.test/x.py", "spark_jobs/mine.py"])
+def test_a_program_cannot_be_named(op: TestClient, job: str) -> None:
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "processing": {"output": "data/p", "job": job}})
+    assert (answer.status_code, [each["property"] for each in answer.json()["problems"]]) == (422, ["processing.job"])
+
+
+def test_operators_that_the_dag_processor_knows_count_without_the_variable_here(
+    as_role: As, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    with monkeypatch.context() as of_the_processor:
+        of_the_processor.setenv("TIDEGATE_OPERATORS", "ann")
+        parse()
+    assert as_role("admin", "eve").put("/subscriptions/parcels", json=DEFINITION).status_code == 403
+    assert as_role("user", "ann").put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+
+
+def test_what_has_drained_since_can_be_subscribed_again(op: TestClient) -> None:
+    op.post("/broker/subscription", json=SUBSCRIBE)
+    parse()
+    with create_session() as session:
+        session.add(DagRun(dag_id="my-first-consumer", run_id="by-hand", run_type="manual", state="running"))
+    assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 202
+    assert op.get("/broker/subscription").json()["data"] == []
+    early = op.post("/broker/subscription", json=SUBSCRIBE)
+    assert (early.status_code, "goes once nothing of it is under way" in early.json()["reason"]) == (400, True)
+    with create_session() as session:
+        session.scalars(select(DagRun)).one().state = "success"
+    assert op.post("/broker/subscription", json=SUBSCRIBE).status_code == 200
+    assert op.get("/broker/subscription").json()["data"] == [SUBSCRIBE]
+
+
+def test_put_says_only_if_it_is_new(op: TestClient) -> None:
+    new = {"If-None-Match": "*"}
+    assert op.put("/subscriptions/parcels", json=DEFINITION, headers=new).status_code == 201
+    answer = op.put("/subscriptions/parcels", json=DEFINITION, headers=new)
+    assert (answer.status_code, answer.json()["reason"]) == (
+        412,
+        "subscription parcels is there already, at revision 1",
+    )
+
+
+def test_what_was_changed_by_put_is_unsubscribed_by_the_references_client_all_the_same(op: TestClient) -> None:
+    op.post("/broker/subscription", json=SUBSCRIBE)
+    definition = op.get("/subscriptions/my-first-consumer").json()["definition"]
+    assert op.put("/subscriptions/my-first-consumer", json={**definition, "members": 2}).status_code == 200
+    assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 200
+
+
+def test_a_name_that_is_too_long_is_refused(op: TestClient) -> None:
+    assert op.put(f"/subscriptions/{'a' * 250}", json=DEFINITION).status_code == 201
+    for name in ("a" * 251, "a" * 5000):
+        answer = op.put(f"/subscriptions/{name}", json=DEFINITION)
+        assert (answer.status_code, "at most 250 characters" in answer.json()["reason"]) == (422, True)
+        assert op.post("/broker/subscription", json=changed(id=name)).status_code == 400
+
+
+def test_one_that_is_broken_is_so_everywhere(op: TestClient, home: Path) -> None:
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    inner = TEXT.replace("data/lake/flights", "data/lake")
+    (home / "include/subscriptions/flights.yaml").write_text(inner)
+    assert op.get("/subscriptions/parcels").json()["state"] == "broken"

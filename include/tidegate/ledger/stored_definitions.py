@@ -38,10 +38,11 @@ class SqlStoredDefinitions:
         """See `tidegate.ports.StoredDefinitions`; of two at the same time one gets OvertakenError, a StaleError."""
         with self._write() as connection:
             if (known := _found(connection, name)) is not None:
-                how = ", unsubscribed but not gone yet" if known.is_draining else ""
-                raise StaleError(
-                    f"subscription {name} is there already{how}: unsubscribe it first, or take another name"
-                )
+                if known.is_draining:
+                    remedy = "it was unsubscribed, and goes once nothing of it is under way: try again then"
+                else:
+                    remedy = "unsubscribe it first, or take another name"
+                raise StaleError(f"subscription {name} is there already: {remedy}")
             values = {"name": name, "document": storable(text), "asked": dict(asked), "revision": 1}
             return self._note(
                 connection,

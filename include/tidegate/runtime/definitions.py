@@ -115,13 +115,17 @@ class AllDefinitions:
     def examined(self, name: str, text: str) -> Subscription:
         """The subscription of this name and text, if it were stored beside all the others.
 
-        Raises DefinitionError if it has an error.
+        Raises DefinitionError if it has an error, or would give one to another definition.
         """
         candidate = read_text(STORED / f"{name}{SUFFIX}", text)
         report = self.report(candidate)
         found = next((draft for reading, draft in report.usable if reading is candidate), None)
         if found is None:
             raise DefinitionError(each for each in report.problems if each.file == str(candidate.file))
+        before = {(each.file, each.message) for each in self.report().errors}
+        broken = [each for each in report.errors if (each.file, each.message) not in before]
+        if broken:
+            raise DefinitionError(replace(each, message=f"{Path(each.file).stem}: {each.message}") for each in broken)
         return found
 
     def _file(self, name: str) -> Path:

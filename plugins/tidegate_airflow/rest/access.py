@@ -9,6 +9,9 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from fastapi import Request
 
 from tidegate.config.settings import Settings
+from tidegate_airflow.operators import CLEAR
+from tidegate_airflow.permission import named_by_both
+from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.refused import RefusedError
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -26,10 +29,14 @@ def require_reader(user: BaseUser, name: str) -> None:
 
 
 def require_editor(user: BaseUser, name: str, settings: Settings) -> None:
-    """Raise RefusedError for a user who may not change the DAG, or who isn't one of Tidegate's operators."""
+    """Raise RefusedError for a user who may not change the DAG, or who isn't one of Tidegate's operators.
+
+    Those are named by the API server's environment, or by the DAG processor's, which tags a DAG with them.
+    """
     if not may(user, "PUT", name):
         raise RefusedError(403, f"{user.get_name()} may not change {name}")
-    if settings.operators and user.get_name() not in settings.operators:
+    operators = named_by_both(settings.operators, airflow_dags.tags(CLEAR))
+    if operators is not None and user.get_name() not in operators:
         raise RefusedError(403, f"{user.get_name()} may not change {name}: only whom TIDEGATE_OPERATORS names may")
 
 

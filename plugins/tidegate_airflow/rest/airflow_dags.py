@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.exceptions import AirflowException
 from airflow.models.connection import Connection
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
@@ -30,6 +30,12 @@ def is_other_dag(name: str) -> bool:
     with create_session() as session:
         dag = session.get(DagModel, name)
         return dag is not None and not dag.is_stale and PurePosixPath(dag.relative_fileloc or "").name != FILE
+
+
+def tags(dag_id: str) -> list[str]:
+    """The tags of a DAG; none without one."""
+    with create_session() as session:
+        return list(session.scalars(select(DagTag.name).where(DagTag.dag_id == dag_id)))
 
 
 def is_connection(connection_id: str) -> bool:

@@ -5,8 +5,7 @@ Airflow authenticates, its auth manager and `TIDEGATE_OPERATORS` say who may do 
 
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
@@ -83,14 +82,15 @@ def _add_reference_routes(app: FastAPI) -> None:
     @app.get("/broker/subscription")
     def subscribed(user: GetUserDep) -> dict[str, Any]:
         found = Subscribing(_settings(), user.get_name()).definitions.stored()
-        return {"data": [each.asked for each in found if each.asked and may(user, "GET", each.name)], "success": True}
+        theirs = [each for each in found if each.asked and not each.is_draining]
+        return {"data": [each.asked for each in theirs if may(user, "GET", each.name)], "success": True}
 
     @app.post("/broker/unsubscribe")
     def unsubscribe(body: Body, user: GetUserDep, response: Response) -> dict[str, Any]:
         consumer, settings = _consumer(body), _settings()
         require_editor(user, consumer.id, settings)
         subscribing = Subscribing(settings, user.get_name())
-        if subscribing.find(consumer.id).asked.get("group", {}).get("id") != consumer.group.id:
+        if subscribing.group_of(consumer.id) != consumer.group.id:
             raise RefusedError(404, f"there is no subscription {consumer.id} of the group {consumer.group.id}")
         waiting_for = subscribing.unsubscribe(consumer.id)
         if not waiting_for:
@@ -105,16 +105,15 @@ def _add_resource_routes(app: FastAPI) -> None:
         subscribing = Subscribing(_settings(), user.get_name())
         stored = {each.name: each for each in subscribing.definitions.stored()}
         names = [name for name in subscribing.definitions.names() if may(user, "GET", name)]
-        broken = {Path(each.file).stem for each in subscribing.definitions.report().errors}
-        entries = [_entry(subscribing, name, stored.get(name)) for name in names]
-        return {"subscriptions": [{**each, "state": "broken"} if each["name"] in broken else each for each in entries]}
+        broken = subscribing.broken()
+        return {"subscriptions": [_entry(subscribing, name, stored.get(name), broken) for name in names]}
 
     @app.get("/subscriptions/{name}")
     def one(name: str, user: GetUserDep) -> dict[str, Any]:
         require_reader(user, name)
         subscribing = Subscribing(_settings(), user.get_name())
         found = subscribing.find(name)
-        return {**_entry(subscribing, name, found), "definition": json.loads(found.text)}
+        return {**_entry(subscribing, name, found, subscribing.broken()), "definition": json.loads(found.text)}
 
     @app.get("/subscriptions/{name}/changes")
     def changes(name: str, user: GetUserDep) -> dict[str, Any]:
@@ -133,18 +132,26 @@ def _add_resource_routes(app: FastAPI) -> None:
 
     @app.put("/subscriptions/{name}")
     def put(
-        name: str, body: Body, user: GetUserDep, response: Response, if_match: Annotated[str | None, Header()] = None
+        *,
+        name: str,
+        body: Body,
+        user: GetUserDep,
+        response: Response,
+        if_match: Annotated[str | None, Header()] = None,
+        if_none_match: Annotated[str | None, Header()] = None,
     ) -> dict[str, Any]:
         settings = _settings()
         require_editor(user, name, settings)
         subscribing = Subscribing(settings, user.get_name())
         known = {each.name: each for each in subscribing.definitions.stored()}.get(name)
+        if known is not None and if_none_match is not None:
+            raise RefusedError(412, f"subscription {name} is there already, at revision {known.revision}")
         if known is None and if_match is None:
             response.status_code = 201
             stored = subscribing.add(name, body, {})
         else:
             stored = subscribing.replace(name, body, _revision(if_match, known))
-        return {**_entry(subscribing, name, stored), "definition": body}
+        return {**_entry(subscribing, name, stored, frozenset()), "definition": body}
 
     @app.delete("/subscriptions/{name}")
     def delete(name: str, user: GetUserDep, response: Response) -> dict[str, Any]:
@@ -168,12 +175,17 @@ def _consumer(body: Mapping[str, Any]) -> Consumer:
         raise RefusedError(422, "the body isn't a subscription", problems(error)) from None
 
 
-def _entry(subscribing: Subscribing, name: str, stored: StoredDefinition | None) -> dict[str, Any]:
+def _entry(
+    subscribing: Subscribing, name: str, stored: StoredDefinition | None, broken: Collection[str]
+) -> dict[str, Any]:
     """A subscription in a list: where its definition is, who changed that when, and how it stands."""
     if stored is None:
-        return {"name": name, "source": "file", "state": "active", **subscribing.state(name)}
-    changed = {"revision": stored.revision, "by": stored.by, "at": stored.at.isoformat()}
-    return {"name": name, "source": "rest", "state": stored.state.value, **changed, **subscribing.state(name)}
+        state, changed = "active", {}
+    else:
+        state = stored.state.value
+        changed = {"revision": stored.revision, "by": stored.by, "at": stored.at.isoformat()}
+    source, state = "file" if stored is None else "rest", "broken" if name in broken else state
+    return {"name": name, "source": source, "state": state, **changed, **subscribing.state(name)}
 
 
 def _revision(if_match: str | None, known: StoredDefinition | None) -> int:

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tidegate_airflow.rest.refused import RefusedError
 
+_DELIVERY_MS = 23 * 3_600_000
+_IDLE_MS = 24 * 3_600_000  # longer than a delivery: rule R2
 Names = Annotated[str, Field(min_length=1)]
 
 
@@ -78,6 +80,8 @@ class Consumer(_Part):
             raise ValueError("topics: a pattern has no partitions")
         if any(topic.partitions for topic in self.topics) and not all(topic.partitions for topic in self.topics):
             raise ValueError("topics: give partitions for every topic, or for none")
+        if len({topic.name for topic in self.topics}) < len(self.topics):
+            raise ValueError("topics: a topic is named twice")
         if len({topic.config for topic in self.topics}) > 1:
             raise ValueError("topics: give each topic the same config, or subscribe to them one by one")
         return self
@@ -86,18 +90,23 @@ class Consumer(_Part):
         """The definition that this is; its name is `id`.
 
         A record is done with after its last attempt, whatever came of it, and the next run begins when one has ended.
+        A delivery may take 23 hours: a server that is down is asked again until then, and stops nothing.
         """
         config, method = self.topics[0].config, self.subscriptionMethod
         period = config.autoCommitPeriodMs
         throttled = {"commit-strategy": "throttled", "auto.commit.interval.ms": period} if period else {}
         headers = {"headers": method.additionalHeaders} if method.additionalHeaders else {}
-        charset = {"charset": method.charset} if method.charset else {}
         return {
             "description": self.group.name,
             "schedule": "@continuous",
             "connection": self.broker,
             **_selection(self.topics),
-            "consumer": {"group.id": self.group.id, "value.deserializer": "string"},
+            "consumer": {
+                "group.id": self.group.id,
+                "value.deserializer": "string",
+                "max.poll.interval.ms": _DELIVERY_MS,
+                "connections.max.idle.ms": _IDLE_MS,
+            },
             **throttled,
             "max-retries": 0,
             "failure-strategy": "ignore",
@@ -109,7 +118,7 @@ class Consumer(_Part):
                 "concurrency-factor": config.concurrencyFactor,
                 "delay-on-error.ms": method.delayOnErrorMs,
                 "retry-before-commit": method.retryBeforeCommit,
-                **charset,
+                "charset": method.charset or "UTF-8",
                 **headers,
                 "output": f"data/lake/queue-over-http/{self.id}",
             },

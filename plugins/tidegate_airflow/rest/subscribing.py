@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tidegate.config.reading import NAME, DefinitionError
@@ -21,6 +22,8 @@ from tidegate_airflow.rest.refused import RefusedError
 DRAIN_SECONDS = 20
 """As long as unsubscribing waits for the open batch, as in Queue-Over-Http."""
 _LOOK_SECONDS = 0.25
+_LONGEST_NAME = 250  # Airflow's, of a DAG's id
+_UNUSABLE = "the definition can't be used"
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,15 @@ class Subscribing:
             raise RefusedError(404, f"there is no subscription {name} that was made by REST")
         return found
 
+    def group_of(self, name: str) -> str | None:
+        """The consumer group of a stored definition. Raises RefusedError if there is no such definition."""
+        found = self.definitions.group_of(self.find(name).name)
+        return None if found is None else found.group
+
     def add(self, name: str, document: Mapping[str, Any], asked: Mapping[str, Any]) -> StoredDefinition:
         """Store a definition that is new. Raises RefusedError for one that can't be used."""
         text = self._checked(name, document)
+        self._finish_draining(name)
         try:
             stored = self.definitions.store.add(name, text, asked, self.by)
         except StaleError as error:
@@ -88,6 +97,10 @@ class Subscribing:
         airflow_dags.parse_soon()
         return ""
 
+    def broken(self) -> frozenset[str]:
+        """The names of definitions that can't be used."""
+        return frozenset(Path(each.file).stem for each in self.definitions.report().errors)
+
     def state(self, name: str) -> dict[str, Any]:
         """How a subscription stands: its open batch and how its last run ended, each None where there is none."""
         batch = self._open_batch(name)
@@ -101,11 +114,13 @@ class Subscribing:
 
     def _checked(self, name: str, document: Mapping[str, Any]) -> str:
         """The text to store. Raises RefusedError, with the problems."""
-        if not NAME.fullmatch(name):
-            raise RefusedError(
-                422,
-                f"{name!r} can't be a subscription's name: write a small letter, then a-z 0-9 _ -",
-            )
+        if not NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+            wanted = f"a small letter, then a-z 0-9 _ -, at most {_LONGEST_NAME} characters"
+            raise RefusedError(422, f"{name[:_LONGEST_NAME]!r} can't be a subscription's name: write {wanted}")
+        processing = document.get("processing")
+        if isinstance(processing, dict) and processing.get("job") is not None:
+            problem = {"property": "processing.job", "message": "only a definition in a file can name a job of its own"}
+            raise RefusedError(422, _UNUSABLE, [problem])
         file = self.settings.subscriptions / f"{name}.yaml"
         if file.exists():
             raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
@@ -117,12 +132,19 @@ class Subscribing:
         except DefinitionError as error:
             errors = [each for each in error.problems if each.severity == "error"]
             problems = [{"property": each.property, "message": each.message} for each in errors]
-            raise RefusedError(422, "the definition can't be used", problems) from None
+            raise RefusedError(422, _UNUSABLE, problems) from None
         return text
 
     def _appear(self, name: str, what: str) -> None:
         airflow_dags.note(name, what, self.by)
         airflow_dags.appear(name)
+
+    def _finish_draining(self, name: str) -> None:
+        """Remove a definition that was unsubscribed and has ended since, so that its name is free."""
+        store = self.definitions.store
+        found = store.find(name)
+        if found is not None and found.is_draining and not self._withdraw(name):
+            store.remove(name, self.by)
 
     def _withdraw(self, name: str) -> str:
         """Withdraw the DAG, unless something is under way: that, then."""
