@@ -199,7 +199,7 @@ def _revision(if_match: str | None, known: StoredDefinition | None) -> int:
 
 
 def _draining(waiting_for: str) -> str:
-    return f"no new batch begins, and it ends with what is under way: {waiting_for}; ask again to see it gone"
+    return f"no new batch begins, and it ends with what is under way: {waiting_for}; unsubscribe again after that"
 
 
 def _refused(request: Request, error: Exception) -> JSONResponse:
