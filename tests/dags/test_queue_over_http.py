@@ -7,24 +7,11 @@ from typing import Any
 import pytest
 import yaml
 from pydantic import ValidationError
+from queue_over_http_example import EXAMPLE
 
 from tidegate.config.reading import read
 from tidegate.model.subscription import Subscription
 from tidegate_airflow.rest.queue_over_http import Consumer, problems
-
-EXAMPLE: dict[str, Any] = {  # the reference's own
-    "id": "my-first-consumer",
-    "group": {"id": "consumers"},
-    "broker": "Kafka",
-    "topics": [{"name": "slack.test", "config": {"concurrencyFactor": 10, "autoCommitPeriodMs": 100}}],
-    "subscriptionMethod": {
-        "type": "http",
-        "delayOnErrorMs": 1000,
-        "retryBeforeCommit": 10,
-        "uri": "https://hooks.slack.test/T0/B0",
-        "additionalHeaders": {"Content-Type": "application/json"},
-    },
-}
 
 
 def loaded(folder: Path, body: dict[str, Any]) -> Subscription:

@@ -21,6 +21,7 @@ from airflow.utils.session import create_session
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from ledger_batches import opened, plan
+from queue_over_http_example import EXAMPLE as SUBSCRIBE
 from sqlalchemy import delete, select, update
 
 from tidegate.config.settings import PROJECT, Settings
@@ -31,19 +32,6 @@ from tidegate_airflow.rest.app import rest_app
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database", "connection")]
 
 DAGS = PROJECT / "dags"
-SUBSCRIBE: dict[str, Any] = {
-    "id": "my-first-consumer",
-    "group": {"id": "consumers"},
-    "broker": "Kafka",
-    "topics": [{"name": "slack.test", "config": {"concurrencyFactor": 10, "autoCommitPeriodMs": 100}}],
-    "subscriptionMethod": {
-        "type": "http",
-        "delayOnErrorMs": 1000,
-        "retryBeforeCommit": 10,
-        "uri": "https://hooks.slack.test/T0/B0",
-        "additionalHeaders": {"Content-Type": "application/json"},
-    },
-}
 DEFINITION: dict[str, Any] = {
     "topics": ["parcels"],
     "consumer": {"group.id": "parcels-lake"},

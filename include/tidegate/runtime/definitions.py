@@ -6,7 +6,7 @@ has, or where all are asked for: most installations have files alone.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -43,10 +43,11 @@ class AllDefinitions:
     """
 
     settings: Settings
-    holders: Holders = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "holders", group_holders(self.settings.ledger))
+    @property
+    def holders(self) -> Holders:
+        """Who has read with a group."""
+        return group_holders(self.settings.ledger)
 
     @cached_property
     def store(self) -> "StoredDefinitions":
@@ -85,7 +86,7 @@ class AllDefinitions:
 
     def path(self, subscription: Subscription) -> Path:
         """The file of a subscription, or what problems name in its place."""
-        file = self._file(subscription.name)
+        file = self.file(subscription.name)
         return file if file.is_file() else STORED / file.name
 
     def group_of(self, name: str) -> "DefinedGroup | None":
@@ -99,7 +100,7 @@ class AllDefinitions:
 
     def is_draining(self, name: str) -> bool:
         """See `tidegate.ports.Definitions`; a file never is."""
-        found = None if self._file(name).exists() else self._find(name)
+        found = None if self.file(name).exists() else self.find(name)
         return found is not None and found.is_draining
 
     def report(self, *candidates: Reading, imports: bool = False) -> Report:
@@ -128,20 +129,22 @@ class AllDefinitions:
             raise DefinitionError(replace(each, message=f"{Path(each.file).stem}: {each.message}") for each in broken)
         return found
 
-    def _file(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
+        """Where the file of this name is, or would be."""
         return self.settings.subscriptions / f"{name}{SUFFIX}"
 
     def _file_names(self) -> set[str]:
         return {path.stem for path in self.settings.subscriptions.glob(f"*{SUFFIX}")}
 
-    def _find(self, name: str) -> "StoredDefinition | None":
+    def find(self, name: str) -> "StoredDefinition | None":
+        """The stored definition of this name; nothing is made by asking."""
         return self.store.find(name) if is_made(self.settings.ledger) else None
 
     def _read(self, name: str, changed: Mapping[str, object]) -> Reading | None:
-        file = self._file(name)
+        file = self.file(name)
         if file.exists():
             return read(file, changed)
-        found = self._find(name)
+        found = self.find(name)
         return None if found is None else _reading(found, changed)
 
     def _unknown(self, name: str) -> Problem:
@@ -149,7 +152,7 @@ class AllDefinitions:
         near = nearest(name, known)
         hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
         text = f"no subscription {name!r} in {self.settings.subscriptions}; {hint}"
-        return Problem(text, "name", file=str(self._file(name)))
+        return Problem(text, "name", file=str(self.file(name)))
 
 
 class NoOtherDefinitions:

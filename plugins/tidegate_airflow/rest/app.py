@@ -143,7 +143,7 @@ def _add_resource_routes(app: FastAPI) -> None:
         settings = _settings()
         require_editor(user, name, settings)
         subscribing = Subscribing(settings, user.get_name())
-        known = {each.name: each for each in subscribing.definitions.stored()}.get(name)
+        known = subscribing.definitions.find(name)
         if known is not None and if_none_match is not None:
             raise RefusedError(412, f"subscription {name} is there already, at revision {known.revision}")
         if known is None and if_match is None:

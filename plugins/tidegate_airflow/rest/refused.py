@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tidegate.model.errors import OvertakenError, StaleError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 
 Details = Sequence[Mapping[str, str]]
 """What is wrong: each problem with the path of its `property` and a `message`."""
@@ -23,7 +23,7 @@ class RefusedError(Exception):
         match error:
             case UnavailableError():
                 status = 503
-            case StaleError() | OvertakenError():
+            case StaleError():
                 status = 409
             case WrongDefinitionError():
                 status = 422

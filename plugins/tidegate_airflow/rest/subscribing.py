@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,22 @@ class Subscribing:
     settings: Settings
     by: str
 
-    @property
+    @cached_property
     def definitions(self) -> AllDefinitions:
         """All of the installation's."""
         return AllDefinitions(self.settings)
 
+    @cached_property
+    def _ledger(self) -> SqlLedger:
+        return SqlLedger(self.settings.ledger)
+
+    @cached_property
+    def _run_log(self) -> SqlRunLog:
+        return SqlRunLog(self.settings.ledger)
+
     def find(self, name: str) -> StoredDefinition:
         """The stored definition of this name. Raises RefusedError if there is none."""
-        found = next((each for each in self.definitions.stored() if each.name == name), None)
+        found = self.definitions.find(name)
         if found is None:
             raise RefusedError(404, f"there is no subscription {name} that was made by REST")
         return found
@@ -51,13 +60,10 @@ class Subscribing:
         return None if found is None else found.group
 
     def add(self, name: str, document: Mapping[str, Any], asked: Mapping[str, Any]) -> StoredDefinition:
-        """Store a definition that is new. Raises RefusedError for one that can't be used."""
+        """Store a new definition. Raises RefusedError for one that can't be used, StaleError if it isn't new."""
         text = self._checked(name, document)
         self._finish_draining(name)
-        try:
-            stored = self.definitions.store.add(name, text, asked, self.by)
-        except StaleError as error:
-            raise RefusedError(409, str(error)) from None
+        stored = self.definitions.store.add(name, text, asked, self.by)
         self._appear(name, "subscribed")
         return stored
 
@@ -104,7 +110,7 @@ class Subscribing:
     def state(self, name: str) -> dict[str, Any]:
         """How a subscription stands: its open batch and how its last run ended, each None where there is none."""
         batch = self._open_batch(name)
-        last = SqlRunLog(self.settings.ledger).last_run(name)
+        last = self._run_log.last_run(name)
         return {
             "batch": None if batch is None else {"id": batch.id, "state": batch.condition},
             "last_run": None
@@ -121,8 +127,7 @@ class Subscribing:
         if isinstance(processing, dict) and processing.get("job") is not None:
             problem = {"property": "processing.job", "message": "only a definition in a file can name a job of its own"}
             raise RefusedError(422, _UNUSABLE, [problem])
-        file = self.settings.subscriptions / f"{name}.yaml"
-        if file.exists():
+        if self.definitions.file(name).exists():
             raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
         if airflow_dags.is_other_dag(name):
             raise RefusedError(409, f"{name} is the id of another DAG: take another name")
@@ -141,10 +146,9 @@ class Subscribing:
 
     def _finish_draining(self, name: str) -> None:
         """Remove a definition that was unsubscribed and has ended since, so that its name is free."""
-        store = self.definitions.store
-        found = store.find(name)
+        found = self.definitions.find(name)
         if found is not None and found.is_draining and not self._withdraw(name):
-            store.remove(name, self.by)
+            self.definitions.store.remove(name, self.by)
 
     def _withdraw(self, name: str) -> str:
         """Withdraw the DAG, unless something is under way: that, then."""
@@ -157,4 +161,4 @@ class Subscribing:
         return "; ".join(waiting)
 
     def _open_batch(self, name: str) -> Batch | None:
-        return SqlLedger(self.settings.ledger).look(name).open
+        return self._ledger.look(name).open
