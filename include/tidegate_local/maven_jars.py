@@ -4,6 +4,7 @@ Ivy gets settings and a home of its own, so that neither its cache nor the local
 half an artifact, has a say. A proxy reaches it as it reaches every Java program, by JAVA_TOOL_OPTIONS.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -64,13 +65,21 @@ class JarSet:
     def fetched(self, java: Java, cache: Path) -> Path:
         """Return the folder that holds the jars, fetching them if any is missing or isn't as locked.
 
-        The folder appears whole or not at all, so an interrupted fetch leaves nothing that looks fetched.
+        The folder appears whole or not at all, so an interrupted fetch leaves nothing that looks fetched. Of several
+        processes one fetches and the others wait for it: a folder that somebody runs from is never replaced.
         Raises LocalStackError if the jars can't be had or aren't those of the lock.
         """
         folder, jars = self.place(cache.resolve()), self.locked()
-        if not wrong_jars(folder, jars):
-            return folder
-        cache.mkdir(parents=True, exist_ok=True)
+        if wrong_jars(folder, jars):
+            cache.mkdir(parents=True, exist_ok=True)
+            with (cache / f"{self.folder}.lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if wrong_jars(folder, jars):
+                    self._fetch(java, cache, jars)
+        return folder
+
+    def _fetch(self, java: Java, cache: Path, jars: Sequence[Jar]) -> None:
+        folder = self.place(cache.resolve())
         with tempfile.TemporaryDirectory(dir=cache.resolve(), prefix="fetching-") as name:
             fetched = Path(name) / self.folder
             pattern = fetched / "libs" / "[artifact]-[revision].[ext]"
@@ -83,7 +92,6 @@ class JarSet:
                 )
             shutil.rmtree(folder.parent, ignore_errors=True)
             fetched.rename(folder.parent)
-        return folder
 
     def paths(self, java: Java, cache: Path) -> tuple[Path, ...]:
         """Return each of the jars, fetching them if need be; see `fetched`."""

@@ -1,6 +1,8 @@
 """Jars are those of their lock file, or they are fetched again."""
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,7 @@ def test_a_failed_fetch_tells_what_ivy_said_and_leaves_nothing(jars: JarSet, tmp
     cache = tmp_path / "cache"
     with pytest.raises(LocalStackError, match=rf"(?s){jars.owner} jars.*check the network.*no route to host"):
         jars.fetched(_java_that_fails(tmp_path), cache)
-    assert list(cache.iterdir()) == []
+    assert [path.name for path in cache.iterdir()] == [f"{jars.folder}.lock"]
 
 
 @both
@@ -57,3 +59,30 @@ def test_a_fetch_that_brings_too_little_is_refused_and_leaves_nothing(jars: JarS
     with pytest.raises(LocalStackError, match=f"aren't those of {jars.lock}"):
         jars.fetched(java, tmp_path / "cache")
     assert not jars.place(tmp_path / "cache").exists()
+
+
+def test_of_two_that_need_the_jars_one_fetches_and_the_other_takes_those(tmp_path: Path):
+    content = b"a jar"
+    (tmp_path / "jars.lock").write_text(f"org.example:one:1.0 {hashlib.sha256(content).hexdigest()}\n")
+    jars = JarSet("Its", str(tmp_path / "jars.lock"), "its", "")
+    java = _java_that_fails(tmp_path)
+    java.program.write_text(
+        f"#!/bin/sh\necho run >> {tmp_path / 'runs'}\nuntil [ -e {tmp_path / 'both'} ]; do sleep 0.05; done\n"
+        "for pattern; do :; done\nfolder=${pattern%/*}\nmkdir -p $folder\nprintf 'a jar' > $folder/one-1.0.jar\n"
+    )
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom tidegate_local.java import Java\n"
+        "from tidegate_local.maven_jars import JarSet\n"
+        f"folder = Path({str(tmp_path)!r})\nprint('ready', flush=True)\n"
+        "jars = JarSet('Its', str(folder / 'jars.lock'), 'its', '')\n"
+        "jars.fetched(Java(folder / 'java', folder, 17), folder / 'cache')\n"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        assert process.stdout is not None
+        with process.stdout:
+            assert process.stdout.readline() == "ready\n"
+    (tmp_path / "both").touch()
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert wrong_jars(jars.place(tmp_path / "cache"), jars.locked()) == []
