@@ -36,6 +36,7 @@ class Hook:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer leaves when its request is counted as ended: the next may begin at once
 
             def handle_any(self) -> None:
                 partition = int(self.headers["QOH-Partition"])
