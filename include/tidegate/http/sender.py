@@ -1,9 +1,10 @@
 """Sends requests, many at once and in order of each partition, over connections that are kept open."""
 
+import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ _FIRST_BYTES = 500
 _MOST_BYTES = 1_000_000
 """Of an answer; whoever sends more is cut off."""
 _LONGEST_WAIT_SECONDS = 0.2
+_POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
+_UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
 _NEVER_THE_RECORDS_FAULT = frozenset(
     {
         pycurl.E_PEER_FAILED_VERIFICATION,
@@ -52,13 +55,25 @@ class Outcome(NamedTuple):
         return self.status is not None and self.status < _FAILED
 
 
+class _Pool:
+    """Connections of libcurl's that its handles share: `size` handles, of which so many are `under_way`."""
+
+    __slots__ = ("multi", "size", "under_way")
+
+    def __init__(self) -> None:
+        self.multi = pycurl.CurlMulti()
+        self.size = 0
+        self.under_way = 0
+
+
 class _Handle:
-    """A connection of libcurl's, and what is heard of the request that is under way on it."""
+    """A request at a time, over a connection of its pool, and what is heard of it."""
 
-    __slots__ = ("attempt", "curl", "first", "received", "request", "uri")
+    __slots__ = ("attempt", "curl", "first", "pool", "received", "request", "uri")
 
-    def __init__(self, curl: Any) -> None:
+    def __init__(self, curl: Any, pool: _Pool) -> None:
         self.curl = curl
+        self.pool = pool
         self.uri = b""
         self.request: Request | None = None
         self.attempt = 0
@@ -92,19 +107,20 @@ class Sender:
         self._options = dict(options or {})
         self._refused: str | None = None
         self._socket: socket.socket | None = None
-        self._multi = pycurl.CurlMulti()
+        self._pools = [_Pool()]
         self._free: list[_Handle] = []
         self._running: dict[Any, _Handle] = {}
 
     def close(self) -> None:
         """End what is under way, and the connections."""
         for handle in self._running.values():
-            self._multi.remove_handle(handle.curl)
+            handle.pool.multi.remove_handle(handle.curl)
         for handle in (*self._running.values(), *self._free):
             handle.curl.close()
         self._running.clear()
         self._free.clear()
-        self._multi.close()
+        for pool in self._pools:
+            pool.multi.close()
         self._close_socket()
 
     def send(
@@ -122,8 +138,8 @@ class Sender:
         while waiting or self._running or later:
             self._begin_due(later)
             self._fill(waiting, busy)
-            while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
-                pass
+            for pool in self._pools:
+                pool.multi.perform()
             outcomes = self._ended(later)
             for outcome in outcomes:
                 busy[outcome.request.message.at] -= 1
@@ -137,8 +153,11 @@ class Sender:
         """Until something happens, or is due."""
         due = max(later[0][0] - time.monotonic(), 0.0) if later else _LONGEST_WAIT_SECONDS
         pause = min(due, _LONGEST_WAIT_SECONDS)
-        if self._running:
-            self._multi.select(pause)
+        busy = [pool for pool in self._pools if pool.under_way]
+        if len(busy) == 1:
+            busy[0].multi.select(pause)
+        elif busy:
+            _select(busy, pause)
         else:
             time.sleep(pause)  # select returns at once where nothing is under way
 
@@ -170,12 +189,16 @@ class Sender:
         if request.body is not None:
             curl.setopt(pycurl.POSTFIELDS, request.body)
         self._running[curl] = handle
-        self._multi.add_handle(curl)
+        handle.pool.under_way += 1
+        handle.pool.multi.add_handle(curl)
 
     def _new_handle(self) -> _Handle:
         """A handle with all that is the same for every request."""
+        if self._pools[-1].size == _POOL:
+            self._pools.append(_Pool())
+        self._pools[-1].size += 1
         curl = pycurl.Curl()
-        handle = _Handle(curl)
+        handle = _Handle(curl, self._pools[-1])
         curl.setopt(pycurl.CUSTOMREQUEST, self._endpoint.method)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
@@ -210,17 +233,21 @@ class Sender:
     def _ended(self, later: Later) -> list[Outcome]:
         """What ended meanwhile, but for what is tried again."""
         outcomes: list[Outcome] = []
-        left = 1
-        while left:
-            left, fine, failed = self._multi.info_read()
-            outcomes.extend(self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "") for curl in fine)
-            for curl, code, text in failed:
-                if self._refused is not None:
-                    raise refusal(self._host, self._refused)
-                if code in _NEVER_THE_RECORDS_FAULT:
-                    raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
-                outcomes.append(self._outcome(curl, *self._why(self._running[curl], text)))
+        for pool in self._pools:
+            left = 1
+            while left:
+                left, fine, failed = pool.multi.info_read()
+                outcomes.extend(self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "") for curl in fine)
+                outcomes.extend(self._failure(*each) for each in failed)
         return [outcome for outcome in outcomes if not self._is_tried_again(outcome, later)]
+
+    def _failure(self, curl: Any, code: int, text: str) -> Outcome:
+        """What came of a request that got no whole answer. Raises what is no record's fault."""
+        if self._refused is not None:
+            raise refusal(self._host, self._refused)
+        if code in _NEVER_THE_RECORDS_FAULT:
+            raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
+        return self._outcome(curl, *self._why(self._running[curl], text))
 
     def _why(self, handle: _Handle, text: str) -> tuple[int | None, str]:
         """A status that was heard counts though its answer was too long; anything else that failed has none."""
@@ -230,7 +257,8 @@ class Sender:
 
     def _outcome(self, curl: Any, status: int | None, reason: str) -> Outcome:
         handle = self._running.pop(curl)
-        self._multi.remove_handle(curl)
+        handle.pool.under_way -= 1
+        handle.pool.multi.remove_handle(curl)
         self._free.append(handle)
         assert handle.request is not None  # noqa: S101 (it was just under way)
         return Outcome(handle.request, status, reason, handle.first, handle.attempt)
@@ -240,3 +268,18 @@ class Sender:
             return False
         later.append((time.monotonic() + self._endpoint.delay_ms / 1000, outcome.request, outcome.attempts + 1))
         return True
+
+
+def _select(pools: Collection[_Pool], seconds: float) -> None:
+    """Until something happens in one of the pools."""
+    poll = select.poll()
+    told = 0
+    for pool in pools:
+        reading, writing, _ = pool.multi.fdset()
+        told += len(reading) + len(writing)
+        for file in reading:
+            poll.register(file, select.POLLIN)
+        for file in writing:
+            poll.register(file, select.POLLOUT)
+    is_everything = told >= sum(pool.under_way for pool in pools)
+    poll.poll(1000 * (seconds if is_everything else min(seconds, _UNSEEN_SECONDS)))
