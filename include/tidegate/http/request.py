@@ -10,12 +10,14 @@ from tidegate.http.template import Template
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 
-_USER_AGENT = b"User-Agent: Queue-Over-Http"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace("%", "") + " "
 
 
 class Request(NamedTuple):
-    """What is sent for a record; `headers` are lines, `body` is None where the record is in the URI."""
+    """What is sent for a record; `headers` are lines, those that say what it is in one item with line ends between.
+
+    `body` is None where the record is in the URI.
+    """
 
     message: Message
     uri: bytes
@@ -41,39 +43,37 @@ class RequestBuilder:
         self.sees_all = endpoint.body is not None
         self._template = None if endpoint.body is None else Template(endpoint.body)
         self._uri = endpoint.uri.encode()
+        self._has_body = endpoint.has_body
+        charset, encoding = endpoint.charset, endpoint.encoding
+        is_converted = encoding is not None and (charset or encoding).lower() != encoding.lower()
+        self._sends_bytes = self._template is None and not is_converted
         always = (
             *(f"{name}: {value}" for name, value in {**endpoint.headers, **secret_headers}.items()),
             *(self._content_type() if endpoint.has_body else ()),
-            f"QOH-Broker: {broker}",
-            f"QOH-Consumer: {consumer}",
         )
         self._always = [line.encode() for line in always]
-        self._of_partitions: dict[TopicPartition, tuple[list[bytes], bytes]] = {}
+        self._subscription = f"QOH-Broker: {broker}\r\nQOH-Consumer: {consumer}\r\n"
+        self._of_partitions: dict[TopicPartition, tuple[bytes, bytes]] = {}
 
     def request(self, message: Message) -> Request:
         """The request of a record; a key that isn't printable is percent-encoded.
 
         Raises ValueError, saying why, for a record that can't be made one: its template or its charset doesn't fit it.
         """
-        at, offset, key, *_ = message
-        lines, name = self._of_partitions.get(at) or self._of(at)
+        at, offset, key, value = message[:4]
+        partition, name = self._of_partitions.get(at) or self._of(at)
         number = b"%d" % offset
-        headers = [
-            *lines,
-            *(() if key is None else (b"QOH-Message-Key: " + printable(key),)),
-            b"QOH-Message-Number: " + number,
-            _USER_AGENT,
-            name + number,
-        ]
-        said = self._said(message)
-        if self._endpoint.has_body:
+        key_line = b"" if key is None else b"QOH-Message-Key: " + printable(key) + b"\r\n"
+        headers = [*self._always, b"".join((partition, key_line, b"QOH-Message-Number: ", number, name, number))]
+        said = value or b"" if self._sends_bytes else self._said(message)
+        if self._has_body:
             return Request(message, self._uri, headers, said)
         return Request(message, self._with_parameter(said), headers, None)
 
-    def _of(self, at: TopicPartition) -> tuple[list[bytes], bytes]:
-        """The lines that all records of a partition have, and the one that names each, up to its offset."""
-        lines = [*self._always, f"QOH-Topic: {at.topic}".encode(), b"QOH-Partition: %d" % at.partition]
-        made = lines, f"Idempotency-Key: {at.topic}-{at.partition}-".encode()
+    def _of(self, at: TopicPartition) -> tuple[bytes, bytes]:
+        """The lines that all records of a partition have, and what stands between a record's number and its name."""
+        partition = f"{self._subscription}QOH-Topic: {at.topic}\r\nQOH-Partition: {at.partition}\r\n"
+        made = partition.encode(), f"\r\nIdempotency-Key: {at.topic}-{at.partition}-".encode()
         self._of_partitions[at] = made
         return made
 
@@ -82,10 +82,7 @@ class RequestBuilder:
         charset, encoding = self._endpoint.charset, self._endpoint.encoding
         if self._template is not None:
             return self._template.render(message).encode(charset or "UTF-8")
-        value = message.value or b""
-        if encoding is None or (charset or encoding).lower() == encoding.lower():
-            return value
-        return value.decode(encoding).encode(charset or encoding)
+        return (message.value or b"").decode(encoding or "UTF-8").encode(charset or "UTF-8")
 
     def _content_type(self) -> tuple[str, ...]:
         if "content-type" in {name.lower() for name in self._endpoint.headers}:

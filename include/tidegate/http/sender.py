@@ -20,6 +20,7 @@ _FAILED = 400  # and above: an answer that isn't a success
 _FIRST_BYTES = 500
 _MOST_BYTES = 1_000_000
 """Of an answer; whoever sends more is cut off."""
+_ASKS = 1 << 20  # bytes of a body before which libcurl asks whether it is wanted, unless it is told not to
 _LONGEST_WAIT_SECONDS = 0.2
 _POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
 _UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
@@ -185,9 +186,10 @@ class Sender:
         if request.uri != handle.uri:
             curl.setopt(pycurl.URL, request.uri)
             handle.uri = request.uri
-        curl.setopt(pycurl.HTTPHEADER, [*request.headers, b"Expect:"])
-        if request.body is not None:
-            curl.setopt(pycurl.POSTFIELDS, request.body)
+        headers, body = request.headers, request.body
+        curl.setopt(pycurl.HTTPHEADER, headers if body is None or len(body) < _ASKS else [*headers, b"Expect:"])
+        if body is not None:
+            curl.setopt(pycurl.POSTFIELDS, body)
         self._running[curl] = handle
         handle.pool.under_way += 1
         handle.pool.multi.add_handle(curl)
@@ -200,6 +202,7 @@ class Sender:
         curl = pycurl.Curl()
         handle = _Handle(curl, self._pools[-1])
         curl.setopt(pycurl.CUSTOMREQUEST, self._endpoint.method)
+        curl.setopt(pycurl.USERAGENT, "Queue-Over-Http")
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
         curl.setopt(pycurl.PROXY, "")  # whatever the environment says
