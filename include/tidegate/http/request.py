@@ -60,11 +60,11 @@ class RequestBuilder:
 
         Raises ValueError, saying why, for a record that can't be made one: its template or its charset doesn't fit it.
         """
-        at, offset, key, value = message[:4]
+        at, offset, key, value, _, _ = message
         partition, name = self._of_partitions.get(at) or self._of(at)
-        number = b"%d" % offset
-        key_line = b"" if key is None else b"QOH-Message-Key: " + printable(key) + b"\r\n"
-        headers = [*self._always, b"".join((partition, key_line, b"QOH-Message-Number: ", number, name, number))]
+        key_line = b"" if key is None else b"QOH-Message-Key: %b\r\n" % printable(key)
+        lines = b"%b%bQOH-Message-Number: %d%b%d" % (partition, key_line, offset, name, offset)
+        headers = [*self._always, lines]
         said = value or b"" if self._sends_bytes else self._said(message)
         if self._has_body:
             return Request(message, self._uri, headers, said)

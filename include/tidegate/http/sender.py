@@ -240,9 +240,15 @@ class Sender:
             left = 1
             while left:
                 left, fine, failed = pool.multi.info_read()
-                outcomes.extend(self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "") for curl in fine)
-                outcomes.extend(self._failure(*each) for each in failed)
-        return [outcome for outcome in outcomes if not self._is_tried_again(outcome, later)]
+                for curl in fine:
+                    outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
+                    if outcome.is_success or not self._is_tried_again(outcome, later):
+                        outcomes.append(outcome)
+                for each in failed:
+                    outcome = self._failure(*each)
+                    if not self._is_tried_again(outcome, later):
+                        outcomes.append(outcome)
+        return outcomes
 
     def _failure(self, curl: Any, code: int, text: str) -> Outcome:
         """What came of a request that got no whole answer. Raises what is no record's fault."""
@@ -267,7 +273,8 @@ class Sender:
         return Outcome(handle.request, status, reason, handle.first, handle.attempt)
 
     def _is_tried_again(self, outcome: Outcome, later: Later) -> bool:
-        if outcome.is_success or outcome.attempts == self._endpoint.attempts:
+        """Whether a request that didn't succeed has attempts left."""
+        if outcome.attempts == self._endpoint.attempts:
             return False
         later.append((time.monotonic() + self._endpoint.delay_ms / 1000, outcome.request, outcome.attempts + 1))
         return True
