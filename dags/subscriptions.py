@@ -1,15 +1,9 @@
-"""One DAG for each definition in the subscriptions folder.
+"""One DAG for each definition, and those by which a person clears, commits and resets.
 
-A definition that is wrong has none here: `broken_subscriptions.py` beside this file shows what is wrong with it.
+A definition that is wrong has none here: `broken_subscriptions.py` beside this file shows what is wrong with it. The
+words airflow and dag make Airflow look into this file.
 """
 
-import os
+from tidegate_airflow import subscription_dags
 
-from airflow.sdk import get_parsing_context
-
-from tidegate.config.settings import Settings
-from tidegate_airflow.dag_factory import definition, definitions
-
-settings = Settings.from_environment(os.environ)
-only = get_parsing_context().dag_id  # a running task needs its own DAG and no other
-globals().update({only: definition(only, settings)} if only else definitions(settings).dags)
+globals().update(subscription_dags())

@@ -1,1 +1,52 @@
-"""Tidegate in Airflow: DAGs made of subscriptions, and operators that call the engine. Thin on purpose."""
+"""Tidegate in Airflow: DAGs made of subscriptions, and operators that call the engine. Thin on purpose.
+
+`subscription_dags` and `refuse_broken_definitions` are all that DAG files need.
+"""
+
+import os
+from os.path import normpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+    from tidegate.config.settings import Settings
+
+
+def subscription_dags(folder: str | Path | None = None) -> "dict[str, DAG]":
+    """The DAGs of all definitions by id, and those by which a person clears, commits and resets.
+
+    For a DAG file: `globals().update(subscription_dags())`. Definitions that are wrong have none, see
+    `refuse_broken_definitions`. `folder` is where the definitions are, if the file is to say it: the folder that
+    Tidegate's settings name, else WrongDefinitionError is raised, for commands would look elsewhere.
+    """
+    from tidegate_airflow.dag_factory import all_dags  # noqa: PLC0415 (Airflow imports this package in every command)
+
+    return all_dags(_settings(folder))
+
+
+def refuse_broken_definitions(folder: str | Path | None = None) -> None:
+    """Raise DefinitionError, with all problems of all definitions, if there are any.
+
+    For a DAG file of its own, which then has an import error in Airflow: that of a file with DAGs withdraws them all.
+    """
+    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 (see above)
+    from tidegate_airflow.dag_factory import all_problems  # noqa: PLC0415 (see above)
+
+    if problems := all_problems(_settings(folder)):
+        raise DefinitionError(problems)
+
+
+def _settings(folder: str | Path | None) -> "Settings":
+    from tidegate.config.settings import Settings  # noqa: PLC0415 (see above)
+    from tidegate.model.errors import WrongDefinitionError  # noqa: PLC0415 (see above)
+
+    settings = Settings.from_environment(os.environ)
+    if folder is not None and Path(normpath(Path(folder).absolute())) != settings.subscriptions:
+        raise WrongDefinitionError(
+            f"this DAG file names {folder} as the folder of the definitions, and Tidegate's settings name "
+            f"{settings.subscriptions}, where its commands and its tasks look: set TIDEGATE_SUBSCRIPTIONS, or "
+            f"subscriptions below [tidegate] in airflow.cfg, to {folder}"
+        )
+    return settings

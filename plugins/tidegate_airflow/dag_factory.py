@@ -4,14 +4,13 @@ With `failure-strategy: ask` the task ask stands behind process. Nothing here im
 DAG file costs a few milliseconds per definition.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG, BaseOperator, get_parsing_context
 
-from tidegate.config.check import Report, examine
+from tidegate.config.check import Report
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.model.commit_policy import CommitPoint
@@ -19,11 +18,9 @@ from tidegate.model.subscription import Problem, Subscription
 from tidegate.runtime.definitions import AllDefinitions, is_stored
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.document import document, tags
+from tidegate_airflow.operations import OPERATIONS, operations
 from tidegate_airflow.operators import (
     ASK,
-    CLEAR,
-    COMMIT,
-    RESET,
     LandOperator,
     PlanOperator,
     ProcessOperator,
@@ -34,35 +31,21 @@ from tidegate_airflow.permission import operator_tags
 from tidegate_airflow.run_conf import run_params
 
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
-_TAKEN = frozenset({CLEAR, COMMIT, RESET})
 
 
-@dataclass(frozen=True)
-class Definitions:
-    """What definitions give: DAGs by id, and the problems of those that give none."""
+def all_dags(settings: Settings) -> dict[str, DAG]:
+    """The DAGs of every definition, in a file or stored by REST, and those for operators; a task gets its own alone.
 
-    dags: dict[str, DAG]
-    problems: tuple[Problem, ...]
-
-
-def definitions(settings: Settings) -> Definitions:
-    """Every definition of the folder; one that is wrong takes no other with it."""
-    holders = AllDefinitions(settings).holders
-    return _definitions(examine([settings.subscriptions], settings.home, holders=holders), settings)
-
-
-def stored_definitions(settings: Settings) -> Definitions:
-    """Every definition that was stored by REST; one that is wrong takes no other with it.
-
-    Raises UnavailableError where the ledger, which has them, can't be asked.
+    A definition that is wrong takes no other with it. While the ledger can't be asked, those that it has are left out.
     """
-    definitions = AllDefinitions(settings)
-    if not definitions.stored():
-        return Definitions({}, ())
-    report = definitions.report()
-    usable = tuple(draft for draft in report.usable if is_stored(draft[0].file))
-    problems = tuple(each for each in report.problems if is_stored(Path(each.file)))
-    return _definitions(Report(usable, problems), settings)
+    if only := get_parsing_context().dag_id:
+        return operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
+    return {**_definitions(AllDefinitions(settings).at_hand(), settings)[0], **operations(settings)}
+
+
+def all_problems(settings: Settings) -> list[Problem]:
+    """What is wrong with definitions that have no DAG for it, and with a ledger that can't be asked for some."""
+    return _definitions(AllDefinitions(settings).at_hand(), settings)[1]
 
 
 def definition(name: str, settings: Settings) -> DAG:
@@ -70,7 +53,7 @@ def definition(name: str, settings: Settings) -> DAG:
     return subscription_dag(AllDefinitions(settings).load(name), settings)
 
 
-def _definitions(report: Report, settings: Settings) -> Definitions:
+def _definitions(report: Report, settings: Settings) -> tuple[dict[str, DAG], list[Problem]]:
     dags: dict[str, DAG] = {}
     problems = list(report.errors)
     for subscription in report.subscriptions:
@@ -78,13 +61,13 @@ def _definitions(report: Report, settings: Settings) -> Definitions:
             dags[subscription.name] = subscription_dag(subscription, settings)
         except DefinitionError as error:
             problems.extend(error.problems)
-    return Definitions(dags, tuple(problems))
+    return dags, problems
 
 
 def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
     """The DAG of a subscription. Raises DefinitionError where Airflow refuses it."""
     path = AllDefinitions(settings).path(subscription)
-    if subscription.name in _TAKEN:
+    if subscription.name in OPERATIONS:
         problem = Problem(f"{subscription.name} is the name of another DAG of Tidegate", "name", file=str(path))
         raise DefinitionError([problem])
     try:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tidegate.model.subscription import Subscription
     from tidegate.runtime.pipeline import Pipeline
 
+OPERATIONS = frozenset({CLEAR, COMMIT, RESET})
+"""The ids of the DAGs."""
+
 _AT_ONCE = 4  # runs, of different subscriptions as a rule; the ledger refuses a second one of the same
 _FAB = "FabAuthManager"  # the auth manager that knows roles for a DAG
 _MAY = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}

@@ -54,9 +54,9 @@ def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
     assert {name: dag.relative_fileloc for name, dag in found.dags.items()} == {
         "flights": "subscriptions.py",
         "weather": "subscriptions.py",
-        "tidegate_clear": "operations.py",
-        "tidegate_commit": "operations.py",
-        "tidegate_reset": "operations.py",
+        "tidegate_clear": "subscriptions.py",
+        "tidegate_commit": "subscriptions.py",
+        "tidegate_reset": "subscriptions.py",
     }
 
 

@@ -184,7 +184,7 @@ def test_parsing_them_imports_nothing_heavy(define: Define) -> None:
 import json, runpy, sys
 import airflow.sdk
 before = set(sys.modules)
-assert "tidegate_clear" in runpy.run_path({str(PROJECT / "dags/operations.py")!r})
+assert "tidegate_clear" in runpy.run_path({str(PROJECT / "dags/subscriptions.py")!r})
 new = set(sys.modules) - before
 heavy = {{"confluent_kafka", "pyarrow", "sqlalchemy", "tidegate.runtime.pipeline", "airflow.providers.standard"}}
 print(json.dumps(sorted(new & heavy)))

@@ -5,7 +5,7 @@ has, or where all are asked for: most installations have files alone.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -110,7 +110,25 @@ class AllDefinitions:
         """
         names = {candidate.file.stem for candidate in candidates}
         rest = [_reading(each, _AS_IT_IS) for each in self.stored() if each.name not in names]
-        settings, more = self.settings, [*rest, *candidates]
+        return self._report([*rest, *candidates], imports=imports)
+
+    def at_hand(self) -> Report:
+        """What can be used now: a stored definition never takes a file's DAG away, nor does a ledger that is away.
+
+        That the ledger can't be asked is a problem like others.
+        """
+        files = self._report([])
+        try:
+            report = self.report() if self.stored() else Report((), ())
+        except TidegateError as error:
+            log.warning("definitions that were stored by REST are left out: %s", error)
+            report = Report((), (Problem(str(error), "ledger", file=str(STORED)),))
+        usable = [draft for draft in report.usable if is_stored(draft[0].file)]
+        problems = [each for each in report.problems if Path(each.file).is_relative_to(STORED)]
+        return Report((*files.usable, *usable), (*files.problems, *problems))
+
+    def _report(self, more: Sequence[Reading], *, imports: bool = False) -> Report:
+        settings = self.settings
         return examine([settings.subscriptions], settings.home, imports=imports, holders=self.holders, more=more)
 
     def examined(self, name: str, text: str) -> Subscription:

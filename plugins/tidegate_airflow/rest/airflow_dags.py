@@ -1,7 +1,6 @@
 """What Airflow's own database has of the DAGs of stored definitions; for the API server, which may use it."""
 
 from contextlib import suppress
-from pathlib import PurePosixPath
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.exceptions import AirflowException
@@ -21,15 +20,16 @@ from sqlalchemy.orm import Session
 
 from tidegate_airflow.operators import CLEAR
 
-FILE = "rest_subscriptions.py"
-"""The DAG file that has them; it lies beside the one that has the DAG tidegate_clear."""
+_OURS = "tidegate"  # the tag of all DAGs of Tidegate
+_USUAL_FILES = ("subscriptions.py", "tidegate_subscriptions.py")
+"""Where `subscription_dags` is called as a rule, for as long as no DAG has come of it."""
 
 
 def is_other_dag(name: str) -> bool:
-    """Whether a DAG that isn't one of these has this id."""
+    """Whether a DAG that isn't Tidegate's has this id."""
     with create_session() as session:
         dag = session.get(DagModel, name)
-        return dag is not None and not dag.is_stale and PurePosixPath(dag.relative_fileloc or "").name != FILE
+        return dag is not None and not dag.is_stale and _OURS not in {tag.name for tag in dag.tags}
 
 
 def tags(dag_id: str) -> list[str]:
@@ -73,10 +73,10 @@ def parse_soon() -> None:
     """Ask the DAG processor to parse the file before all others."""
     with create_session() as session:
         known = session.execute(select(DagModel.bundle_name, DagModel.relative_fileloc).where(DagModel.dag_id == CLEAR))
-        places = {(bundle, str(PurePosixPath(file or "").with_name(FILE))) for bundle, file in known if bundle and file}
+        places = {(bundle, file) for bundle, file in known if bundle and file}
         if not places:  # nothing was subscribed before: at the root of one of the bundles
             bundles = session.scalars(select(DagBundleModel.name).where(DagBundleModel.active.is_(True)))
-            places = {(bundle, FILE) for bundle in bundles}
+            places = {(bundle, file) for bundle in bundles for file in _USUAL_FILES}
     for bundle, file in places:
         with suppress(IntegrityError), create_session() as session:  # somebody else has just asked for it
             session.add(DagPriorityParsingRequest(bundle_name=bundle, relative_fileloc=file))
