@@ -13,7 +13,7 @@ MINUTES ?= 2
 SEED ?=
 SEEDS ?= 1000
 
-.PHONY: help run install check static test chaos simulate nightly contenders bench docs lock clean
+.PHONY: help run install check static test chaos simulate nightly contenders bench docs dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,11 +77,14 @@ docs: install ## write the JSON Schema and the reference page of a definition an
 	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
 	@$(BIN)/python -m tidegate.config.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
 
+dist: install ## build the wheel and the sdist into dist/
+	@rm -rf dist && $(BIN)/python -m hatchling build -d dist
+
 lock: ## resolve the dependencies anew into requirements.lock, and the benchmark's own into its folder
 	@$(UV) pip compile requirements-build.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file requirements-build.lock
-	@$(UV) pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
+	@$(UV) pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
 	@$(UV) pip compile benchmarks/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file benchmarks/requirements.lock
 
 clean: ## remove what was installed, fetched and written, data too
-	rm -rf $(VENV) .cache data .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) .cache data .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts dist
 	find . -name __pycache__ -prune -exec rm -rf {} +

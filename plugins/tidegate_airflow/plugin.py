@@ -1,4 +1,4 @@
-"""What Airflow loads of Tidegate from the plugins folder; the package beside it is imported by the DAG files."""
+"""What Airflow loads of Tidegate as a plugin, by its entry point."""
 
 from typing import Any, ClassVar
 
@@ -7,7 +7,7 @@ from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import preloading
 
 
-class TidegatePlugin(AirflowPlugin):
+class TidegatePlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow's types aren't followed
     """Registers Tidegate with Airflow."""
 
     name: ClassVar[str] = "tidegate"

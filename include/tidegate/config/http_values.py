@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tidegate.config.extras import missing
 from tidegate.config.property_types import Allowed, PropertyType, Text
 from tidegate.config.settings import has_password
 
@@ -82,6 +83,8 @@ class BodyTemplate(PropertyType):
     def validate(self, value: object) -> str | None:
         if not isinstance(value, str) or not value.strip():
             return "must be a template, as in '{\"text\": {{ value }}}'"
+        if missing("http"):
+            return None  # which `processing.kind` tells
         from minijinja import Environment, TemplateError  # noqa: PLC0415 (few definitions have one)
 
         try:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from tidegate.config import consumer_properties, timeouts
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
+from tidegate.config.extras import missing
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import DESERIALIZATION, PROCESSING, REQUIRED, fields, path_of, with_defaults
 from tidegate.config.schemas import schema_text
@@ -146,6 +147,8 @@ def _check_http(
     found: Values, good: Mapping[str, Values], deserialization: Deserialization, findings: Findings
 ) -> None:
     given = good["processing"]
+    if lacking := missing("http"):
+        findings.add("processing.kind", f"processing.kind http needs {lacking}", "not-installed", "http")
     if found.get("uri") is None:
         findings.add("processing.uri", "processing.uri is missing: processing.kind http needs it", "required")
     for name in ("transform", "job", "partition-by"):
@@ -209,6 +212,14 @@ def deserialization(good: Mapping[str, Values], findings: Findings) -> Deseriali
     key, value = (_deserializer(side, good, faulty, findings) for side in ("key", "value"))
     given = good["deserialization"]
     registered = {key.name, value.name} & REGISTERED
+    for side, chosen in (("key", key), ("value", value)):
+        extras = [
+            *(["registry"] if chosen.name in REGISTERED else ()),
+            *(["protobuf"] if chosen.name == "protobuf" else ()),
+        ]
+        for lacking in filter(None, map(missing, extras)):
+            path = f"consumer.{side}.deserializer"
+            findings.add(path, f"{path} {chosen.name} needs {lacking}", "not-installed", chosen.name)
     if "schema-registry" in given and not registered and not _unclear(faulty):
         path = "deserialization.schema-registry"
         text = f"{path} belongs to the deserializers {', '.join(sorted(REGISTERED))}, and none is named: remove it"

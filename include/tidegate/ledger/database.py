@@ -146,7 +146,8 @@ def _engine(url: URL, name: str) -> Engine:
             isolation_level=None if is_sqlite else "READ COMMITTED",
         )
     except (NoSuchModuleError, ImportError) as error:
-        raise UnusableLedgerError(f"the ledger {name} needs a driver that isn't installed: {error}") from error
+        hint = "; pip install 'tidegate[postgres]'" if url.drivername == _DRIVER else ""
+        raise UnusableLedgerError(f"the ledger {name} needs a driver that isn't installed: {error}{hint}") from error
     if engine.dialect.is_async:
         raise UnusableLedgerError(
             f"the ledger {name} can't be used with an asynchronous driver: use sqlite or {_DRIVER}"

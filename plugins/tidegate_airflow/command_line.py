@@ -1,0 +1,30 @@
+"""`airflow tidegate ...`: Tidegate's own command line, among Airflow's commands."""
+
+import argparse
+import sys
+
+from airflow.cli.cli_config import ActionCommand, Arg
+
+
+def commands() -> list[ActionCommand]:
+    """What Airflow adds to its command line."""
+    return [
+        ActionCommand(
+            name="tidegate",
+            help="Run a command of Tidegate: `airflow tidegate status`; `tidegate --help` lists them",
+            func=run,
+            args=[
+                Arg(
+                    ("command",), nargs=argparse.REMAINDER, help="The command and its options, as `tidegate` takes them"
+                )
+            ],
+        )
+    ]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command; the process ends as `tidegate` would."""
+    from tidegate.cli.app import main  # noqa: PLC0415 (Airflow imports this module for each of its own commands)
+
+    sys.argv = ["tidegate", *(arguments.command or ["--help"])]
+    main()

@@ -1,0 +1,63 @@
+"""Tidegate as a provider of Airflow's: valid information, a connection type, a command, a section of airflow.cfg."""
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tidegate_airflow.kafka_hook import KafkaHook
+from tidegate_airflow.provider import get_provider_info
+from tidegate_local.broker import Broker
+
+pytestmark = pytest.mark.airflow
+AIRFLOW = str(Path(sys.executable).with_name("airflow"))
+
+
+def said(*command: str) -> str:
+    return subprocess.run([AIRFLOW, *command], capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+def test_the_information_is_of_airflows_own_form() -> None:
+    """Airflow refuses every `airflow providers` command while one provider's isn't."""
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def test_airflow_lists_the_provider_the_plugin_and_the_options(airflow_database: None) -> None:  # noqa: ARG001
+    providers = json.loads(said("providers", "list", "--output", "json"))
+    assert "tidegate" in {each["package_name"] for each in providers}
+    (plugin,) = [each for each in json.loads(said("plugins", "--output", "json")) if each["name"] == "tidegate"]
+    assert plugin["source"].startswith("tidegate==")
+    options = said("config", "list", "--section", "tidegate", "--include-descriptions", "--defaults")
+    assert all(name in options for name in get_provider_info()["config"]["tidegate"]["options"])
+
+
+def test_airflow_tidegate_is_tidegates_own_command_line(home: Path) -> None:
+    given = [AIRFLOW, "tidegate", "check", "--json"]
+    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=120)
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert (done.returncode, report["problems"][0]["rule"]) == (0, "empty")
+
+
+@pytest.mark.broker
+def test_the_button_test_asks_the_brokers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap.servers": broker.bootstrap_servers}
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", json.dumps({"conn_type": "tidegate_kafka", "extra": extra}))
+    is_fine, text = KafkaHook("mine").test_connection()
+    assert is_fine
+    assert text.startswith("the brokers answer: ")
+
+
+def test_the_button_test_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_MINE", json.dumps({"conn_type": "tidegate_kafka", "extra": {"bootstrap.server": "b"}})
+    )
+    assert KafkaHook("mine").test_connection() == (
+        False,
+        "connection mine: extra bootstrap.server is no property of a Kafka client: did you mean bootstrap.servers?",
+    )
