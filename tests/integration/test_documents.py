@@ -39,6 +39,9 @@ DEPARTURE = {
 }
 VALUES = {"flights": json.dumps(DEPARTURE).encode(), "prices": b'{"symbol": "NOK", "price": 1.5}'}
 
+INSTALLED = "install.md"
+"""The page whose commands tests/e2e/test_installed_by_pip.py carries out."""
+
 KINDS = {"yaml", "python", "toml", "sh", "json", TEXT}
 
 
@@ -160,7 +163,11 @@ def test_the_commands_about_dead_letters_work(block: Block, desk: Desk) -> None:
         assert desk.run(TIDEGATE, *shlex.split(told)[1:], typed="y\n")
 
 
-@pytest.mark.parametrize("block", [b for b in blocks("sh") if "tidegate dead-letters" not in b.text], ids=str)
+def _other_commands() -> list[Block]:
+    return [b for b in blocks("sh") if "tidegate dead-letters" not in b.text and b.page.name != INSTALLED]
+
+
+@pytest.mark.parametrize("block", _other_commands(), ids=str)
 def test_the_other_commands_are_there(block: Block, tmp_path: Path) -> None:
     """Those that start containers or everything else: what they name exists."""
     services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text("utf-8"))["services"]
