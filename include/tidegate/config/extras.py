@@ -1,7 +1,9 @@
 """Packages that only some definitions need: the extras of the distribution `tidegate`, and what each one brings."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
@@ -19,6 +21,17 @@ def missing(extra: str) -> str | None:
         return None
     verb = "isn't" if len(absent) == 1 else "aren't"
     return f"{', '.join(absent)}, which {verb} installed here: pip install 'tidegate[{extra}]'"
+
+
+@cache
+def older_airflow(needed: tuple[int, int]) -> str | None:
+    """The version of the Airflow that is installed here, if it is older than that; nothing is imported."""
+    try:
+        found = version("apache-airflow-core")
+    except PackageNotFoundError:
+        return None
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    return found if numbers < needed else None
 
 
 def _is_installed(module: str) -> bool:

@@ -109,6 +109,7 @@ def _subscription(
     rules.check_job(good["processing"], findings)
     rules.check_kind(found["processing"], good, deserialization, findings)
     rules.check_engine(good[""], findings)
+    rules.check_airflow(good[""], findings)
     strategies.check(name, good, topics, findings)
     if topics is None or any(name not in good[section] for section, name in REQUIRED):
         return None

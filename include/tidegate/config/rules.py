@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from tidegate.config import consumer_properties, timeouts
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
-from tidegate.config.extras import missing
+from tidegate.config.extras import missing, older_airflow
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import DESERIALIZATION, PROCESSING, REQUIRED, fields, path_of, with_defaults
 from tidegate.config.schemas import schema_text
@@ -25,6 +25,9 @@ from tidegate.model.subscription import (
     TopicPattern,
     TopicSelection,
 )
+
+_ASKS = (3, 3)
+"""The first version of Airflow whose tasks can wait for a person."""
 
 NEEDED_BY_CURSOR: Mapping[str, str] = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
@@ -196,6 +199,13 @@ def endpoint(given: Values, deserialization: Deserialization) -> HttpEndpoint | 
         encoding=value.encoding if value.name == "string" else None,
         connection=given.get("connection"),
     )
+
+
+def check_airflow(good: Values, findings: Findings) -> None:
+    """A person can be asked from Airflow 3.3 on."""
+    if good.get("failure-strategy") == "ask" and (found := older_airflow(_ASKS)):
+        text = f"failure-strategy ask needs Airflow {'.'.join(map(str, _ASKS))} or newer, and this is {found}"
+        findings.add("failure-strategy", text, "not-installed", "ask")
 
 
 def check_engine(good: Values, findings: Findings) -> None:

@@ -57,3 +57,14 @@ def test_a_module_of_a_package_that_is_not_there_is_missing(monkeypatch: pytest.
     monkeypatch.setattr(extras, "_MODULES", {"odd": ("there.is.none",)})
     assert extras.missing("odd") == "there.is.none, which isn't installed here: pip install 'tidegate[odd]'"
     extras.missing.cache_clear()
+
+
+def test_asking_a_person_needs_an_airflow_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = "topics: [orders]\nfailure-strategy: ask\nconsumer: {group.id: g}\nprocessing: {output: lake/orders}\n"
+    extras.older_airflow.cache_clear()
+    monkeypatch.setattr(extras, "version", lambda _: "3.2.1")
+    assert problems(asks) == ["failure-strategy ask needs Airflow 3.3 or newer, and this is 3.2.1"]
+    extras.older_airflow.cache_clear()
+    monkeypatch.setattr(extras, "version", lambda _: "3.10.0rc1")
+    assert problems(asks) == []
+    extras.older_airflow.cache_clear()
