@@ -22,13 +22,12 @@ from tidegate_local.spark_jars import SPARK_VERSION, spark_jars
 from tidegate_local.spark_kafka_jars import spark_kafka_jars
 
 
-def write_exports(path: Path, connections: Mapping[str, Connection]) -> None:
-    """Write the connections as a shell script, by which its owner's terminal finds this stack as Airflow's tasks do."""
+def write_exports(path: Path, connections: Mapping[str, Connection], homes: Mapping[str, Path]) -> None:
+    """Write connections and homes as a shell script, by which its owner's terminal finds this stack as tasks do."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (
-        f"export AIRFLOW_CONN_{name.upper()}={shlex.quote(json.dumps(connection))}\n"
-        for name, connection in connections.items()
-    )
+    said = {name: str(folder) for name, folder in homes.items()}
+    said |= {f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection) for name, connection in connections.items()}
+    lines = (f"export {name}={shlex.quote(value)}\n" for name, value in said.items())
     write_secret(path, "".join(lines))
 
 
@@ -72,10 +71,11 @@ class Stack:
             plugins=self._project / "plugins",
             port=self._checked.airflow_port,
         )
-        around = dict(os.environ) | {"TIDEGATE_HOME": str(self._project)}
+        homes = {"TIDEGATE_HOME": self._project, "AIRFLOW_HOME": home.folder}
+        around = dict(os.environ) | {name: str(folder) for name, folder in homes.items()}
         token = drawn_once(self.token_file, new_token)
         connections = self._connections(token)
-        write_exports(data / "connections.sh", connections)
+        write_exports(data / "connections.sh", connections, homes)
         self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
         self._started.append(self.airflow)
         java = self._checked.java
