@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 
+from tidegate.config.airflow_cfg import PREFIX, SECTION
+from tidegate.config.settings import DEFAULTS, variable
 from tidegate.ledger.sql import SqlLedger
 from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres
@@ -25,6 +27,17 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java: what it spends on compiling for hours of use, a server of minutes never regains."""
 for name in ("KAFKA_JVM_PERFORMANCE_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, SHORT_LIVED)
+
+OF_AIRFLOW = Path("~/airflow/airflow.cfg").expanduser()
+if OF_AIRFLOW.is_file() and f"[{SECTION}]" in OF_AIRFLOW.read_text("utf-8"):
+    pytest.exit(f"{OF_AIRFLOW} has settings of Tidegate, whose ledger the tests would use: run them as another user", 2)
+for name in (
+    "AIRFLOW_HOME",
+    "AIRFLOW_CONFIG",
+    *map(variable, DEFAULTS),
+    *(each for each in os.environ if each.startswith(PREFIX)),
+):
+    os.environ.pop(name, None)  # of whoever runs the tests
 
 MakeTopic = Callable[..., str]
 

@@ -5,10 +5,10 @@ With `wait` as its second argument it says when its imports are done, and waits 
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from cost import report
 from tidegate.config.reading import load
-from tidegate.config.settings import PROJECT
 from tidegate.kafka.source import KafkaSource
 from tidegate.landing import writer
 from tidegate.landing.parquet import ParquetLanding
@@ -68,7 +68,7 @@ def land(
 
 def _subscription(batch: Batch) -> Subscription:
     """The shipped one, but that the batch is its own."""
-    shipped = load(PROJECT / "include" / "subscriptions" / "flights.yaml")
+    shipped = load(Path(__file__).resolve().parents[2] / "include" / "subscriptions" / "flights.yaml")
     return replace(shipped, name=batch.subscription, consumer=replace(shipped.consumer, group_id=batch.group))
 
 

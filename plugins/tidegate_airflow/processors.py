@@ -23,7 +23,6 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from tidegate.config.settings import PROJECT
 from tidegate.model.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.spark.child import overrun, run_child
@@ -34,7 +33,8 @@ from tidegate.spark.output import JobOutput
 from tidegate.spark.reach import check_binary, check_connect, check_master
 from tidegate_airflow.connections import AirflowConnections
 
-JOBS = PROJECT / "spark_jobs"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+JOBS = _CHECKOUT / "spark_jobs"
 APPLICATION = JOBS / "process_batch.py"
 
 _WATCHED = 1.0  # seconds between two looks at a job that runs

@@ -18,7 +18,7 @@ from chaos.disk import can_mount, keep_mounts_private
 from chaos.kinds import KINDS, mix, nodes_and_spark
 from chaos.report import Report
 from chaos.session import Chosen, play
-from tidegate.config.settings import PROJECT
+from chaos.tasks import PROJECT
 from tidegate_local.errors import LocalStackError
 from tidegate_local.progress import Display
 

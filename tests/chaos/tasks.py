@@ -19,7 +19,7 @@ from typing import Literal
 from chaos.access import client
 from chaos.kinds import DISK, PLAIN, RECEIVED, Access, Kind
 from tidegate.config import reading
-from tidegate.config.settings import PROJECT, Settings
+from tidegate.config.settings import Settings
 from tidegate.model.batch import SETTLED, Batch, Resolution, State
 from tidegate.model.errors import InterruptedDeliveryError, TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Subscription
@@ -36,6 +36,7 @@ from tidegate_local.loopback import HOST
 
 Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
+PROJECT = Path(__file__).resolve().parents[2]
 PYTHON_PATH = os.pathsep.join((str(PROJECT / "include"), str(Path(__file__).parents[1])))
 """Where processes of ours find the engine and chaos, in whatever folder they were started."""
 _DRIVER = "chaos.driver"
@@ -89,6 +90,7 @@ class Place:
         landing = {"TIDEGATE_LANDING": str(self.folder / DISK / "landing")} if self.kind.has_own_disk else {}
         return Settings.from_environment(
             {
+                "AIRFLOW_HOME": str(self.folder),  # whose configuration says nothing
                 "TIDEGATE_HOME": str(self.folder),
                 "TIDEGATE_SUBSCRIPTIONS": ".",
                 "TIDEGATE_LEDGER": self.ledger,

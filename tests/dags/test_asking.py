@@ -18,11 +18,11 @@ from airflow.models.dagrun import DagRun
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.utils.session import create_session
+from checkout import PROJECT
 from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World
 
-from tidegate.config.settings import PROJECT
 from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import UnavailableError
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from checkout import PROJECT
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidegate.config.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
 from tidegate_local.spark_connect import SparkConnect

@@ -13,9 +13,8 @@ from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.dag import DagModel
 from airflow.models.errors import ParseImportError
 from airflow.utils.session import create_session
+from checkout import PROJECT
 from sqlalchemy import select
-
-from tidegate.config.settings import PROJECT
 
 pytestmark = pytest.mark.airflow
 
@@ -39,7 +38,7 @@ def subscriptions(found: DagBag) -> set[str]:
 
 
 def test_the_projects_own_definitions_all_become_dags(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TIDEGATE_HOME", raising=False)
+    monkeypatch.setenv("TIDEGATE_HOME", str(PROJECT))
     monkeypatch.delenv("TIDEGATE_SUBSCRIPTIONS", raising=False)
     found = bag()
     assert found.import_errors == {}

@@ -17,11 +17,12 @@ from airflow.models.xcom import XComModel
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
+from checkout import PROJECT
 from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World, deliver, planned
 
-from tidegate.config.settings import PROJECT, Settings
+from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
 from tidegate.model.errors import BatchFailedError, StoppedError
 from tidegate_airflow.operations import operations

@@ -15,10 +15,10 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
+from checkout import PROJECT
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from tidegate.config.settings import PROJECT
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import (
     BatchFailedError,

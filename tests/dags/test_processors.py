@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkout import PROJECT
 
-from tidegate.config.settings import PROJECT
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, WrongDefinitionError
 from tidegate_airflow import processors
 from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor

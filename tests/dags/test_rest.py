@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,14 @@ from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
 from airflow.models.log import Log
 from airflow.utils.session import create_session
+from checkout import PROJECT
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from ledger_batches import opened, plan
 from queue_over_http_example import EXAMPLE as SUBSCRIBE
 from sqlalchemy import delete, select, update
 
-from tidegate.config.settings import PROJECT, Settings
+from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate_airflow.rest import subscribing
 from tidegate_airflow.rest.app import rest_app
@@ -113,6 +115,18 @@ def parse() -> DagBag:
 
 def ledger() -> SqlLedger:
     return SqlLedger(Settings.from_environment(os.environ).ledger)
+
+
+def test_who_subscribes_first_makes_the_default_home_for_its_owner_alone(
+    op: TestClient, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDEGATE_HOME")
+    monkeypatch.setenv("AIRFLOW_HOME", str(home))
+    assert op.get("/subscriptions").json()["subscriptions"] == []
+    assert not (home / "tidegate").exists()
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+    assert stat.S_IMODE((home / "tidegate").stat().st_mode) == 0o700
+    assert (home / "tidegate/data/ledger.db").is_file()
 
 
 def test_every_route_is_tried_for_every_role(as_role: As) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk._shared.secrets_masker import redact
+from checkout import PROJECT
 
-from tidegate.config.settings import PROJECT
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_local.certificates import Authority
 from tidegate_local.loopback import free_port

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from checkout import PROJECT
 from confluent_kafka import Consumer, Producer, TopicPartition
 from hooks import hooked
 
-from tidegate.config.settings import PROJECT
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 

@@ -13,13 +13,14 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from broker_world import Feed, Producers, connection_to, deliver, in_lake
+from checkout import PROJECT
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
 from test_topics_of_all_kinds import COMPACTED, SECONDS, compacting, first_message
 
 from tidegate.config import consumer_properties
-from tidegate.config.settings import PROJECT, Settings
+from tidegate.config.settings import Settings
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition

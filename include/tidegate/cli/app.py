@@ -29,12 +29,13 @@ from rich.text import Text
 from tidegate.cli import dead_letters, group
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.replay import replay
+from tidegate.cli.settings import settings_here, show_settings
 from tidegate.config.settings import Settings, umask
 from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
 from tidegate.model.subscription import Problem
 
 _UNKNOWN = 3  # of monitoring plugins
-_LEDGER = "correct TIDEGATE_LEDGER (`tidegate status --settings` shows it), or what it names"
+_LEDGER = "correct TIDEGATE_LEDGER (`tidegate settings` shows it), or what it names"
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.command()(replay)
+app.command("settings")(show_settings)
 offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
 app.add_typer(offsets, name="offsets")
 
@@ -71,7 +73,7 @@ def run(
     from tidegate.runtime.run import run_batch  # noqa: PLC0415 - see above
 
     _log_to_stderr(verbose=verbose)
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     with _pipeline(subscription, settings) as pipeline:
         progress = err.status("") if err.is_terminal and not verbose else nullcontext()
@@ -108,7 +110,7 @@ def check(
     ] = False,
 ) -> None:
     """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
         report = _examined(paths or [], settings, imports=not look_only)
@@ -179,7 +181,6 @@ def schema() -> None:
 def status(
     name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
     as_json: Json = False,
-    show_settings: Annotated[bool, typer.Option("--settings", help="Show the settings in force.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
     for_monitor: Annotated[
         bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
@@ -189,10 +190,7 @@ def status(
     from tidegate.cli import status_text  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
-    if show_settings:
-        _print_settings(settings, as_json=as_json)
-        return
+    settings = settings_here()
     if name:
         AllDefinitions(settings).load(name)  # raises: who names one wants to know
     try:
@@ -260,9 +258,7 @@ def _names(settings: Settings) -> list[str]:
     if names:
         return names
     if not folder.is_dir():
-        raise WrongDefinitionError(
-            f"there is no folder {folder}: set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
-        )
+        raise WrongDefinitionError(f"{folder}: {settings.no_subscriptions}")
     raise WrongDefinitionError(
         f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
     )
@@ -307,7 +303,7 @@ def commit(
     """Commit the offsets of the batch that is published and waits for its commit."""
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
@@ -352,7 +348,7 @@ def clear(
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
     if as_json:
@@ -375,7 +371,7 @@ def accept_cluster(
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         abandoned = pipeline.accept_cluster(getpass.getuser())
         cluster = pipeline.source.cluster_id()
@@ -400,7 +396,7 @@ def move(
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
         moved = pipeline.move_positions(getpass.getuser())
     if as_json:
@@ -482,11 +478,3 @@ def _print_run(run: dict[str, Any]) -> None:
         out.print(f"  {run['why']}", markup=False)
     for at, end in run["committed"].items():
         out.print(f"  {at} committed at {end}", markup=False)
-
-
-def _print_settings(settings: Settings, *, as_json: bool) -> None:
-    if as_json:
-        print_json(settings.redacted())
-        return
-    for variable, value in settings.redacted().items():
-        out.print(f"{variable}={value}", markup=False)

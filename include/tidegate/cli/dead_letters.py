@@ -16,7 +16,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.config.settings import Settings
+from tidegate.cli.settings import settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
 app = typer.Typer(no_args_is_help=True, help="Look at a subscription's dead letters, and redrive them.")
@@ -213,7 +213,7 @@ def _opened(name: str) -> Iterator[Any]:
     from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     with open_dead_letters(subscription, settings, AirflowConnections(os.environ)) as letters:
         yield letters

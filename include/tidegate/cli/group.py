@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
-from tidegate.config.settings import Settings
+from tidegate.cli.settings import settings_here
 
 app = typer.Typer(no_args_is_help=True, help="See a subscription's consumer group, and reset its positions.")
 
@@ -149,7 +149,7 @@ def _opened(name: str) -> Iterator[Any]:
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
         yield pipeline

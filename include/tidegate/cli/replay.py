@@ -8,7 +8,7 @@ import typer
 
 from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.config.settings import Settings
+from tidegate.cli.settings import settings_here
 
 
 def replay(
@@ -37,7 +37,7 @@ def replay(
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay  # noqa: PLC0415 - see above
 
-    settings, by = Settings.from_environment(os.environ), getpass.getuser()
+    settings, by = settings_here(), getpass.getuser()
     subscription, connections = AllDefinitions(settings).load(name), AirflowConnections(os.environ)
     asked = f"from {_said(from_)} to {_said(to)}"
     request = ReplayRequest(bound(from_), bound(to), output, asked, by, note)

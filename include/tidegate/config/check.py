@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidegate.config.findings import shown
 from tidegate.config.reading import SUFFIX, Reading, read
-from tidegate.config.settings import PROJECT, absolute_uri
+from tidegate.config.settings import absolute_uri
 from tidegate.config.strategies import DEAD_LETTERS, FAILURE, RETRIES
 from tidegate.config.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 from tidegate.model.errors import WrongDefinitionError
@@ -57,18 +57,20 @@ class Report:
 
 def examine(
     paths: Sequence[Path],
-    home: Path = PROJECT,
+    home: Path,
     *,
     imports: bool = False,
     longest_import: float = LONGEST_IMPORT,
     holders: Holders = nobody,
     more: Sequence[Reading] = (),
+    absent: str = "there is no such file or folder",
 ) -> Report:
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
     `home` is the folder that outputs and jobs are relative to and that holds spark_jobs/. With `imports` the transforms
     are imported too, in a child process that gives each module `longest_import` seconds. Of definitions with one group
-    the one that has read with it, as `holders` tell, stays usable. `more` are definitions that aren't files.
+    the one that has read with it, as `holders` tell, stays usable. `more` are definitions that aren't files;
+    `absent` is what to say of a path that isn't there.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
@@ -90,7 +92,7 @@ def examine(
     known.sort(key=lambda problem: (order[problem.file], problem.line))
     broken = {problem.file for problem in known if problem.severity == "error"}
     usable = tuple((reading, draft) for reading, draft in drafts if str(reading.file) not in broken)
-    return Report(usable, (*known, *_absent(paths)))
+    return Report(usable, (*known, *_absent(paths, absent)))
 
 
 def _files(path: Path) -> list[Path]:
@@ -111,10 +113,10 @@ def _drafts(readings: Iterable[Reading]) -> list[Draft]:
     return [(reading, reading.draft) for reading in readings if reading.draft is not None]
 
 
-def _absent(paths: Sequence[Path]) -> Iterator[Problem]:
+def _absent(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
     for path in paths:
         if not path.exists():
-            yield Problem("there is no such file or folder", "unreadable", file=str(path))
+            yield Problem(absent, "unreadable", file=str(path))
         elif not _files(path):
             yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
 

@@ -1,12 +1,15 @@
-"""The settings of an installation, read from the environment once: where definitions, ledger and landing are.
+"""The settings of an installation: where definitions, ledger and landing are, and who may decide.
 
-`TIDEGATE_HOME` is the folder that relative paths start from, `TIDEGATE_SUBSCRIPTIONS` the folder of the
-definitions, `TIDEGATE_LEDGER` a SQLAlchemy URL, `TIDEGATE_LANDING` a path or URI, `TIDEGATE_LOGS` the folder of the
-Spark jobs' logs. `TIDEGATE_OPERATORS` are the names of the Airflow users who may clear, commit and answer,
-`TIDEGATE_OPERATOR_ROLES` the roles that may trigger what does it; both are separated by commas, as are the names and
-patterns of `TIDEGATE_JOB_ENVIRONMENT`: variables that a Spark job sees beside those that every job sees.
-`TIDEGATE_HTTP_ALLOWED` are hosts and networks that `processing.kind: http` may send to though they aren't public.
-`TIDEGATE_UMASK` takes permissions from the files and folders that are made.
+Each comes from the variable `TIDEGATE_X`, else from the option `x` of `[tidegate]` in Airflow's configuration, else it
+is the default; an empty one counts as unset. `home` is the folder that relative paths start from, `subscriptions` the
+folder of the definitions, `ledger` a SQLAlchemy URL, `landing` a path or URI, `logs` the folder of Spark jobs' logs.
+`operators` are the names of the Airflow users who may clear, commit and answer, `operator_roles` the roles that may
+trigger what does it; both are separated by commas, as are the names and patterns of `job_environment`: variables that
+a Spark job sees beside those that every job sees. `http_allowed` are hosts and networks that `processing.kind: http`
+may send to though they aren't public. `umask` takes permissions from the files and folders that are made.
+
+Nothing depends on where the code lies, and in Airflow nothing on the working folder, which differs between the
+processes of one Airflow.
 """
 
 import re
@@ -14,13 +17,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os.path import normpath
 from pathlib import Path
+from typing import Final
 
+from tidegate.config.airflow_cfg import Given, airflow_home, airflow_options
 from tidegate.model.errors import WrongDefinitionError
 
-PROJECT = Path(__file__).resolve().parents[3]
-
-JOB_ENVIRONMENT = "TIDEGATE_JOB_ENVIRONMENT"
-HTTP_ALLOWED = "TIDEGATE_HTTP_ALLOWED"
+DEFAULTS: Final[Mapping[str, str]] = {
+    "home": "",
+    "subscriptions": "include/subscriptions",
+    "ledger": "sqlite:///data/ledger.db",
+    "landing": "data/landing",
+    "logs": "data/logs",
+    "operators": "",
+    "operator_roles": "",
+    "job_environment": "",
+    "http_allowed": "",
+    "umask": "077",
+}
+"""The options, and what they are where nobody sets them."""
+_DEFAULT: Final = "default"
+_WORKING_FOLDER: Final = "working folder"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(
@@ -36,54 +52,128 @@ class Settings:
 
     Without `operators` that is whoever Airflow lets. `operator_roles` are for auth managers that know roles for a DAG.
     `job_environment` are variables that a Spark job sees, too. `http_allowed` is read by `AllowedAddresses`.
-    `umask` is that of the processes that run steps or make the ledger.
+    `umask` is that of the processes that run steps or make the ledger. `origins` say where each setting comes from.
     """
 
     home: Path
     subscriptions: Path
     ledger: str = field(repr=False)  # its password
     landing: str = field(repr=False)
-    logs: Path = PROJECT / "data" / "logs"
+    logs: Path
     operators: tuple[str, ...] = ()
     operator_roles: tuple[str, ...] = ()
     job_environment: tuple[str, ...] = ()
     http_allowed: str = ""
     umask: int = 0o077
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
-        """Read the settings; an empty variable counts as unset. Raises WrongDefinitionError naming it."""
-        home = _expanded(environ.get("TIDEGATE_HOME") or str(PROJECT)).absolute()
-        if not home.is_dir():
-            raise WrongDefinitionError(f"TIDEGATE_HOME is {home}, which isn't a folder: create or unset it")
-        folder = environ.get("TIDEGATE_SUBSCRIPTIONS") or "include/subscriptions"
+    def from_environment(cls, environ: Mapping[str, str], working_folder: Path | None = None) -> "Settings":
+        """Read the settings. Raises WrongDefinitionError naming the one that is wrong, and where it is set.
+
+        Only the command line names its working folder, which is home if `include/subscriptions` lies in it and neither
+        a variable nor Airflow's configuration says otherwise. Home without all of these may be missing.
+        """
+        configured = airflow_options(environ, tuple(DEFAULTS))
+        given = configured | _variables(environ)
+        if "home" in given:
+            home, origin = _given_home(given["home"], working_folder), given["home"].origin
+        else:
+            home, origin = _default_home(environ, None if configured else working_folder)
+        read = {name: given.get(name) or Given(default, variable(name)) for name, default in DEFAULTS.items()}
         return cls(
             home=home,
-            subscriptions=Path(normpath(home / _expanded(folder))),
-            ledger=_ledger_url(home, environ.get("TIDEGATE_LEDGER") or "sqlite:///data/ledger.db"),
-            landing=_landing_uri(home, environ.get("TIDEGATE_LANDING") or "data/landing"),
-            logs=Path(normpath(home / _expanded(environ.get("TIDEGATE_LOGS") or "data/logs"))),
-            operators=listed(environ.get("TIDEGATE_OPERATORS")),
-            operator_roles=listed(environ.get("TIDEGATE_OPERATOR_ROLES")),
-            job_environment=listed(environ.get(JOB_ENVIRONMENT)),
-            http_allowed=environ.get(HTTP_ALLOWED) or "",
-            umask=umask(environ),
+            subscriptions=Path(normpath(home / _expanded(read["subscriptions"].value))),
+            ledger=_ledger_url(home, read["ledger"]),
+            landing=_landing_uri(home, read["landing"]),
+            logs=Path(normpath(home / _expanded(read["logs"].value))),
+            operators=listed(read["operators"].value),
+            operator_roles=listed(read["operator_roles"].value),
+            job_environment=listed(read["job_environment"].value),
+            http_allowed=read["http_allowed"].value,
+            umask=_umask(read["umask"]),
+            origins={name: given[name].origin if name in given else _DEFAULT for name in DEFAULTS} | {"home": origin},
         )
 
     def redacted(self) -> dict[str, str]:
         """The settings under their variables' names, for display: no password."""
-        return {
-            "TIDEGATE_HOME": str(self.home),
-            "TIDEGATE_SUBSCRIPTIONS": str(self.subscriptions),
-            "TIDEGATE_LEDGER": redact(self.ledger),
-            "TIDEGATE_LANDING": redact(self.landing),
-            "TIDEGATE_LOGS": str(self.logs),
-            "TIDEGATE_OPERATORS": ", ".join(self.operators),
-            "TIDEGATE_OPERATOR_ROLES": ", ".join(self.operator_roles),
-            JOB_ENVIRONMENT: ", ".join(self.job_environment),
-            HTTP_ALLOWED: self.http_allowed,
-            "TIDEGATE_UMASK": f"{self.umask:03o}",
+        shown = {
+            "home": str(self.home),
+            "subscriptions": str(self.subscriptions),
+            "ledger": redact(self.ledger),
+            "landing": redact(self.landing),
+            "logs": str(self.logs),
+            "operators": ", ".join(self.operators),
+            "operator_roles": ", ".join(self.operator_roles),
+            "job_environment": ", ".join(self.job_environment),
+            "http_allowed": self.http_allowed,
+            "umask": f"{self.umask:03o}",
         }
+        return {variable(name): value for name, value in shown.items()}
+
+    def to_json(self) -> dict[str, dict[str, str]]:
+        """The settings under their variables' names, each with its value, but no password, and where it comes from."""
+        origins = {variable(name): origin for name, origin in self.origins.items()}
+        values = self.redacted().items()
+        return {name: {"value": value, "origin": origins.get(name, _DEFAULT)} for name, value in values}
+
+    def make_home(self) -> None:
+        """Make the default home where it isn't yet, open to those whom the umask leaves. A home that is set is there.
+
+        For processes with a umask of their own; in those that run steps it is made with what is written below it.
+        """
+        if not self.home.exists():
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.home.chmod(0o777 & ~self.umask)
+
+    @property
+    def no_subscriptions(self) -> str:
+        """What to tell whoever looks for definitions where their folder isn't."""
+        if self.origins.get("home") != _DEFAULT or self.origins.get("subscriptions") != _DEFAULT:
+            return "there is no such folder: create it, or set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
+        return (
+            "there is no such folder, which is the default: create it, or set TIDEGATE_HOME to the folder that "
+            "include/subscriptions lies in; the command line also finds it in the working folder"
+        )
+
+
+def variable(option: str) -> str:
+    """The variable of a setting."""
+    return f"TIDEGATE_{option.upper()}"
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, Given]:
+    names = {name: variable(name) for name in DEFAULTS}
+    return {name: Given(environ[each], each) for name, each in names.items() if environ.get(each)}
+
+
+def _given_home(given: Given, working_folder: Path | None) -> Path:
+    """The home that was configured; a relative one only of the command line's own variable."""
+    home = _expanded(given.value)
+    if not home.is_absolute():
+        if working_folder is None or given.origin != variable("home"):
+            raise WrongDefinitionError(
+                f"{given.origin} is {home}, which each of Airflow's processes looks for in its own working folder: "
+                "write the whole path"
+            )
+        home = working_folder / home
+    if not home.is_dir():
+        raise WrongDefinitionError(f"{given.origin} is {home}, which isn't a folder: create or unset it")
+    return home
+
+
+def _default_home(environ: Mapping[str, str], working_folder: Path | None) -> tuple[Path, str]:
+    """The home of whoever configured none, and where it comes from."""
+    default = airflow_home(environ) / "tidegate"
+    definitions = DEFAULTS["subscriptions"]
+    if working_folder is None or not (working_folder / definitions).is_dir():
+        return default, _DEFAULT
+    if (default / definitions).is_dir() and not default.samefile(working_folder):
+        raise WrongDefinitionError(
+            f"{definitions} is in {working_folder}, the working folder, and in {default}, where Airflow's processes "
+            "look: set TIDEGATE_HOME to the one that you mean"
+        )
+    return working_folder, _WORKING_FOLDER
 
 
 def scheme(path_or_uri: str) -> str | None:
@@ -129,17 +219,28 @@ def listed(text: str | None) -> tuple[str, ...]:
 
 
 def umask(environ: Mapping[str, str]) -> int:
-    """The permissions that nobody gets on files and folders that are made: the group's and others', by default.
+    """The permissions that nobody gets on files and folders that are made: the group's and others', by default."""
+    return _umask(_setting(environ, "umask"))
 
-    The owner's can't be taken: nobody could read what was just written.
-    """
-    octal = environ.get("TIDEGATE_UMASK") or "077"
-    if not re.fullmatch("0?0[0-7]{2}", octal):
+
+def job_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The names and patterns of the variables that a Spark job sees beside those that every job sees."""
+    return listed(_setting(environ, "job_environment").value)
+
+
+def _setting(environ: Mapping[str, str], name: str) -> Given:
+    given = airflow_options(environ, tuple(DEFAULTS)) | _variables(environ)
+    return given.get(name) or Given(DEFAULTS[name], variable(name))
+
+
+def _umask(given: Given) -> int:
+    """The owner's permissions can't be taken: nobody could read what was just written."""
+    if not re.fullmatch("0?0[0-7]{2}", given.value):
         raise WrongDefinitionError(
-            f"TIDEGATE_UMASK is {octal}: write three octal digits that leave the owner's rights, as 077 (nobody else "
-            "may read), 027 (the group may) or 007 (the group may write, too)"
+            f"{given.origin} is {given.value}: write three octal digits that leave the owner's rights, as 077 (nobody "
+            "else may read), 027 (the group may) or 007 (the group may write, too)"
         )
-    return int(octal, 8)
+    return int(given.value, 8)
 
 
 def _expanded(path: str) -> Path:
@@ -151,30 +252,30 @@ def _normal(path: str) -> str:
     return "/" + normpath(path).lstrip("/")
 
 
-def _landing_uri(home: Path, path_or_uri: str) -> str:
-    if has_password(path_or_uri):
+def _landing_uri(home: Path, given: Given) -> str:
+    if has_password(given.value):
         raise WrongDefinitionError(
-            f"TIDEGATE_LANDING is {redact(path_or_uri)}: a landing's URI stands in manifests, logs and the ledger, and "
+            f"{given.origin} is {redact(given.value)}: a landing's URI stands in manifests, logs and the ledger, and "
             "can't hold credentials; give them as the file system's own environment has them (AWS_ACCESS_KEY_ID, ...)"
         )
     try:
-        return absolute_uri(home, path_or_uri)
+        return absolute_uri(home, given.value)
     except WrongDefinitionError as error:
-        raise WrongDefinitionError(f"TIDEGATE_LANDING: {error}") from None
+        raise WrongDefinitionError(f"{given.origin}: {error}") from None
 
 
-def _ledger_url(home: Path, url: str) -> str:
-    if "://" not in url:
+def _ledger_url(home: Path, given: Given) -> str:
+    if "://" not in given.value:
         raise WrongDefinitionError(
-            "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:///data/ledger.db or "
+            f"{given.origin} isn't a SQLAlchemy URL: write sqlite:///data/ledger.db or "
             "postgresql+psycopg2://user:password@host/database"
         )
-    dialect, _, rest = url.partition("://")
+    dialect, _, rest = given.value.partition("://")
     if dialect.partition("+")[0] != "sqlite":
-        return url
+        return given.value
     path, mark, query = rest.removeprefix("/").partition("?")
     if path in ("", ":memory:"):
         raise WrongDefinitionError(
-            f"TIDEGATE_LEDGER is {redact(url)}, a database in memory, empty for each task anew: name a file"
+            f"{given.origin} is {redact(given.value)}, a database in memory, empty for each task anew: name a file"
         )
     return f"{dialect}:///{home / path}{mark}{query}"

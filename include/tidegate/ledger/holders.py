@@ -13,11 +13,16 @@ _FILE = "sqlite:///"
 
 
 def group_holders(url: str) -> Callable[[str], frozenset[str]]:
-    """The subscriptions that read with a group, by its id; none where the ledger at this URL can't be asked."""
+    """The subscriptions that read with a group, by its id; none where the ledger at this URL can't be asked.
+
+    A ledger that nobody has made yet isn't made for it.
+    """
 
     def holders(group: str) -> frozenset[str]:
         from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - SQLAlchemy takes its time
 
+        if not is_made(url):
+            return frozenset()
         try:
             return SqlLedger(url).group_holders(group)
         except TidegateError as error:

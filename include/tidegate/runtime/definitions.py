@@ -129,7 +129,14 @@ class AllDefinitions:
 
     def _report(self, more: Sequence[Reading], *, imports: bool = False) -> Report:
         settings = self.settings
-        return examine([settings.subscriptions], settings.home, imports=imports, holders=self.holders, more=more)
+        return examine(
+            [settings.subscriptions],
+            settings.home,
+            imports=imports,
+            holders=self.holders,
+            more=more,
+            absent=settings.no_subscriptions,
+        )
 
     def examined(self, name: str, text: str) -> Subscription:
         """The subscription of this name and text, if it were stored beside all the others.
@@ -169,6 +176,8 @@ class AllDefinitions:
         known = self.names_at_hand()
         near = nearest(name, known)
         hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
+        if not (known or self.settings.subscriptions.is_dir()):
+            hint = self.settings.no_subscriptions
         text = f"no subscription {name!r} in {self.settings.subscriptions}; {hint}"
         return Problem(text, "name", file=str(self.file(name)))
 

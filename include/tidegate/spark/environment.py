@@ -7,7 +7,7 @@ credentials of secrets backends. So variables are passed by name, and everything
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from tidegate.config.settings import JOB_ENVIRONMENT, listed
+from tidegate.config import settings
 
 PASSED = (
     # the system, its locale and its time
@@ -23,6 +23,6 @@ PASSED = (
 
 
 def job_environment(around: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `around` that a job sees: those of `PASSED`, and those that `TIDEGATE_JOB_ENVIRONMENT` names."""
-    patterns = (*PASSED, *listed(around.get(JOB_ENVIRONMENT)))
+    """The variables of `around` that a job sees: those of `PASSED`, and those that the installation adds."""
+    patterns = (*PASSED, *settings.job_environment(around))
     return {name: value for name, value in around.items() if any(fnmatchcase(name, each) for each in patterns)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from tidegate.config.settings import PROJECT, absolute_uri
+from tidegate.config.settings import absolute_uri
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection, Connections, Processor
 from tidegate.spark.connect import ConnectProcessor, connect_url
@@ -13,7 +13,8 @@ from tidegate.spark.submit import SubmitProcessor, submit_command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 """No variables beside our own."""
-JOB = PROJECT / "spark_jobs" / "process_batch.py"
+_CHECKOUT = Path(__file__).resolve().parents[3]
+JOB = _CHECKOUT / "spark_jobs" / "process_batch.py"
 
 
 def job_file(home: Path, written: str | None) -> str:

@@ -4,8 +4,8 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from tidegate.config.settings import PROJECT
 from tidegate.model.batch import Batch, Landed
 from tidegate.model.errors import (
     BatchFailedError,
@@ -21,7 +21,8 @@ from tidegate.ports import LandingRequests, Processor, RecordSource
 
 log = logging.getLogger(__name__)
 
-LANDING_JOB = PROJECT / "spark_jobs" / "land_batch.py"
+_CHECKOUT = Path(__file__).resolve().parents[3]
+LANDING_JOB = _CHECKOUT / "spark_jobs" / "land_batch.py"
 
 _VARIABLE = "TIDEGATE_KAFKA_"
 _LONGEST = 100_000  # characters in a variable: Linux takes no more than 131,071 bytes

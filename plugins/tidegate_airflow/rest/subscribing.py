@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate.config.reading import NAME, DefinitionError
 from tidegate.config.settings import Settings
+from tidegate.ledger.holders import is_made
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch
@@ -63,6 +64,8 @@ class Subscribing:
         """Store a new definition. Raises RefusedError for one that can't be used, StaleError if it isn't new."""
         text = self._checked(name, document)
         self._finish_draining(name)
+        if not is_made(self.settings.ledger):
+            self.settings.make_home()
         stored = self.definitions.store.add(name, text, asked, self.by)
         self._appear(name, "subscribed")
         return stored

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkout import PROJECT
 from definition_files import FLIGHTS, LEAST
 from ledger_batches import processing
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
-from tidegate.config.settings import PROJECT
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution, State
 
@@ -109,6 +109,45 @@ def test_wrong_settings_end_with_2():
     )
     assert done.returncode == 2
     assert "TIDEGATE_HOME" in done.stderr
+
+
+@pytest.fixture
+def nothing_set(tmp_path, monkeypatch) -> Path:
+    """A working folder of somebody who has set nothing; their Airflow's is not there yet."""
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.delenv("AIRFLOW_HOME", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def test_settings_are_shown_with_where_they_come_from_and_without_passwords(nothing_set, monkeypatch):
+    (nothing_set / "include/subscriptions").mkdir(parents=True)
+    monkeypatch.setenv("TIDEGATE_LEDGER", "postgresql://me:hunter2@db/tidegate")
+    lines = CliRunner().invoke(app, ["settings"]).output.splitlines()
+    assert f"TIDEGATE_HOME={nothing_set}  # working folder" in lines
+    assert "TIDEGATE_LEDGER=postgresql://me:***@db/tidegate  # TIDEGATE_LEDGER" in lines
+    assert "TIDEGATE_UMASK=077  # default" in lines
+    document = json.loads(CliRunner().invoke(app, ["settings", "--json"]).output)
+    assert [f"{name}={each['value']}  # {each['origin']}" for name, each in document.items()] == lines
+
+
+@pytest.mark.parametrize("command", [["check"], ["status"], ["status", "flights"], ["run", "flights"]])
+def test_where_nothing_is_a_command_says_where_it_looked_and_what_to_do_and_makes_nothing(nothing_set, command):
+    done = CliRunner().invoke(app, command)
+    said = f"{done.output} {done.exception}"
+    assert done.exit_code != 0
+    assert str(nothing_set.parent / "me/airflow/tidegate/include/subscriptions") in said
+    assert "create it, or set TIDEGATE_HOME" in said
+    assert not (nothing_set.parent / "me").exists()
+
+
+def test_a_working_folder_that_was_deleted_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert CliRunner().invoke(app, ["settings"]).exit_code == 0
 
 
 def test_a_transform_is_imported_unless_a_look_is_enough(tmp_path, monkeypatch):

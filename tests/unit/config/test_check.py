@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from checkout import PROJECT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.config import check
 from tidegate.config.check import Report, examine
 from tidegate.config.reading import Reading, read
-from tidegate.config.settings import PROJECT
 
 
 @pytest.fixture
@@ -350,7 +350,7 @@ def test_an_empty_folder_is_a_warning_and_a_missing_file_an_error(home):
 
 
 def test_the_project_s_own_definitions_are_right():
-    assert examine([PROJECT / "include/subscriptions"]).problems == ()
+    assert examine([PROJECT / "include/subscriptions"], PROJECT).problems == ()
 
 
 DOCUMENTS = st.lists(

@@ -1,21 +1,121 @@
 """Where definitions, ledger and landing are."""
 
+import stat
+from pathlib import Path
+
 import pytest
+from checkout import PROJECT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.config.settings import PROJECT, Settings, absolute_uri, redact, scheme
+from tidegate.config.settings import Settings, absolute_uri, job_environment, redact, scheme, umask
 from tidegate.model.errors import WrongDefinitionError
 
 
-def test_without_variables_everything_lies_in_the_project():
+@pytest.fixture
+def airflow(tmp_path, monkeypatch):
+    """Airflow's folder, which is there and has no configuration yet; what `{}` leads to."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "airflow").mkdir()
+    return tmp_path / "airflow"
+
+
+def checkout(folder):
+    (folder / "include/subscriptions").mkdir(parents=True)
+    return folder
+
+
+def test_without_variables_everything_lies_below_airflow_and_need_not_be_there(airflow):
     settings = Settings.from_environment({})
-    assert (PROJECT / "include/tidegate/config/settings.py").is_file()
-    assert settings.home == PROJECT
-    assert settings.subscriptions == PROJECT / "include/subscriptions"
-    assert settings.ledger == f"sqlite:///{PROJECT}/data/ledger.db"
-    assert settings.landing == f"file://{PROJECT}/data/landing"
+    assert settings.home == airflow / "tidegate"
+    assert not settings.home.exists()
+    assert settings.subscriptions == settings.home / "include/subscriptions"
+    assert settings.ledger == f"sqlite:///{settings.home}/data/ledger.db"
+    assert settings.landing == f"file://{settings.home}/data/landing"
+    assert settings.logs == settings.home / "data/logs"
     assert (settings.operators, settings.operator_roles) == ((), ())
+    assert set(settings.origins.values()) == {"default"}
+    assert Settings.from_environment({"AIRFLOW_HOME": "/opt/airflow"}).home == Path("/opt/airflow/tidegate")
+
+
+@pytest.mark.usefixtures("airflow")
+def test_a_working_folder_with_definitions_is_the_command_line_s_home_and_nobody_else_s(tmp_path, monkeypatch):
+    folder = checkout(tmp_path / "checkout")
+    monkeypatch.chdir(folder)
+    assert Settings.from_environment({}, folder).home == folder
+    assert Settings.from_environment({}, folder).origins["home"] == "working folder"
+    assert Settings.from_environment({}).home == tmp_path / "airflow/tidegate"
+    assert Settings.from_environment({}, tmp_path).home == tmp_path / "airflow/tidegate"
+    assert Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)}, folder).home == tmp_path
+
+
+def test_a_working_folder_does_not_count_beside_what_airflow_is_told(airflow, tmp_path):
+    folder = checkout(tmp_path / "checkout")
+    environ = {"AIRFLOW__TIDEGATE__LEDGER": "postgresql://db/tidegate"}
+    assert Settings.from_environment(environ, folder).home == airflow / "tidegate"
+
+
+def test_two_folders_with_definitions_are_not_chosen_between(airflow, tmp_path):
+    folder, default = checkout(tmp_path / "checkout"), checkout(airflow / "tidegate")
+    with pytest.raises(WrongDefinitionError, match="set TIDEGATE_HOME") as caught:
+        Settings.from_environment({}, folder)
+    assert str(folder) in str(caught.value)
+    assert str(default) in str(caught.value)
+    assert Settings.from_environment({}, default).home == default
+
+
+def test_a_relative_home_is_the_command_line_s_alone(tmp_path):
+    checkout(tmp_path / "mine")
+    assert Settings.from_environment({"TIDEGATE_HOME": "mine"}, tmp_path).home == tmp_path / "mine"
+    with pytest.raises(WrongDefinitionError, match=r"TIDEGATE_HOME is mine, .*: write the whole path"):
+        Settings.from_environment({"TIDEGATE_HOME": "mine"})
+    with pytest.raises(WrongDefinitionError, match=r"AIRFLOW__TIDEGATE__HOME is mine, .*: write the whole path"):
+        Settings.from_environment({"AIRFLOW__TIDEGATE__HOME": "mine"}, tmp_path)
+
+
+def test_a_variable_counts_before_airflow_s_and_that_before_its_file(airflow, tmp_path):
+    file = airflow / "airflow.cfg"
+    file.write_text(
+        f"[core]\nparallelism = 4\n[tidegate]\nhome = {tmp_path}\nledger = sqlite:///100%%.db\nlanding = in\n"
+        "logs = of-file\numask = 027\noperators =\n"
+    )
+    variables = {"AIRFLOW__TIDEGATE__LANDING": "of-airflow", "AIRFLOW__TIDEGATE__LOGS": "of-airflow"}
+    settings = Settings.from_environment(variables | {"TIDEGATE_LOGS": "of-variable"})
+    assert settings.home == tmp_path
+    assert settings.ledger == f"sqlite:///{tmp_path}/100%.db"
+    assert settings.landing == f"file://{tmp_path}/of-airflow"
+    assert settings.logs == tmp_path / "of-variable"
+    assert settings.umask == 0o027
+    assert settings.to_json()["TIDEGATE_LEDGER"] == {
+        "value": settings.ledger,
+        "origin": f"[tidegate] ledger in {file}",
+    }
+    origins = {name: each["origin"] for name, each in settings.to_json().items()}
+    assert origins["TIDEGATE_LANDING"] == "AIRFLOW__TIDEGATE__LANDING"
+    assert origins["TIDEGATE_LOGS"] == "TIDEGATE_LOGS"
+    assert origins["TIDEGATE_OPERATORS"] == origins["TIDEGATE_HTTP_ALLOWED"] == "default"
+
+
+def test_umask_and_job_environment_alone_are_those_of_the_settings(airflow):
+    (airflow / "airflow.cfg").write_text("[tidegate]\numask = 007\njob_environment = AWS_*, RATES\n")
+    assert umask({}) == Settings.from_environment({}).umask == 0o007
+    assert job_environment({}) == Settings.from_environment({}).job_environment == ("AWS_*", "RATES")
+
+
+@pytest.mark.parametrize(("given", "rights"), [("077", 0o700), ("007", 0o770)])
+def test_the_default_home_is_made_for_those_whom_the_umask_leaves(airflow, given, rights):
+    settings = Settings.from_environment({"TIDEGATE_UMASK": given})
+    for _ in range(2):
+        settings.make_home()
+        assert stat.S_IMODE((airflow / "tidegate").stat().st_mode) == rights
+
+
+def test_what_is_wrong_in_airflow_s_configuration_is_named_there(airflow):
+    file = airflow / "airflow.cfg"
+    file.write_text("[tidegate]\nledger = data/ledger.db\n")
+    with pytest.raises(WrongDefinitionError, match="isn't a SQLAlchemy URL") as caught:
+        Settings.from_environment({})
+    assert f"[tidegate] ledger in {file}" in str(caught.value)
 
 
 def test_relative_paths_start_from_home(tmp_path):
@@ -127,12 +227,12 @@ def test_a_landing_without_credentials_is_taken(uri):
 
 
 @pytest.mark.parametrize(
-    ("given", "umask"), [(None, 0o077), ("", 0o077), ("027", 0o027), ("0007", 0o007), ("022", 0o022)]
+    ("given", "expected"), [(None, 0o077), ("", 0o077), ("027", 0o027), ("0007", 0o007), ("022", 0o022)]
 )
-def test_the_umask_leaves_files_to_their_owner_unless_it_is_set(given, umask):
+def test_the_umask_leaves_files_to_their_owner_unless_it_is_set(given, expected):
     settings = Settings.from_environment({} if given is None else {"TIDEGATE_UMASK": given})
-    assert settings.umask == umask
-    assert int(settings.redacted()["TIDEGATE_UMASK"], 8) == umask
+    assert settings.umask == expected
+    assert int(settings.redacted()["TIDEGATE_UMASK"], 8) == expected
 
 
 @pytest.mark.parametrize("given", ["77", "0o77", "177", "700", "rw", "-1", "0888"])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkout import PROJECT
 
-from tidegate.config.settings import PROJECT
 from tidegate.config.transforms import TransformFiles, import_complaints
 
 Write = Callable[[str, str], None]

@@ -26,6 +26,7 @@ def settings(tmp_path: Path) -> Settings:
         tmp_path / "subscriptions",
         ledger=f"sqlite:///{tmp_path}/ledger.db",
         landing=f"file://{tmp_path}/landing",
+        logs=tmp_path / "logs",
     )
 
 
