@@ -258,7 +258,7 @@ def _names(settings: Settings) -> list[str]:
     if names:
         return names
     if not folder.is_dir():
-        raise WrongDefinitionError(f"{folder}: {settings.no_subscriptions}")
+        raise WrongDefinitionError(settings.no_subscriptions)
     raise WrongDefinitionError(
         f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
     )

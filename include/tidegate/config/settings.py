@@ -129,10 +129,11 @@ class Settings:
     @property
     def no_subscriptions(self) -> str:
         """What to tell whoever looks for definitions where their folder isn't."""
+        missing = f"there is no folder {self.subscriptions}"
         if self.origins.get("home") != _DEFAULT or self.origins.get("subscriptions") != _DEFAULT:
-            return "there is no such folder: create it, or set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
+            return f"{missing}: create it, or set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
         return (
-            "there is no such folder, which is the default: create it, or set TIDEGATE_HOME to the folder that "
+            f"{missing}, which is the default: create it, or set TIDEGATE_HOME to the folder that "
             "include/subscriptions lies in; the command line also finds it in the working folder"
         )
 

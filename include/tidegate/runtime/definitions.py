@@ -176,9 +176,9 @@ class AllDefinitions:
         known = self.names_at_hand()
         near = nearest(name, known)
         hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
-        if not (known or self.settings.subscriptions.is_dir()):
-            hint = self.settings.no_subscriptions
         text = f"no subscription {name!r} in {self.settings.subscriptions}; {hint}"
+        if not (known or self.settings.subscriptions.is_dir()):
+            text = f"no subscription {name!r}: {self.settings.no_subscriptions}"
         return Problem(text, "name", file=str(self.file(name)))
 
 
