@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tidegate.config.settings import DEFAULTS
 from tidegate_airflow.kafka_hook import KafkaHook
 from tidegate_airflow.provider import get_provider_info
 from tidegate_local.broker import Broker
@@ -26,6 +27,7 @@ def test_the_information_is_of_airflows_own_form() -> None:
     """Airflow refuses every `airflow providers` command while one provider's isn't."""
     schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
     jsonschema.validate(get_provider_info(), schema)
+    assert get_provider_info()["config"]["tidegate"]["options"].keys() == DEFAULTS.keys()
 
 
 def test_airflow_lists_the_provider_the_plugin_and_the_options(airflow_database: None) -> None:  # noqa: ARG001
