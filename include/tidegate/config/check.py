@@ -12,13 +12,12 @@ from pathlib import Path
 
 from tidegate.config.findings import shown
 from tidegate.config.reading import SUFFIX, Reading, read
-from tidegate.config.settings import absolute_uri
+from tidegate.config.settings import SPARK_JOBS, absolute_uri
 from tidegate.config.strategies import DEAD_LETTERS, FAILURE, RETRIES
 from tidegate.config.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Problem, Severity, Subscription
 
-JOBS = "spark_jobs"
 _HELD = "held-group"
 _NAMED = 3  # other definitions that a problem names; there may be a thousand
 
@@ -67,10 +66,10 @@ def examine(
 ) -> Report:
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
-    `home` is the folder that outputs and jobs are relative to and that holds spark_jobs/. With `imports` the transforms
-    are imported too, in a child process that gives each module `longest_import` seconds. Of definitions with one group
-    the one that has read with it, as `holders` tell, stays usable. `more` are definitions that aren't files;
-    `absent` is what to say of a path that isn't there.
+    `home` is the folder that outputs and jobs are relative to. Transforms are looked for in its spark_jobs/, then in
+    all that this process imports from. With `imports` they are imported too, in a child process that gives each module
+    `longest_import` seconds. Of definitions with one group the one that has read with it, as `holders` tell, stays
+    usable. `more` are definitions that aren't files; `absent` is what to say of a path that isn't there.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
@@ -80,7 +79,7 @@ def examine(
     everyone = [*drafts, *_drafts(read(file) for place, file in beside.items() if place not in asked)]
     found = [problem for reading in readings for problem in reading.problems]
     found += _job_problems(drafts, home)
-    found += _transform_problems(drafts, home / JOBS, longest_import if imports else None)
+    found += _transform_problems(drafts, home / SPARK_JOBS, longest_import if imports else None)
     found += [*_shared_names(everyone), *_shared_groups(everyone, holders)]
     newcomers = _newcomers(everyone, holders)
     found += [each for each in _shared_places(everyone, home) if each.file in newcomers or not newcomers]

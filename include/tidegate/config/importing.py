@@ -1,12 +1,14 @@
-"""The child process that imports transforms: `importing.py FD FOLDER`, with what to import as JSON on its stdin.
+"""The child process that imports transforms: `importing.py FD [FOLDER ...]`, with what to import as JSON on its stdin.
 
-Runs by itself and imports nothing of Tidegate, so that a transform finds here what it finds in the Spark job. It
-answers on the file descriptor with one line of JSON for each module: what is wrong, by function. Whatever a module
-prints goes nowhere. The caller bounds its time and ends it.
+Runs by itself and imports nothing of Tidegate, so that a transform finds here what it finds in the Spark job. An error
+is told with the line in these folders, or in the module's own package, that it comes from. It answers on the file
+descriptor with one line of JSON for each module: what is wrong, by function. Whatever a module prints goes nowhere.
+The caller bounds its time and ends it.
 """
 
 import difflib
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -17,23 +19,22 @@ from typing import Any
 _LONGEST = 500  # characters of an error
 
 
-def main(channel: int, folder: str) -> None:
+def main(channel: int, folders: list[str]) -> None:
     """Import every module asked for (`{module: [function, ...]}`) and answer for each."""
     os.set_inheritable(channel, False)  # noqa: FBT003 (it takes no keyword); else what a module starts holds it open
     wanted: dict[str, list[str]] = json.load(sys.stdin)
-    sys.path.insert(0, folder)
     for module, functions in wanted.items():
-        os.write(channel, json.dumps(_wrong(module, functions, folder)).encode() + b"\n")
+        os.write(channel, json.dumps(_wrong(module, functions, folders)).encode() + b"\n")
     os._exit(0)  # a thread that a module left behind must not keep us
 
 
-def _wrong(module: str, functions: list[str], folder: str) -> dict[str, str]:
+def _wrong(module: str, functions: list[str], folders: list[str]) -> dict[str, str]:
     """What is wrong with each function that can't be called."""
     try:
         found = importlib.import_module(module)
         return {name: _missing(found, name) for name in functions if not callable(getattr(found, name, None))}
     except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
-        return dict.fromkeys(functions, _told(error, folder))
+        return dict.fromkeys(functions, _told(error, [*folders, *_places(module)]))
 
 
 def _missing(module: Any, name: str) -> str:
@@ -44,15 +45,26 @@ def _missing(module: Any, name: str) -> str:
     return f"it has no function {name}" + (f"; did you mean {near}?" if near else "")
 
 
-def _told(error: BaseException, folder: str) -> str:
-    """The error's last line, and the line in the folder that it comes from."""
+def _places(module: str) -> list[str]:
+    """The file of a module, or the folders of the package that it is in, wherever that is installed."""
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    return list(spec.submodule_search_locations or filter(None, [spec.origin]))
+
+
+def _told(error: BaseException, places: list[str]) -> str:
+    """The error's last line, and the line in these places that it comes from."""
     last = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:_LONGEST]
-    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        places.append((error.filename, error.lineno))
-    ours = [(file, line) for file, line in places if Path(file).is_relative_to(folder)]
+        lines.append((error.filename, error.lineno))
+    ours = [(file, line) for file, line in lines if any(Path(file).is_relative_to(place) for place in places)]
     return f"{ours[-1][0]}:{ours[-1][1]}: {last}" if ours else last
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2:])

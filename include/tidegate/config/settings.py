@@ -37,6 +37,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 """The options, and what they are where nobody sets them."""
 _DEFAULT: Final = "default"
 _WORKING_FOLDER: Final = "working folder"
+SPARK_JOBS: Final = "spark_jobs"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(
@@ -66,6 +67,11 @@ class Settings:
     http_allowed: str = ""
     umask: int = 0o077
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def spark_jobs(self) -> Path:
+        """The folder of the installation's own Spark jobs and transforms, which may be missing."""
+        return self.home / SPARK_JOBS
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], working_folder: Path | None = None) -> "Settings":

@@ -1,11 +1,13 @@
 """Whether the function that a definition names as its transform is there: by a look at its file, or by importing it.
 
+Both look where the Spark job does, as `module_search` has it.
 The look is for the DAG files, which are parsed all the time: it imports nothing. The import is for `tidegate check`:
 it happens in a child process, which a module may end, block or fill with output as it likes.
 """
 
 import ast
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -15,8 +17,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
+from tidegate.config.module_search import find_module, module_path
 from tidegate.config.nearest import nearest
 from tidegate.config.regular_files import read_regular
 
@@ -26,30 +30,45 @@ _CHILD = Path(__file__).with_name("importing.py")
 
 @dataclass(frozen=True)
 class TransformFiles:
-    """The files of a folder of Spark jobs, each looked at once."""
+    """The files of the modules that a Spark job imports, those in the folder `jobs` before others; each looked at once.
+
+    What was written since the process began is seen, too.
+    """
 
     jobs: Path
-    _names: dict[str, frozenset[str] | str] = field(default_factory=dict)
+    _looked: dict[str, "_Look | str"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        importlib.invalidate_caches()
 
     def wrong(self, transform: str) -> str | None:
         """What a look finds wrong with `module:function`, None if nothing."""
         module, _, function = transform.partition(":")
-        if module not in self._names:
-            self._names[module] = _looked_at(self.jobs, module)
-        names = self._names[module]
-        if isinstance(names, str):
-            return names
-        if function in names or "*" in names:
+        if module not in self._looked:
+            self._looked[module] = _looked_at(self.jobs, module)
+        look = self._looked[module]
+        if isinstance(look, str):
+            return look
+        if function in look.names or "*" in look.names:
             return None
-        near = nearest(function, names)
+        near = nearest(function, look.names)
         hint = f"; did you mean {near}?" if near else ""
-        return f"{_file(self.jobs, module)} has no function {function}{hint}"
+        return f"{look.place} has no function {function}{hint}"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A module's file, or the folders of a package without one, and its names; `*` stands for any."""
+
+    place: str
+    names: frozenset[str]
 
 
 def import_complaints(transforms: Iterable[str], jobs: Path, longest: float = LONGEST_IMPORT) -> dict[str, str]:
     """What is wrong with each `module:function` that can't be imported; all are imported in one child process.
 
-    A module has `longest` seconds. One that takes longer, or ends the child, costs the others only another child.
+    The child finds modules as the Spark job does, those in the folder `jobs` before others. A module has `longest`
+    seconds. One that takes longer, or ends the child, costs the others only another child.
     """
     wanted: dict[str, list[str]] = {}
     for transform in dict.fromkeys(transforms):
@@ -71,9 +90,11 @@ def _answers(
     wanted: Mapping[str, Sequence[str]], jobs: Path, longest: float
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
     """One child's answers, module by module and in their order, as far as it comes."""
+    path = module_path(jobs)
     reading, writing = os.pipe()
     with subprocess.Popen(
-        [sys.executable, "-P", str(_CHILD), str(writing), str(jobs)],
+        [sys.executable, "-P", str(_CHILD), str(writing), *path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -114,25 +135,27 @@ def _lines(descriptor: int, longest: float) -> Iterator[bytes]:
             deadline = time.monotonic() + longest
 
 
-def _looked_at(jobs: Path, module: str) -> frozenset[str] | str:
-    """The names of a module's file, or what is wrong with that file."""
-    file = _file(jobs, module)
+def _looked_at(jobs: Path, module: str) -> _Look | str:
+    """The names of a module, or what is wrong with its file; what has no file of source may have any name."""
+    spec = find_module(module, jobs)
+    if spec is None:
+        return f"there is no module {module} in {jobs}, nor among what Python imports here"
+    if spec.origin is None:
+        return _Look(", ".join(spec.submodule_search_locations or ()), frozenset())
+    if not (spec.origin.endswith(tuple(SOURCE_SUFFIXES)) and Path(spec.origin).is_file()):
+        return _Look(spec.origin, frozenset("*"))
+    return _read(spec.origin)
+
+
+def _read(file: str) -> _Look | str:
     try:
-        return frozenset(_names(ast.parse(read_regular(file)).body))
-    except FileNotFoundError:
-        return f"there is no {file}"
+        return _Look(file, frozenset(_names(ast.parse(read_regular(Path(file))).body)))
     except OSError as error:
         return f"{file} can't be read: {error.strerror}"
     except SyntaxError as error:
         return f"{file}:{error.lineno or 1} isn't Python: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"{file} isn't Python: {error}"
-
-
-def _file(jobs: Path, module: str) -> Path:
-    path = jobs.joinpath(*module.split("."))
-    package = path / "__init__.py"
-    return package if package.is_file() else path.with_suffix(".py")
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:

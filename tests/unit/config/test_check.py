@@ -2,6 +2,7 @@
 
 import ast
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -296,7 +297,8 @@ def test_a_transform_is_found_without_importing_it(home, define, function):
 @pytest.mark.parametrize(
     ("transform", "said"),
     [
-        ("transforms.fligths:departures", "there is no"),
+        ("transforms.fligths:departures", "there is no module transforms.fligths in"),
+        ("flights:departures", "/spark_jobs, nor among what Python imports here"),
         ("transforms:departures", "__init__.py has no function departures"),
         ("transforms.flights:departure", "did you mean departures?"),
         ("transforms.flights:inner", "has no function inner"),
@@ -309,6 +311,29 @@ def test_a_transform_that_is_not_there(home, define, transform, said):
     report = checked(home)
     assert told(report) == [("a.yaml", 6, "processing.transform", "no-transform")]
     assert said in report.problems[0].message
+
+
+@pytest.mark.parametrize("imports", [False, True])
+def test_a_transform_may_be_wherever_python_finds_it(home, define, tmp_path_factory, monkeypatch, imports):
+    dags = tmp_path_factory.mktemp("dags")
+    (dags / "shop").mkdir()
+    (dags / "shop/__init__.py").touch()
+    (dags / "shop/orders.py").write_text("def placed(records): ...\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(dags)])  # as Airflow adds it
+    define("a", processing="  transform: shop.orders:placed\n")
+    define("b", output="b", group="b", processing="  transform: shop.orders:paced\n")
+    (problem,) = examine([home / "definitions"], home, imports=imports).problems
+    assert problem.message == f"processing.transform: {dags}/shop/orders.py has no function paced; did you mean placed?"
+
+
+def test_what_is_in_spark_jobs_comes_before_all_others(home, define, tmp_path_factory, monkeypatch):
+    other = tmp_path_factory.mktemp("other")
+    (other / "transforms").mkdir()
+    (other / "transforms/__init__.py").touch()
+    (other / "transforms/flights.py").write_text("def landings(records): ...\n")
+    monkeypatch.setattr(sys, "path", [str(other), *sys.path])
+    define("a", processing="  transform: transforms.flights:departures\n")
+    assert checked(home).problems == ()
 
 
 def test_an_import_finds_what_a_look_cannot(home, define):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from checkout import PROJECT
 
+from tidegate.config import importing
 from tidegate.config.transforms import TransformFiles, import_complaints
 
 Write = Callable[[str, str], None]
@@ -154,6 +155,30 @@ def test_the_engines_own_modules_are_in_nobodys_way(jobs, write):
     found = import_complaints(["properties:rows", "m:rows"], jobs)
     assert set(found) == {"m:rows"}
     assert "No module named 'yaml_graph'" in found["m:rows"]
+
+
+def test_a_module_without_a_function_of_its_own_is_told_by_its_folder(jobs, write):
+    write("loose/m.py", FINE)
+    assert TransformFiles(jobs).wrong("loose:rows") == f"{jobs}/loose has no function rows"
+
+
+def test_what_has_no_source_may_have_any_function(jobs):
+    assert TransformFiles(jobs).wrong("math:sqrt") is None
+    assert TransformFiles(jobs).wrong("sys:exit") is None
+
+
+def test_a_module_that_is_written_after_the_first_look_is_seen_by_the_next(jobs, write):
+    assert "there is no module m in" in (TransformFiles(jobs / "more").wrong("m:rows") or "")
+    write("more/m.py", FINE)
+    assert TransformFiles(jobs / "more").wrong("m:rows") is None
+
+
+def test_an_error_of_an_installed_package_is_told_with_its_line(jobs, write, monkeypatch):
+    write("installed_ones/__init__.py", "")
+    write("installed_ones/m.py", "import json\njson.loads('{')\n" + FINE)
+    monkeypatch.syspath_prepend(str(jobs))
+    told = importing._wrong("installed_ones.m", ["rows"], folders=[])["rows"]
+    assert told.startswith(f"{jobs}/installed_ones/m.py:2: json.decoder.JSONDecodeError")
 
 
 def test_nothing_to_import_starts_nothing(jobs):
