@@ -24,16 +24,16 @@ from google.protobuf import descriptor_pb2
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
-from deserializers.decode import Deserialization, check, decoded
-from deserializers.protobuf_columns import Reader
-from deserializers.step import Decoder, Framing
 from tidegate.kafka.columns import SCHEMA
 from tidegate.landing.framings import framings_in
 from tidegate.schemas.message_types import layout
 from tidegate_local.java import find_java
 from tidegate_local.spark_connect import SparkConnect
 from tidegate_local.spark_jars import spark_jars
-from transforms.outcome import LANDING_SCHEMA
+from tidegate_spark.deserializers.decode import Deserialization, check, decoded
+from tidegate_spark.deserializers.protobuf_columns import Reader
+from tidegate_spark.deserializers.step import Decoder, Framing
+from tidegate_spark.outcome import LANDING_SCHEMA
 
 _PREFIX = b"\x00\x00\x00\x00\x01"
 _AVRO = json.dumps(

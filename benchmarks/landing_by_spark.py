@@ -60,7 +60,7 @@ def _row(topic: Topic, bootstrap: str, spark: SparkConnect, folder: Path, rounds
 
 def _landed(topic: Topic, bootstrap: str, spark: SparkConnect, folder: Path) -> tuple[float, float]:
     """CPU seconds of the server, and seconds, of one landing of a whole topic."""
-    from land_batch import land  # noqa: PLC0415 (which PySpark it is for is decided by then)
+    from tidegate_spark.land_batch import land  # noqa: PLC0415 (which PySpark it is for is decided by then)
 
     ends = [{"topic": topic.name, "partition": n, "start": 0, "end": topic.each_partition} for n in range(PARTITIONS)]
     attempt = folder / uuid.uuid4().hex

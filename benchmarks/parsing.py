@@ -79,6 +79,7 @@ def make(home: Path, definitions: int) -> list[str]:
     folder.mkdir(parents=True)
     transforms = home / "spark_jobs" / "transforms"
     transforms.mkdir(parents=True, exist_ok=True)
+    (transforms / "__init__.py").touch()
     source = (PROJECT / "spark_jobs" / "transforms" / "flights.py").read_text("utf-8")
     for number in range(TRANSFORMS):
         (transforms / f"orders_{number}.py").write_text(source, "utf-8")

@@ -1,6 +1,6 @@
 """The processing job by spark-submit, with the seconds of each thing that it asks of Spark; cold.py runs it.
 
-`spark-submit timed_job.py FOLDER MANIFEST_URI`, where FOLDER holds process_batch.py; prints JSON as its last line.
+`spark-submit timed_job.py FOLDER MANIFEST_URI`, where FOLDER holds tidegate_spark; prints JSON as its last line.
 """
 
 import json
@@ -38,8 +38,8 @@ def main() -> None:
     """Run the job on the manifest, and say what took how long."""
     sys.path.insert(0, sys.argv[1])
     began = time.perf_counter()
-    import process_batch  # noqa: PLC0415 (its imports are part of it)
-    from batch_io import read_manifest  # noqa: PLC0415
+    from tidegate_spark import process_batch  # noqa: PLC0415 (its imports are part of it)
+    from tidegate_spark.batch_io import read_manifest  # noqa: PLC0415
 
     SECONDS["imports"] = time.perf_counter() - began
     timed(SparkSession.builder.getOrCreate, "the session")()

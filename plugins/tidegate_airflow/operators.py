@@ -91,7 +91,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
                 settings,
                 AirflowConnections(),
                 processor,
-                lambda *job: self._run_job(connection, *job),
+                lambda *job: self._run_job(settings, connection, *job),
                 job_logs=_log_of(context),
             ) as pipeline:
                 yield pipeline
@@ -129,14 +129,15 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         processing = subscription.processing
         if processing.endpoint is not None:
             return None
-        job = None if processing.job is None else job_file(settings.home, processing.job)
-        return self._run_job(processing.connection, job, {})
+        return self._run_job(settings, processing.connection, job_file(settings.home, processing.job), {})
 
-    def _run_job(self, connection: str, job: str | None, environment: "Mapping[str, str]") -> "Stoppable":
-        """What runs a Spark job in this task; without a job it is Tidegate's own, which processes a batch."""
+    def _run_job(
+        self, settings: "Settings", connection: str, job: str, environment: "Mapping[str, str]"
+    ) -> "Stoppable":
+        """What runs a Spark job in this task."""
         from tidegate_airflow.processors import processor  # noqa: PLC0415 (imports the provider)
 
-        self._running = processor(connection, job, environment)
+        self._running = processor(connection, job, environment, settings.spark_jobs)
         return self._running
 
 

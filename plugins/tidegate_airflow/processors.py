@@ -27,15 +27,12 @@ from tidegate.model.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.spark.child import overrun, run_child
 from tidegate.spark.connect import connect_url
-from tidegate.spark.environment import job_environment
+from tidegate.spark.environment import job_environment, python_path
 from tidegate.spark.job import NOTHING, local_job, refuse_distance
 from tidegate.spark.output import JobOutput
 from tidegate.spark.reach import check_binary, check_connect, check_master
+from tidegate.spark.scripts import package_folder
 from tidegate_airflow.connections import AirflowConnections
-
-_CHECKOUT = Path(__file__).resolve().parents[2]
-JOBS = _CHECKOUT / "spark_jobs"
-APPLICATION = JOBS / "process_batch.py"
 
 _WATCHED = 1.0  # seconds between two looks at a job that runs
 _STOPPED = "interrupted: Airflow stopped this task, and the Spark job with it; clear the task, or run the DAG again"
@@ -49,21 +46,22 @@ class Stoppable(Processor, Protocol):
         ...
 
 
-def processor(connection_id: str, job: str | None = None, environment: Mapping[str, str] = NOTHING) -> Stoppable:
-    """The processor for this Spark connection and job, a path or URI: by default Tidegate's own.
+def processor(
+    connection_id: str, job: str, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
+) -> Stoppable:
+    """The processor for this Spark connection and job, a path or URI.
 
-    The job's process has the variables of `environment` too, which may be secrets. Raises WrongDefinitionError where
-    the connection or the job is none, or the variables wouldn't reach it.
+    The job's process has the variables of `environment` too, which may be secrets, and imports from the folder `jobs`
+    first. Raises WrongDefinitionError where the connection or the job is none, or the variables wouldn't reach it.
     """
-    job = job or str(APPLICATION)
     connection = AirflowConnections().get(connection_id)
     if environment:
         refuse_distance(connection)
     match connection.type:
         case "spark":
-            return SubmitProcessor(connection, job, environment)
+            return SubmitProcessor(connection, job, environment, jobs)
         case "spark_connect":
-            return ConnectProcessor(connection, local_job(job), environment)
+            return ConnectProcessor(connection, local_job(job), environment, jobs)
         case other:
             raise WrongDefinitionError(
                 f"connection {connection_id} has type {other}: `processing.connection` must name one of type "
@@ -74,7 +72,9 @@ def processor(connection_id: str, job: str | None = None, environment: Mapping[s
 class SubmitProcessor:
     """spark-submit, on the master and in the deploy mode that the connection names."""
 
-    def __init__(self, connection: Connection, job: str, environment: Mapping[str, str] = NOTHING) -> None:
+    def __init__(
+        self, connection: Connection, job: str, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
+    ) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as "
@@ -88,6 +88,7 @@ class SubmitProcessor:
         self._connection = connection
         self._job = job
         self._environment = environment
+        self._jobs = jobs
         self._is_local = connection.host.startswith("local")
         self._hook: SparkSubmitHook | None = None
         self._ended_by: Exception | None = None
@@ -104,7 +105,7 @@ class SubmitProcessor:
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """See `tidegate.ports.Processor`; at the deadline spark-submit and its driver are killed."""
-        with nullcontext(None) if self._is_local else _archive(JOBS) as modules:
+        with nullcontext(None) if self._is_local else _archive(self._jobs) as modules:
             output = JobOutput(said)
             self._hook = _Hook(
                 output.line,
@@ -121,7 +122,8 @@ class SubmitProcessor:
             watching.start()
             try:
                 # the hook's own env_vars go onto the command line for YARN and Kubernetes
-                self._hook.submit(self._job, env={**job_environment(os.environ), **self._environment})
+                environment = {**job_environment(os.environ), **python_path(self._jobs), **self._environment}
+                self._hook.submit(self._job, env=environment)
             except AirflowException as error:
                 raise self._ended_by or output.failure(f"failed ({_summary(error)})") from error
             finally:
@@ -169,7 +171,9 @@ class SubmitProcessor:
 class ConnectProcessor:
     """The job as a child process of the task, its Spark on a Spark Connect server."""
 
-    def __init__(self, connection: Connection, job: Path, environment: Mapping[str, str] = NOTHING) -> None:
+    def __init__(
+        self, connection: Connection, job: Path, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
+    ) -> None:
         if not connection.host:
             raise WrongDefinitionError(
                 f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
@@ -178,6 +182,7 @@ class ConnectProcessor:
         self._url = connect_url(connection)
         self._job = job
         self._environment = environment
+        self._jobs = jobs
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -185,7 +190,8 @@ class ConnectProcessor:
         """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
         remote = SparkConnectHook(self._id).get_connection_url()
         command = [sys.executable, str(self._job), manifest_uri]
-        environment = {**self._environment, "SPARK_REMOTE": remote}  # not in argv: it may hold a token
+        # the URL isn't in argv: it may hold a token
+        environment = {**python_path(self._jobs), **self._environment, "SPARK_REMOTE": remote}
         run_child(command, environment, timeout, said, watch)
 
     def check(self) -> None:
@@ -235,13 +241,17 @@ class _Relay(logging.Handler):
 
 
 @contextmanager
-def _archive(folder: Path) -> Iterator[str]:
-    """The path of a temporary zip with the Python modules below a folder."""
+def _archive(jobs: Path | None) -> Iterator[str]:
+    """The path of a temporary zip with Tidegate's own package for Spark, and with the modules in the folder `jobs`."""
+    package = package_folder()
+    modules = {file.relative_to(package.parent): file for file in package.rglob("*.py")}
+    if jobs is not None:
+        modules = {file.relative_to(jobs): file for file in jobs.rglob("*.py")} | modules
     with tempfile.TemporaryDirectory(prefix="tidegate-") as temporary:
         path = Path(temporary) / "spark_jobs.zip"
         with zipfile.ZipFile(path, "w") as archive:
-            for module in sorted(folder.rglob("*.py")):
-                archive.write(module, module.relative_to(folder))
+            for place, file in sorted(modules.items()):
+                archive.write(file, place)
         yield str(path)
 
 

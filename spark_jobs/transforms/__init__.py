@@ -1,1 +1,1 @@
-"""Transforms: what becomes of a batch's records, each named in a definition as `module:function`."""
+"""An example of a user's own transforms, each named in a definition as `module:function`."""

@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from transforms.outcome import LANDING_SCHEMA, REJECTED_SCHEMA, Outcome, TransformError
+from tidegate_spark import Outcome, TransformError
+from tidegate_spark.outcome import LANDING_SCHEMA, REJECTED_SCHEMA
 
 _CLOCKS = ("dep_time", "sched_dep_time", "arr_time", "sched_arr_time")
 _COUNTS = (

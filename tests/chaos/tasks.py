@@ -28,7 +28,7 @@ from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.spark.connect import ConnectProcessor
-from tidegate.spark.job import JOB
+from tidegate.spark.scripts import processing_job
 from tidegate.spark.submit import SubmitProcessor
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
@@ -249,7 +249,7 @@ def _processor(task: Task) -> Processor | None:
     if task.place.kind.at_once:
         return None
     if task.spark and task.place.spark:
-        return ConnectProcessor(task.place.spark, JOB)
+        return ConnectProcessor(task.place.spark, processing_job())
     times = ("--work", f"{task.work:.3f}", "--late", f"{task.late:.3f}")
     kind = task.place.kind
     bare = () if kind.rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without

@@ -15,7 +15,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-import land_batch
 from tidegate.kafka.source import KafkaSource
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.landing.requests import ParquetLandingRequests
@@ -36,6 +35,7 @@ from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_spark import land_batch
 
 SECONDS = 30.0
 WHEN = 1_500_000_000_123

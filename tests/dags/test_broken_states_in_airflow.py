@@ -6,7 +6,6 @@ error for each failed task and no trace; one of them has fact, place and remedy 
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -190,9 +189,8 @@ def scene(
     def connect(connection: str, **values: object) -> None:
         monkeypatch.setenv(f"AIRFLOW_CONN_{connection.upper()}", json.dumps(values))
 
-    shutil.copytree(PROJECT / "spark_jobs", home / "spark_jobs")
+    (home / "spark_jobs").mkdir()
     (home / "spark_jobs" / "broken.py").write_text(TRANSFORMS)
-    monkeypatch.setenv("PYTHONPATH", str(home / "spark_jobs"))
     connect("kafka_default", conn_type="kafka", extra={"bootstrap.servers": broker.bootstrap_servers})
     connect("spark_default", **spark_connect.connection)
     made_scene = Scene(define, connect, admin, broker, topic(), capfd)

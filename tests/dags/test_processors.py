@@ -14,12 +14,13 @@ import pytest
 from checkout import PROJECT
 
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, WrongDefinitionError
-from tidegate_airflow import processors
+from tidegate.spark.scripts import processing_job
 from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor
 
 pytestmark = pytest.mark.airflow
 
 MANIFEST = "file:///landing/manifest.json"
+JOB = str(processing_job())
 SHELL = "#!/bin/sh\n"
 WAITS_FOR_SIGTERM = """
 import signal, sys
@@ -64,13 +65,12 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """Puts a Python program in the job's place."""
+def job(tmp_path: Path) -> Program:
+    """A Python program in the job's place."""
 
     def put(text: str) -> Path:
         program = tmp_path / "job.py"
         program.write_text(text)
-        monkeypatch.setattr(processors, "APPLICATION", program)
         return program
 
     return put
@@ -78,9 +78,9 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 def test_the_connections_type_decides(connection: Connect) -> None:
     connection("spark", host="local[2]")
-    assert isinstance(processor("spark_test"), SubmitProcessor)
+    assert isinstance(processor("spark_test", JOB), SubmitProcessor)
     connection("spark_connect", host="127.0.0.1", port=15002)
-    assert isinstance(processor("spark_test"), ConnectProcessor)
+    assert isinstance(processor("spark_test", JOB), ConnectProcessor)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_a_connection_that_is_no_use_is_named(
 ) -> None:
     connection(conn_type, **values)
     with pytest.raises(WrongDefinitionError, match=f"spark_test.*{message}"):
-        processor("spark_test")
+        processor("spark_test", JOB)
 
 
 def test_a_connection_that_is_not_there_is_named() -> None:
     with pytest.raises(WrongDefinitionError, match="AIRFLOW_CONN_NOWHERE"):
-        processor("nowhere")
+        processor("nowhere", JOB)
 
 
 def test_a_local_master_gets_the_job_the_manifest_and_this_interpreter(
@@ -111,36 +111,65 @@ def test_a_local_master_gets_the_job_the_manifest_and_this_interpreter(
     spark_submit('echo "got $*"')
     connection("spark", host="local[2]")
     said: list[str] = []
-    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
+    processor("spark_test", JOB).run(MANIFEST, 30, said.append, lambda: None)
     (got,) = [line for line in said if line.startswith("got ")]
     assert "--master local[2]" in got
     assert f"--conf spark.pyspark.python={sys.executable}" in got
-    assert got.endswith(f"{PROJECT}/spark_jobs/process_batch.py {MANIFEST}")
+    assert got.endswith(f"{PROJECT}/spark_jobs/tidegate_spark/jobs/process_batch.py {MANIFEST}")
     assert "--py-files" not in got
 
 
-def test_a_cluster_gets_the_jobs_modules_too(connection: Connect, spark_submit: Program, tmp_path: Path) -> None:
+def test_a_cluster_gets_tidegates_package_and_the_installations_own_modules(
+    connection: Connect, spark_submit: Program, tmp_path: Path
+) -> None:
     kept = tmp_path / "kept.zip"
+    jobs = tmp_path / "spark_jobs"
+    for name in ("orders.py", "transforms/trains.py", "tidegate_spark/batch_io.py"):
+        (jobs / name).parent.mkdir(parents=True, exist_ok=True)
+        (jobs / name).write_text("of the installation")
     spark_submit(f'while [ "$1" != --py-files ]; do shift; done; cp "$2" {kept}')
     connection("spark", host="yarn", extra=json.dumps({"deploy-mode": "cluster"}))
-    processor("spark_test").run(MANIFEST, 30, print, lambda: None)
+    processor("spark_test", JOB, jobs=jobs).run(MANIFEST, 30, print, lambda: None)
     with zipfile.ZipFile(kept) as modules:
-        assert "batch_io.py" in modules.namelist()
-        assert any(name.startswith("transforms/") for name in modules.namelist())
+        assert {"orders.py", "transforms/trains.py", "tidegate_spark/__init__.py"} <= set(modules.namelist())
+        assert b"def write_outcome(" in modules.read("tidegate_spark/batch_io.py")
+
+
+@pytest.mark.parametrize("conn_type", ["spark", "spark_connect"])
+def test_a_job_imports_what_the_task_does_and_the_installations_own_modules_first(
+    connection: Connect,
+    spark_submit: Program,
+    job: Program,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conn_type: str,
+) -> None:
+    dags, jobs = tmp_path / "dags", tmp_path / "spark_jobs"
+    for folder in (dags, jobs):
+        folder.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(dags)])  # as Airflow adds them
+    spark_submit('echo "$PYTHONPATH"')
+    program = job("import os; print(os.environ['PYTHONPATH'])")
+    connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
+    said: list[str] = []
+    processor("spark_test", str(program), jobs=jobs).run(MANIFEST, 30, said.append, lambda: None)
+    (path,) = [line.split(os.pathsep) for line in said if str(dags) in line]
+    assert path[0] == str(jobs)
+    assert not [folder for folder in path if folder.endswith("-packages")]
 
 
 def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submit: Program) -> None:
     spark_submit("echo no such column: delay; exit 3")
     connection("spark", host="local[2]")
     with pytest.raises(BatchFailedError, match="no such column: delay"):
-        processor("spark_test").run(MANIFEST, 30, print, lambda: None)
+        processor("spark_test", JOB).run(MANIFEST, 30, print, lambda: None)
 
 
 def test_a_submit_that_takes_too_long_is_killed(connection: Connect, spark_submit: Program) -> None:
     spark_submit("exec tail -f /dev/null")
     connection("spark", host="local[2]")
     with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
-        processor("spark_test").run(MANIFEST, 0.5, print, lambda: None)
+        processor("spark_test", JOB).run(MANIFEST, 0.5, print, lambda: None)
 
 
 class OddError(Exception):
@@ -152,14 +181,14 @@ def test_whatever_watching_a_job_raises_stops_it_and_is_raised(
     connection: Connect, spark_submit: Program, job: Program, conn_type: str
 ) -> None:
     spark_submit("exec tail -f /dev/null")
-    job("import signal; signal.pause()")
+    program = job("import signal; signal.pause()")
     connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
 
     def watch() -> None:
         raise OddError("the disk of the landing is gone")
 
     with pytest.raises(OddError, match="the disk of the landing is gone"):
-        processor("spark_test").run(MANIFEST, 60, print, watch)
+        processor("spark_test", str(program)).run(MANIFEST, 60, print, watch)
 
 
 def test_what_stops_a_submit_before_there_is_a_process_stops_it_then(
@@ -167,7 +196,7 @@ def test_what_stops_a_submit_before_there_is_a_process_stops_it_then(
 ) -> None:
     spark_submit("exec tail -f /dev/null")
     connection("spark", host="local[2]")
-    submitting = processor("spark_test")
+    submitting = processor("spark_test", JOB)
     submitting.stop()
     with pytest.raises(BatchFailedError, match="Airflow stopped this task"):
         submitting.run(MANIFEST, 60, print, lambda: None)
@@ -177,13 +206,13 @@ def test_a_submit_is_killed_though_its_job_cannot_be(connection: Connect, spark_
     spark_submit("echo application_1_2; exec tail -f /dev/null")  # which yarn, that isn't there, would have to kill
     connection("spark", host="yarn")
     with pytest.raises(DeliveryTimeoutError):
-        processor("spark_test").run(MANIFEST, 3, print, lambda: None)
+        processor("spark_test", JOB).run(MANIFEST, 3, print, lambda: None)
 
 
 def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) -> None:
     spark_submit("echo up; exec tail -f /dev/null")
     connection("spark", host="local[2]")
-    submitting = processor("spark_test")
+    submitting = processor("spark_test", JOB)
 
     def stop_when_up(line: str) -> None:
         if line == "up":
@@ -196,26 +225,26 @@ def test_a_stopped_submit_says_so(connection: Connect, spark_submit: Program) ->
 def test_connect_finds_the_server_in_the_environment_and_the_token_not_in_argv(
     connection: Connect, job: Program
 ) -> None:
-    job("import os, sys; print(sys.argv[1:]); print(os.environ['SPARK_REMOTE'])")
+    program = job("import os, sys; print(sys.argv[1:]); print(os.environ['SPARK_REMOTE'])")
     connection("spark_connect", host="sc://127.0.0.1", port=15002, password="hidden")
     said: list[str] = []
-    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
+    processor("spark_test", str(program)).run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"['{MANIFEST}']", "sc://127.0.0.1:15002/;token=hidden"]
 
 
 def test_a_connect_job_that_takes_too_long_is_asked_to_stop(connection: Connect, job: Program) -> None:
-    job(WAITS_FOR_SIGTERM)
+    program = job(WAITS_FOR_SIGTERM)
     connection("spark_connect", host="127.0.0.1", port=15002)
     said: list[str] = []
     with pytest.raises(DeliveryTimeoutError):
-        processor("spark_test").run(MANIFEST, 2, said.append, lambda: None)
+        processor("spark_test", str(program)).run(MANIFEST, 2, said.append, lambda: None)
     assert said == ["up", "took it back"]
 
 
 def test_a_stopped_connect_job_is_asked_to_stop_too(connection: Connect, job: Program) -> None:
-    job(WAITS_FOR_SIGTERM)
+    program = job(WAITS_FOR_SIGTERM)
     connection("spark_connect", host="127.0.0.1", port=15002)
-    connecting = processor("spark_test")
+    connecting = processor("spark_test", str(program))
     said: list[str] = []
 
     def terminate_when_up(line: str) -> None:
@@ -287,10 +316,10 @@ def test_a_job_sees_no_secret_of_the_worker(
     monkeypatch.setenv(wanted, "eu-north-1")
     monkeypatch.setenv("TIDEGATE_JOB_ENVIRONMENT", "AWS_*")
     spark_submit("env")
-    job("import os; [print(f'{name}={value}') for name, value in os.environ.items()]")
+    program = job("import os; [print(f'{name}={value}') for name, value in os.environ.items()]")
     connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
     said: list[str] = []
-    processor("spark_test").run(MANIFEST, 30, said.append, lambda: None)
+    processor("spark_test", str(program)).run(MANIFEST, 30, said.append, lambda: None)
     assert f"{wanted}=eu-north-1" in said
     assert [line for line in said if line.startswith("PATH=")]
     assert "hush-hush" not in "".join(said)

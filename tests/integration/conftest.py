@@ -83,7 +83,7 @@ def open_in_spark(
     broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OpenInSpark]:
     """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
-    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    monkeypatch.syspath_prepend(str(JOBS))
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     connections = MemoryConnections(
         Connection("kafka_default", "kafka", None, None, None, None, kafka),
@@ -187,7 +187,7 @@ def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkey
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark_connect.connection))
-    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    monkeypatch.syspath_prepend(str(JOBS))
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
 
@@ -202,8 +202,8 @@ def tidegate(broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkey
 def desk(
     tmp_path: Path, broker: Broker, admin: AdminClient, topic: Callable[..., str], spark_connect: SparkConnect
 ) -> Desk:
-    """A folder of the test's own, with the project's Spark jobs."""
+    """A folder of the test's own, with the project's transforms."""
     made = Desk(tmp_path, broker, admin, topic)
-    shutil.copytree(ROOT / "spark_jobs", tmp_path / "spark_jobs")
+    shutil.copytree(ROOT / "spark_jobs" / "transforms", tmp_path / "spark_jobs" / "transforms")
     made.connect("spark_default", **spark_connect.connection)
     return made

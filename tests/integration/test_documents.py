@@ -83,7 +83,6 @@ def test_a_definition_of_the_pages_delivers(block: Block, desk: Desk, registry: 
     for module in blocks("python"):
         if module.page == block.page and (module.file or "").startswith("spark_jobs/"):
             _write(desk.home / str(module.file), module.text)
-    desk.environment["PYTHONPATH"] = str(desk.home / "spark_jobs")
     document = unique(definition(block))
     if document["processing"].get("kind") == "http":
         path = urlsplit(document["processing"]["uri"]).path
@@ -120,7 +119,6 @@ def test_a_transform_of_the_pages_delivers(block: Block, transform: str, desk: D
     for module in blocks("python"):
         if module.page == block.page and (module.file or "").startswith("spark_jobs/"):
             _write(desk.home / str(module.file), module.text.replace("file:///srv", f"file://{desk.home}"))
-    desk.environment["PYTHONPATH"] = str(desk.home / "spark_jobs")
     body = block.text[block.text.index(f"def {transform}(") :].partition("\ndef ")[0]
     strategy = "throttled" if ".acknowledge(" in body else "checkpoint" if "state=" in body else "after-processing"
     name = f"t{uuid.uuid4().hex[:8]}"

@@ -28,7 +28,8 @@ from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.spark.connect import ConnectProcessor
-from tidegate.spark.landing import LANDING_JOB, client_environment
+from tidegate.spark.landing import client_environment
+from tidegate.spark.scripts import landing_job
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
@@ -264,7 +265,7 @@ def test_no_secret_shows_in_what_spark_keeps_of_a_landing(
     begun: list[tuple[psutil.Process, list[str]]] = []
     lander: Any = pipeline.lander
     order = lander.requests.submit(plan.batch, 0, 20_000)
-    job = ConnectProcessor(spark_connect.url, LANDING_JOB, client_environment(client))
+    job = ConnectProcessor(spark_connect.url, landing_job(), client_environment(client))
     job.run(order.uri, 120, said.append, lambda: begun.extend(commands()))
     assert lander.requests.result(order).said == 3
     assert SECRET not in "".join(said)

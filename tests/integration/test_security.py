@@ -43,7 +43,8 @@ from tidegate.model.errors import BrokerUnavailableError, TidegateError, Unavail
 from tidegate.ports import Connection
 from tidegate.security.java import java_client
 from tidegate.spark.connect import ConnectProcessor
-from tidegate.spark.landing import LANDING_JOB, client_environment
+from tidegate.spark.landing import client_environment
+from tidegate.spark.scripts import landing_job
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
@@ -414,6 +415,6 @@ def test_spark_lands_with_what_is_right(
     }
     (tmp_path / "order.json").write_text(json.dumps(order))
     said: list[str] = []
-    job = ConnectProcessor(spark_connect.url, LANDING_JOB, client_environment(client))
+    job = ConnectProcessor(spark_connect.url, landing_job(), client_environment(client))
     job.run(f"file://{tmp_path}/order.json", 120, said.append, lambda: None)
     assert "landed 3 records of 1 partitions" in said[-1]

@@ -29,12 +29,11 @@ from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
 SEEN = 400  # characters: what a person reads before scrolling
 TRACE = re.compile(r"Traceback|^\s+File \"|^\s+at (org|java|scala)[.]|JVM stacktrace", re.MULTILINE)
 TRANSFORMS = """
 from pyspark.sql import functions as F
-from transforms.outcome import Outcome
+from tidegate_spark import Outcome
 
 def mistyped(records): return records.select("valeu")
 def raising(records): return records.select(F.raise_error(F.lit("order 17 has no country")))
@@ -540,14 +539,12 @@ def scene(
 ) -> Iterator[Scene]:
     name = f"s{uuid.uuid4().hex[:8]}"
     line = CommandLine(tmp_path, broker.bootstrap_servers)
-    shutil.copytree(ROOT / "spark_jobs", tmp_path / "spark_jobs")
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "broken.py").write_text(TRANSFORMS)
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs" / "broken.py").write_text(TRANSFORMS)
     made = topic()
     produce(made, 10)
     scene = Scene(line, broker, admin, topic, produce, name, made)
     scene.new_database = lambda: request.getfixturevalue("postgres_database")
-    scene.environment["PYTHONPATH"] = str(tmp_path / "jobs")
     line.connect("spark_default", "spark_connect", SPARK_HOST, spark_connect.port, password=spark_connect.token)
     with scene.at_end:
         yield scene

@@ -14,11 +14,11 @@ import pytest
 from landed import EVENT_TIME, LANDING, Batch, Record
 from running import until
 
-from batch_io import open_batch, read_manifest, read_records, write_outcome
 from tidegate.model.acknowledged import Acknowledgements
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet.acks import pending_acks, take
-from transforms.outcome import Outcome, TransformError
+from tidegate_spark.batch_io import open_batch, read_manifest, read_records, write_outcome
+from tidegate_spark.outcome import Outcome, TransformError
 
 pytestmark = pytest.mark.spark
 

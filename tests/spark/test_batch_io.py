@@ -9,7 +9,7 @@ import pytest
 from landed import LANDING, Batch, Record, departure
 from pyspark.errors import PySparkException
 
-from batch_io import (
+from tidegate_spark.batch_io import (
     ManifestError,
     Result,
     parse_manifest,
@@ -18,8 +18,8 @@ from batch_io import (
     spark_uri,
     write_outcome,
 )
+from tidegate_spark.outcome import Outcome, TransformError
 from transforms.flights import departures
-from transforms.outcome import Outcome, TransformError
 
 pytestmark = pytest.mark.spark
 

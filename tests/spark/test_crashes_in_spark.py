@@ -43,7 +43,7 @@ _TRANSFORMS = '''
 import time
 from pathlib import Path
 from pyspark.sql import functions as F
-from transforms.outcome import Outcome
+from tidegate_spark import Outcome
 
 FOLDER = {folder!r}
 
@@ -153,7 +153,8 @@ def stage(
     (tmp_path / "held_transforms.py").write_text(_TRANSFORMS.format(folder=str(tmp_path)))
     (tmp_path / "spark-defaults.conf").write_text(_DEFAULTS)
     environment = spark_environment(java, os.environ)
-    for name, value in {**environment, "PYTHONPATH": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}.items():
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, value in {**environment, "SPARK_CONF_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     binary = {"spark-binary": str(spark_home() / "bin" / "spark-submit")}
 

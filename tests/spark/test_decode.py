@@ -11,7 +11,7 @@ from decoding import decode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deserializers.step import Decoder, DeserializationError
+from tidegate_spark.deserializers.step import Decoder, DeserializationError
 
 pytestmark = pytest.mark.spark
 

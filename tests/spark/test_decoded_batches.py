@@ -14,10 +14,8 @@ from confluent_kafka import Producer
 from definitions import subscription
 from http_registry import HttpRegistry, http_registry
 from landed import Batch, Record
-from running import JOB, JOBS
+from running import JOB, JOBS, python_path
 
-from batch_io import read_manifest, read_records, write_outcome
-from deserializers.step import DeserializationError
 from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Deserialization, Deserializer, Processing, TopicNames
@@ -27,6 +25,8 @@ from tidegate.runtime.run import Run, run_batch
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import spark_environment, spark_home
+from tidegate_spark.batch_io import read_manifest, read_records, write_outcome
+from tidegate_spark.deserializers.step import DeserializationError
 
 pytestmark = pytest.mark.spark
 
@@ -129,7 +129,7 @@ def test_the_same_by_spark_submit(java, jars, tmp_path):
     batch = batch_of(tmp_path, fails=False)
     options = ["--master", "local[2]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"]
     program = [str(spark_home() / "bin" / "spark-submit"), *options, "--jars", ",".join(map(str, jars))]
-    environment = spark_environment(java, os.environ) | {"PYTHONPATH": str(JOBS)}
+    environment = spark_environment(java, os.environ) | {"PYTHONPATH": python_path()}
     command = [*program, str(JOB), f"file://{batch.manifest}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
@@ -191,7 +191,7 @@ def registry() -> Iterator[HttpRegistry]:
 
 @pytest.mark.broker
 def test_from_the_broker_to_the_lake_with_a_registry(broker, topic, connect, registry, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(JOBS))
+    monkeypatch.syspath_prepend(str(JOBS))
     name = topic()
     registry.register(f"{name}-value", "AVRO", FIRST)
     registry.register(f"{name}-value", "AVRO", SECOND)

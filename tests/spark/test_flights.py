@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from landed import DEPARTURE, Record, departure
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate_spark.outcome import LANDING_SCHEMA, as_outcome
 from transforms.flights import departures
-from transforms.outcome import LANDING_SCHEMA, as_outcome
 
 pytestmark = pytest.mark.spark
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from deserializers.json_schema import type_of
-from deserializers.step import DeserializationError
+from tidegate_spark.deserializers.json_schema import type_of
+from tidegate_spark.deserializers.step import DeserializationError
 
 pytestmark = pytest.mark.spark
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from land_batch import NoConnectorError, land
 from tidegate.model.landing_request import LandingRequest
 from tidegate.model.offsets import Range
 from tidegate_local.java import Java
 from tidegate_local.spark_connect import SparkConnect
+from tidegate_spark.land_batch import NoConnectorError, land
 
 
 @pytest.fixture

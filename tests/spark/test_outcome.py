@@ -1,9 +1,9 @@
-"""transforms.outcome: what a transform may return, and what it is told otherwise."""
+"""tidegate_spark.outcome: what a transform may return, and what it is told otherwise."""
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from transforms.outcome import LANDING_SCHEMA, LARGEST_STATE, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
+from tidegate_spark.outcome import LANDING_SCHEMA, LARGEST_STATE, REJECTED_SCHEMA, Outcome, TransformError, as_outcome
 
 pytestmark = pytest.mark.spark
 

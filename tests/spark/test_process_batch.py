@@ -11,14 +11,19 @@ from pathlib import Path
 import psutil
 import pyspark
 import pytest
+from broker_world import connection_to
 from landed import Batch, Record, departure
-from running import JOB, JOBS, until
+from running import JOB, python_path, until
 
-from job_failure import MARK
-from process_batch import _packed, apply_transform, load_transform
+from tidegate.ports import Connection
+from tidegate.spark.job import JobProcessor
+from tidegate.spark.scripts import processing_job
+from tidegate.testing.connections import MemoryConnections
 from tidegate_local.spark_connect import spark_environment, spark_home
-from transforms.context import BatchContext
-from transforms.outcome import TransformError
+from tidegate_spark.context import BatchContext
+from tidegate_spark.job_failure import MARK
+from tidegate_spark.outcome import TransformError
+from tidegate_spark.process_batch import _packed, apply_transform, load_transform
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +67,7 @@ def submit(batch: Batch) -> list[str]:
 
 
 def submitting(java) -> dict[str, str]:
-    return spark_environment(java, os.environ) | {"PYTHONPATH": str(JOBS)}
+    return spark_environment(java, os.environ) | {"PYTHONPATH": python_path()}
 
 
 def test_a_users_module_reaches_sparks_workers(job, tmp_path):
@@ -88,10 +93,52 @@ def test_what_a_module_imports_from_its_package_reaches_sparks_workers(job, tmp_
     )
     batch = Batch(tmp_path, [Record(b"hey")], transform="ours.deep.words:shouting", partition_by=())
 
-    done = job.run(batch.manifest, PYTHONPATH=str(deep.parents[1]))
+    done = job.run(batch.manifest, PYTHONPATH=python_path(deep.parents[1]))
 
     assert done.returncode == 0, done.stderr
     assert [row["loud"] for row in batch.rows()] == ["HEY by ours.deep.voice"]
+
+
+@pytest.fixture(params=["spark", "spark_connect"])
+def over(request, connect, java, monkeypatch) -> Connection:
+    """A connection to a Spark on this machine, of either type."""
+    if request.param == "spark_connect":
+        return connection_to(connect)
+    for name, value in spark_environment(java, os.environ).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    binary = {"spark-binary": str(spark_home() / "bin" / "spark-submit")}
+    return Connection("spark_default", "spark", "local[2]", None, None, None, binary)
+
+
+@pytest.mark.parametrize("is_of_the_installation", [True, False])
+def test_a_users_package_may_be_called_transforms(over, tmp_path, monkeypatch, is_of_the_installation):
+    jobs = tmp_path / "theirs" / "spark_jobs"
+    package = jobs / "transforms"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "voice.py").write_text('def loud(value):\n    return f"{value.decode().upper()} by {__name__}"\n')
+    (package / "orders.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "from tidegate_spark import Outcome\n"
+        "from transforms.voice import loud\n"
+        "@F.udf('string')\n"
+        "def shout(value):\n"
+        "    return loud(value)\n"
+        "def shouting(records):\n"
+        "    return Outcome(rows=records.select('offset', shout('value').alias('loud')))\n"
+    )
+    if not is_of_the_installation:
+        monkeypatch.syspath_prepend(str(jobs))
+    batch = Batch(tmp_path, [Record(b"hey")], transform="transforms.orders:shouting", partition_by=())
+    said: list[str] = []
+
+    job = JobProcessor(
+        MemoryConnections(over), over.id, str(processing_job()), jobs=jobs if is_of_the_installation else None
+    )
+    job.run(f"file://{batch.manifest}", 120, said.append, lambda: None)
+
+    assert [row["loud"] for row in batch.rows()] == ["HEY by transforms.voice"], said
 
 
 @pytest.mark.parametrize(
@@ -238,11 +285,11 @@ def test_a_state_goes_from_batch_to_batch(job, tmp_path):
 def test_what_workers_are_given_is_whole(tmp_path):
     packed = _packed(load_transform("transforms.flights:departures")[1], tmp_path)
     packages = str(Path(pyspark.__file__).parents[1])
-    program = f"import sys; sys.path[:0] = [{str(packed)!r}, {packages!r}]; import batch_io, transforms.context; "
+    program = f"import sys; sys.path[:0] = [{str(packed)!r}, {packages!r}]; import tidegate_spark.batch_io; "
 
     # Without site, so without the project's own folders, and away from them.
     done = subprocess.run(
-        [sys.executable, "-S", "-P", "-c", program + "print(transforms.context.__file__)"],
+        [sys.executable, "-S", "-P", "-c", program + "print(tidegate_spark.batch_io.__file__)"],
         cwd=tmp_path,
         env={},
         capture_output=True,

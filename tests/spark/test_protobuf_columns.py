@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from orders_proto import SCALARS, base64_of, common, message_class, shop
 
-from deserializers import protobuf_columns, protobuf_wire
-from deserializers.protobuf_columns import Reader
 from tidegate.schemas.message_types import layout
+from tidegate_spark.deserializers import protobuf_columns, protobuf_wire
+from tidegate_spark.deserializers.protobuf_columns import Reader
 
 FILES = (common(), shop())
 Order = message_class("shop.Order", *FILES)

@@ -10,10 +10,10 @@ from avro_values import framed, number, text
 from decoding import decode, landed
 from orders_proto import base64_of, common, message_class, shop
 
-from deserializers.decode import Deserialization, decoded
-from deserializers.step import Decoder, Framing
 from tidegate.schemas.inlining import inlined_avro
 from tidegate.schemas.message_types import layout
+from tidegate_spark.deserializers.decode import Deserialization, decoded
+from tidegate_spark.deserializers.step import Decoder, Framing
 
 pytestmark = pytest.mark.spark
 

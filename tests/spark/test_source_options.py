@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from land_batch import client_properties
-from landing_request import LandingRequest, LandingRequestError, OrderedRange, parse_landing_request, source_options
 from tidegate.model.landing_request import LandingRequest as EnginesOrder
 from tidegate.model.offsets import Range
 from tidegate.spark.landing import client_environment
+from tidegate_spark.land_batch import client_properties
+from tidegate_spark.landing_request import (
+    LandingRequest,
+    LandingRequestError,
+    OrderedRange,
+    parse_landing_request,
+    source_options,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 PLACES = st.dictionaries(

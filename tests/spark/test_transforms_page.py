@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import python_path
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +27,7 @@ def test_the_pages_transforms_pass_the_pages_tests(connect, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "tests"],
         cwd=tmp_path,
-        env={"PATH": "", "SPARK_REMOTE": connect.url, "PYTHONPATH": str(tmp_path / "spark_jobs")},
+        env={"PATH": "", "SPARK_REMOTE": connect.url, "PYTHONPATH": python_path(tmp_path / "spark_jobs")},
         capture_output=True,
         text=True,
         timeout=240,

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers.decode import Deserialization, decoded, failures, prepare
-from deserializers.step import Decoder
-from transforms.outcome import LANDING_SCHEMA
+from tidegate_spark.deserializers.decode import Deserialization, decoded, failures, prepare
+from tidegate_spark.deserializers.step import Decoder
+from tidegate_spark.outcome import LANDING_SCHEMA
 
 
 class Decoded(NamedTuple):

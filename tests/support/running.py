@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-JOB = Path(__file__).resolve().parents[2] / "spark_jobs" / "process_batch.py"
+SPARK_JOBS = Path(__file__).resolve().parents[2] / "spark_jobs"
+JOB = SPARK_JOBS / "tidegate_spark" / "jobs" / "process_batch.py"
 JOBS = Path(__file__).parents[1] / "spark" / "jobs"
 
 _PAUSE = Event()
+
+
+def python_path(jobs: Path = JOBS) -> str:
+    """Where a job that nobody's processor starts finds transforms in this folder, the project's own and its package."""
+    return os.pathsep.join((str(jobs), str(SPARK_JOBS)))
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
@@ -31,7 +37,7 @@ class Job:
     url: str
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        return os.environ | {"SPARK_REMOTE": self.url, "PYTHONPATH": str(JOBS)} | extra
+        return os.environ | {"SPARK_REMOTE": self.url, "PYTHONPATH": python_path()} | extra
 
     def start(self, manifest: Path, **extra: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(

@@ -560,8 +560,8 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "transform": Property(
         _FUNCTION,
-        "For spark: the function in spark_jobs/ that turns a batch's records into rows. Without it, they are written "
-        "unchanged.",
+        "For spark: the function that turns a batch's records into rows, in spark_jobs/ or wherever Python finds its "
+        "module. Without it, they are written unchanged.",
     ),
     "job": _spark(
         Text(shape="the path or URI of a Spark job"),

@@ -254,7 +254,8 @@ def _result(system: fs.FileSystem, attempt: str) -> Result | None:
     result = Result.from_json(text)
     if result.attempt != attempt.rpartition("/")[2]:
         raise BatchFailedError(
-            f"the result in {attempt} is of attempt {result.attempt}; write results with batch_io.write_outcome"
+            f"the result in {attempt} is of attempt {result.attempt}; write results with "
+            "tidegate_spark.batch_io.write_outcome"
         )
     return result
 

@@ -180,7 +180,9 @@ class Result:
                 state=_text(document.get("state")),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise BatchFailedError(f"the job's result can't be read ({error!r}); use batch_io to write it") from error
+            raise BatchFailedError(
+                f"the job's result can't be read ({error!r}); use tidegate_spark.batch_io to write it"
+            ) from error
 
 
 def _files(entries: list[dict[str, Any]]) -> tuple[StagedFile, ...]:

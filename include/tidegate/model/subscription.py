@@ -209,9 +209,9 @@ class HttpEndpoint:
 class Processing:
     """How a landed batch becomes output: by a Spark job, or, with an `endpoint`, by requests over HTTP.
 
-    `transform` is `module:function` under spark_jobs/, None to write the records as they came. `output` is
-    the path or URI as written; `tidegate.config.settings.absolute_uri` places it. `job` is the Spark job's file, as
-    written, None for Tidegate's own.
+    `transform` is `module:function`, None to write the records as they came. `output` is the path or URI as written;
+    `tidegate.config.settings.absolute_uri` places it. `job` is the Spark job's file, as written, None for Tidegate's
+    own.
     """
 
     output: str

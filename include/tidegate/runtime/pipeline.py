@@ -45,8 +45,9 @@ from tidegate.schemas.lookup import Unregistered
 from tidegate.security.client import kafka_client
 from tidegate.security.java import java_client
 from tidegate.spark.job import JobProcessor
-from tidegate.spark.landing import LANDING_JOB, SparkLander, client_environment
+from tidegate.spark.landing import SparkLander, client_environment
 from tidegate.spark.logs import FileJobLogs, NamedJobLogs
+from tidegate.spark.scripts import landing_job
 from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
 from tidegate.steps.clear import clear
@@ -301,7 +302,7 @@ def _lander(
         return None
 
     def by_child(job: str, environment: Mapping[str, str]) -> Processor:
-        return JobProcessor(connections, subscription.processing.connection, job, environment)
+        return JobProcessor(connections, subscription.processing.connection, job, environment, settings.spark_jobs)
 
     def begin() -> Processor:
         client = {
@@ -310,7 +311,7 @@ def _lander(
             "group.id": subscription.consumer.group_id,
             "isolation.level": subscription.consumer.isolation_level,
         }
-        return (run_job or by_child)(str(LANDING_JOB), client_environment(client))
+        return (run_job or by_child)(str(landing_job()), client_environment(client))
 
     return SparkLander(
         requests=ParquetLandingRequests(settings.landing),

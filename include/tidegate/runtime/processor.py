@@ -18,7 +18,8 @@ def processor_of(subscription: Subscription, settings: Settings, connections: Co
     processing = subscription.processing
     if processing.endpoint is not None:
         return http_processor_of(subscription, processing.endpoint, settings, connections)
-    return JobProcessor(connections, processing.connection, job_file(settings.home, processing.job))
+    job = job_file(settings.home, processing.job)
+    return JobProcessor(connections, processing.connection, job, jobs=settings.spark_jobs)
 
 
 def http_processor_of(

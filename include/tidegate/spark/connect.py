@@ -9,6 +9,7 @@ from urllib.parse import quote
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
+from tidegate.spark.environment import python_path
 from tidegate.spark.reach import check_connect
 
 
@@ -34,13 +35,14 @@ class ConnectProcessor:
     """Runs the job in a child process against a connection's server.
 
     The URL travels in its environment, never on its command.
-    `environment` holds more variables of the job's, which may be secrets.
+    `environment` holds more variables of the job's, which may be secrets. The job imports from the folder `jobs` first.
     """
 
     url: str = field(repr=False)
     job: Path
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     connection: str = "spark_default"
+    jobs: Path | None = None
 
     def check(self) -> None:
         """See `tidegate.ports.Processor`."""
@@ -50,5 +52,5 @@ class ConnectProcessor:
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        environment = {**self.environment, "SPARK_REMOTE": self.url}
+        environment = {**python_path(self.jobs), **self.environment, "SPARK_REMOTE": self.url}
         run_child([sys.executable, str(self.job), manifest_uri], environment, timeout, said, watch)

@@ -1,13 +1,16 @@
-"""Which variables of this process a Spark job sees: what programs need to run, and what the installation adds.
+"""Which variables a Spark job sees: of this process those that programs need and the installation adds, and PYTHONPATH.
 
 A worker's environment holds what the job has no business with: Airflow's keys and connections, the ledger's URL,
 credentials of secrets backends. So variables are passed by name, and everything else stays here.
 """
 
+import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from tidegate.config import settings
+from tidegate.config.module_search import module_path
 
 PASSED = (
     # the system, its locale and its time
@@ -26,3 +29,8 @@ def job_environment(around: Mapping[str, str]) -> dict[str, str]:
     """The variables of `around` that a job sees: those of `PASSED`, and those that the installation adds."""
     patterns = (*PASSED, *settings.job_environment(around))
     return {name: value for name, value in around.items() if any(fnmatchcase(name, each) for each in patterns)}
+
+
+def python_path(jobs: Path | None) -> dict[str, str]:
+    """The variable by which a job imports what this process can, and what is in the folder `jobs` before that."""
+    return {"PYTHONPATH": os.pathsep.join(module_path(jobs))}

@@ -9,18 +9,17 @@ from tidegate.config.settings import absolute_uri
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection, Connections, Processor
 from tidegate.spark.connect import ConnectProcessor, connect_url
+from tidegate.spark.scripts import processing_job
 from tidegate.spark.submit import SubmitProcessor, submit_command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 """No variables beside our own."""
-_CHECKOUT = Path(__file__).resolve().parents[3]
-JOB = _CHECKOUT / "spark_jobs" / "process_batch.py"
 
 
 def job_file(home: Path, written: str | None) -> str:
     """The Spark job of a definition: `processing.job`, a path from `home` or a URI, or Tidegate's own."""
     if written is None:
-        return str(JOB)
+        return str(processing_job())
     return absolute_uri(home, written).removeprefix("file://")
 
 
@@ -34,19 +33,22 @@ def local_job(job: str) -> Path:
     return path
 
 
-def processor_of(connection: Connection, job: str, environment: Mapping[str, str] = NOTHING) -> Processor:
+def processor_of(
+    connection: Connection, job: str, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
+) -> Processor:
     """spark-submit for a `spark` connection, a client of the server for a `spark_connect` one.
 
-    The job's process has the variables of `environment` too. Raises WrongDefinitionError for a connection of another
-    type, and for one that would run the job where they don't reach it.
+    The job's process has the variables of `environment` too, and imports from the folder `jobs` first. Raises
+    WrongDefinitionError for a connection of another type, and for one that would run the job where the variables don't
+    reach it.
     """
     if environment:
         refuse_distance(connection)
     match connection.type:
         case "spark":
-            return SubmitProcessor(submit_command(connection, job), environment, connection.id)
+            return SubmitProcessor(submit_command(connection, job), environment, connection.id, jobs)
         case "spark_connect":
-            return ConnectProcessor(connect_url(connection), local_job(job), environment, connection.id)
+            return ConnectProcessor(connect_url(connection), local_job(job), environment, connection.id, jobs)
         case other:
             raise WrongDefinitionError(
                 f"connection {connection.id} has type {other}: a batch is processed over a spark or a "
@@ -65,23 +67,26 @@ def refuse_distance(connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobProcessor:
-    """Runs a job, Tidegate's own by default, in a child process over the Spark connection of this id.
+    """Runs a job in a child process over the Spark connection of this id.
 
-    `environment` holds variables of the job's process; they may be secrets.
+    `environment` holds variables of the job's process; they may be secrets. It imports from the folder `jobs` first.
     """
 
     connections: Connections
     connection: str
-    job: str = str(JOB)
+    job: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    jobs: Path | None = None
 
     def check(self) -> None:
         """See `tidegate.ports.Processor`."""
-        processor_of(self.connections.get(self.connection), self.job, self.environment).check()
+        self._processor().check()
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        connection = self.connections.get(self.connection)
-        processor_of(connection, self.job, self.environment).run(manifest_uri, timeout, said, watch)
+        self._processor().run(manifest_uri, timeout, said, watch)
+
+    def _processor(self) -> Processor:
+        return processor_of(self.connections.get(self.connection), self.job, self.environment, self.jobs)

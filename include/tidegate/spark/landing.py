@@ -21,9 +21,6 @@ from tidegate.ports import LandingRequests, Processor, RecordSource
 
 log = logging.getLogger(__name__)
 
-_CHECKOUT = Path(__file__).resolve().parents[3]
-LANDING_JOB = _CHECKOUT / "spark_jobs" / "land_batch.py"
-
 _VARIABLE = "TIDEGATE_KAFKA_"
 _LONGEST = 100_000  # characters in a variable: Linux takes no more than 131,071 bytes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUnavailableError
 
-_MARK = "tidegate-failure: "  # as spark_jobs/job_failure.py writes it
+_MARK = "tidegate-failure: "  # as tidegate_spark.job_failure writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
 _CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
     "records": RecordsFailedError,

@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
+from tidegate.spark.environment import python_path
 from tidegate.spark.reach import check_binary, check_master
 
 
@@ -47,11 +49,15 @@ _ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": None, "SPARK_C
 
 @dataclass(frozen=True, slots=True)
 class SubmitProcessor:
-    """Runs the job by a connection's spark-submit command, with these variables in its environment: maybe secrets."""
+    """Runs the job by a connection's spark-submit command, with these variables in its environment: maybe secrets.
+
+    The driver imports from the folder `jobs` first, if it runs on this machine.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     connection: str = "spark_default"
+    jobs: Path | None = None
 
     def check(self) -> None:
         """See `tidegate.ports.Processor`; a command that names no master is one that needs none."""
@@ -63,4 +69,5 @@ class SubmitProcessor:
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        run_child([*self.command, manifest_uri], {**_ENVIRONMENT, **self.environment}, timeout, said, watch)
+        environment = {**_ENVIRONMENT, **python_path(self.jobs), **self.environment}
+        run_child([*self.command, manifest_uri], environment, timeout, said, watch)

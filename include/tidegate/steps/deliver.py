@@ -124,7 +124,7 @@ def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledgi
             message(
                 f"the job ended well and left no result below {manifest.staging}",
                 manifest.batch,
-                "end it with batch_io.write_outcome",
+                "end it with tidegate_spark.batch_io.write_outcome",
             )
         )
     result = results[0]
@@ -140,7 +140,7 @@ def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledgi
             message(
                 f"the job withheld {result.withheld} rows, and acknowledged all of their records: nothing is published",
                 manifest.batch,
-                "leave withholding to batch_io.write_outcome",
+                "leave withholding to tidegate_spark.batch_io.write_outcome",
             )
         )
     batch = ctx.ledger.processed(manifest.batch.id, manifest.delivery, result, counts, reached)

@@ -13,7 +13,7 @@ from tidegate.model.errors import RecordsFailedError
 class CopyingProcessor:
     """The port `Processor` for real landings and lakes on local disk; each run stages one attempt.
 
-    It leaves what `spark_jobs/batch_io.py` leaves: data files, and the result as a text file written by Spark.
+    It leaves what `tidegate_spark.batch_io` leaves: data files, and the result as a text file written by Spark.
     `failures` are the reasons of the next runs, which fail before they write; `delivered` has each run's manifest;
     `fold` makes the new state of one, both as JSON values.
     """

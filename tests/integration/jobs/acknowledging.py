@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from transforms.context import BatchContext
-from transforms.outcome import Outcome
+from tidegate_spark import BatchContext, Outcome
 
 
 def up_to_a_gap(records: DataFrame, batch: BatchContext) -> Outcome:

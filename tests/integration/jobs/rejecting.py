@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from transforms.outcome import Outcome
+from tidegate_spark import Outcome
 
 
 def threes(records: DataFrame) -> Outcome:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from transforms.outcome import Outcome, TransformError
+from tidegate_spark import Outcome, TransformError
 
 
 def mistyped(records: DataFrame) -> DataFrame:

@@ -7,8 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from transforms.context import BatchContext
-from transforms.outcome import Outcome
+from tidegate_spark import BatchContext, Outcome
 
 
 def loud(value: bytes) -> str:

@@ -3,7 +3,8 @@ import pytest
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.connect import ConnectProcessor, connect_url
-from tidegate.spark.job import JOB, processor_of
+from tidegate.spark.job import processor_of
+from tidegate.spark.scripts import processing_job
 from tidegate.spark.submit import SubmitProcessor
 
 
@@ -27,11 +28,11 @@ def test_without_a_host_the_connection_is_named() -> None:
 
 
 def test_the_token_is_not_shown() -> None:
-    assert "cret" not in repr(ConnectProcessor("sc://spark/;token=cret", JOB))
+    assert "cret" not in repr(ConnectProcessor("sc://spark/;token=cret", processing_job()))
 
 
 def test_the_connections_type_says_how_the_job_runs() -> None:
-    assert isinstance(processor_of(connection(), str(JOB)), ConnectProcessor)
-    assert isinstance(processor_of(connection("spark", host="local[2]"), str(JOB)), SubmitProcessor)
+    assert isinstance(processor_of(connection(), str(processing_job())), ConnectProcessor)
+    assert isinstance(processor_of(connection("spark", host="local[2]"), str(processing_job())), SubmitProcessor)
     with pytest.raises(WrongDefinitionError, match="type http"):
-        processor_of(connection("http"), str(JOB))
+        processor_of(connection("http"), str(processing_job()))

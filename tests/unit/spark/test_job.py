@@ -5,7 +5,8 @@ import pytest
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
-from tidegate.spark.job import JOB, JobProcessor, job_file, local_job
+from tidegate.spark.job import JobProcessor, job_file, local_job
+from tidegate.spark.scripts import processing_job
 from tidegate.testing.connections import MemoryConnections
 
 MANIFEST = "file:///landing/manifest.json"
@@ -19,7 +20,7 @@ def connection(kind: str, **values: object) -> Connection:
 @pytest.mark.parametrize(
     ("written", "file"),
     [
-        (None, str(JOB)),
+        (None, str(processing_job())),
         ("jobs/mine.py", "/project/jobs/mine.py"),
         ("/opt/jobs/mine.py", "/opt/jobs/mine.py"),
         ("s3a://bucket/mine.py", "s3a://bucket/mine.py"),

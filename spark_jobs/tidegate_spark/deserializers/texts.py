@@ -6,7 +6,7 @@ Java's StringDeserializer replaces what it can't decode and so damages it in sil
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers.step import Step, first_reason
+from tidegate_spark.deserializers.step import Step, first_reason
 
 CODING = {"spark.sql.legacy.codingErrorAction": "true", "spark.sql.legacy.javaCharsets": "true"}
 """Settings of the session under which `decode` marks what it can't decode, in place of failing the whole query, and

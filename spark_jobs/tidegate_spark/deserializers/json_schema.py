@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from deserializers.step import DeserializationError
+from tidegate_spark.deserializers.step import DeserializationError
 
 _SCALARS: Mapping[str, DataType] = {
     "string": StringType(),

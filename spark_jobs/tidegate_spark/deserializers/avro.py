@@ -11,8 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.avro.functions import from_avro
 
-from deserializers.framed import by_framing, not_framed, payload, unreadable
-from deserializers.step import Decoder, Framing, Step, first_reason
+from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, unreadable
+from tidegate_spark.deserializers.step import Decoder, Framing, Step, first_reason
 
 _END = bytes.fromhex("a1b2c3d4e5f60718")
 

@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers.step import Decoder, DeserializationError
-from deserializers.steps import step_of
-from deserializers.texts import CODING, is_utf8
-from transforms.outcome import LANDING_SCHEMA, RAW, REJECTED_SCHEMA
+from tidegate_spark.deserializers.step import Decoder, DeserializationError
+from tidegate_spark.deserializers.steps import step_of
+from tidegate_spark.deserializers.texts import CODING, is_utf8
+from tidegate_spark.outcome import LANDING_SCHEMA, RAW, REJECTED_SCHEMA
 
 _SIDES = ("key", "value")
 _PLACE = ("topic", "partition", "offset")

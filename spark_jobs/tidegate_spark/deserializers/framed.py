@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers.step import Decoder, Framing, Step, first_reason
+from tidegate_spark.deserializers.step import Decoder, Framing, Step, first_reason
 
 _ID_BYTES = 5
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from job_failure import SparkUnreachableError, failure_of, origin, text_of
+from tidegate_spark.job_failure import SparkUnreachableError, failure_of, origin, text_of
 
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 

@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.storagelevel import StorageLevel
 
-from batch_attempt import LEFT_BEHIND, Attempt, OpenBatch, check_acknowledging, open_batch
-from batch_documents import (
+from tidegate_spark.batch_attempt import LEFT_BEHIND, Attempt, OpenBatch, check_acknowledging, open_batch
+from tidegate_spark.batch_documents import (
     FORMAT,
     Delivery,
     LandedFile,
@@ -38,8 +38,8 @@ from batch_documents import (
     spark_uri,
     texts_at,
 )
-from deserializers.decode import Deserialization, check, decoded, failures, prepare
-from transforms.outcome import (
+from tidegate_spark.deserializers.decode import Deserialization, check, decoded, failures, prepare
+from tidegate_spark.outcome import (
     ACK_SCHEMA,
     LANDING_SCHEMA,
     RAW,

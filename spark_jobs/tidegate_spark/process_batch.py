@@ -1,4 +1,4 @@
-"""Processes one batch: `process_batch.py MANIFEST_URI` reads it, transforms it and writes its outcome.
+"""Processes one batch: `jobs/process_batch.py MANIFEST_URI` reads it, transforms it and writes its outcome.
 
 Started by spark-submit, or as a plain Python process with SPARK_REMOTE set to a Spark Connect server's
 sc:// URL. Ends 0 when the result is written, 2 when the manifest, the transform or a record is wrong and trying
@@ -19,12 +19,20 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_io import Manifest, ManifestError, Result, open_batch, read_manifest, read_records, write_outcome
-from deserializers.step import DeserializationError
-from job_failure import raised_by
-from job_process import run_job
-from transforms.context import BatchContext
-from transforms.outcome import TransformError
+from tidegate_spark.batch_io import (
+    Manifest,
+    ManifestError,
+    Result,
+    open_batch,
+    read_manifest,
+    read_records,
+    write_outcome,
+)
+from tidegate_spark.context import BatchContext
+from tidegate_spark.deserializers.step import DeserializationError
+from tidegate_spark.job_failure import raised_by
+from tidegate_spark.job_process import run_job
+from tidegate_spark.outcome import TransformError
 
 
 def main(arguments: list[str]) -> int:
@@ -119,16 +127,9 @@ def _files(number: int) -> str:
 
 
 def _packed(module: ModuleType, folder: Path) -> Path:
-    """A zip of the transform's top-level module or package and of what it builds on, for Spark's workers."""
+    """A zip of the transform's top-level module or package and of `tidegate_spark`, for Spark's workers."""
     packed = folder / "transform.zip"
-    tops = {
-        module.__name__.partition(".")[0],
-        "transforms",
-        "batch_io",
-        "batch_attempt",
-        "batch_documents",
-        "deserializers",
-    }
+    tops = {module.__name__.partition(".")[0], "tidegate_spark"}
     with zipfile.ZipFile(packed, "w") as archive:
         for top in (sys.modules[name] for name in sorted(tops)):
             if hasattr(top, "__path__"):
@@ -138,7 +139,3 @@ def _packed(module: ModuleType, folder: Path) -> Path:
             elif top.__file__ is not None:
                 archive.write(top.__file__, Path(top.__file__).name)
     return packed
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

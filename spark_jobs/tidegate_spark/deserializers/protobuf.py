@@ -13,9 +13,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
-from deserializers import protobuf_columns, protobuf_wire
-from deserializers.framed import by_framing, not_framed, payload, unreadable
-from deserializers.step import Decoder, DeserializationError, Step, first_reason
+from tidegate_spark.deserializers import protobuf_columns, protobuf_wire
+from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, unreadable
+from tidegate_spark.deserializers.step import Decoder, DeserializationError, Step, first_reason
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from deserializers.decode import Deserialization
+from tidegate_spark.deserializers.decode import Deserialization
 
 FORMAT = 1
 

@@ -29,7 +29,7 @@ from pyspark.errors import (
     QueryContextType,
 )
 
-from deserializers.step import DeserializationError
+from tidegate_spark.deserializers.step import DeserializationError
 
 MARK = "tidegate-failure: "
 
@@ -58,8 +58,7 @@ _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in 
 _RAISE_ERROR = "raise_error("
 _GRPC_DETAILS = re.compile(r'^\s*details = "(?P<details>[^\n]+)"$', re.MULTILINE)
 
-_JOBS = Path(__file__).resolve().parent
-_OWN = ("deserializers", "transforms/outcome.py", "transforms/context.py")
+_PACKAGE = Path(__file__).resolve().parent
 
 
 class SparkUnreachableError(Exception):
@@ -228,6 +227,6 @@ def _is_users(file: str) -> bool:
 
 @cache
 def _not_users() -> tuple[Path, ...]:
-    """Python's own folders, and the job's own modules."""
+    """Python's own folders, and the job's own package."""
     python = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return (*map(Path, python), *_JOBS.glob("*_*.py"), *(_JOBS / name for name in _OWN))
+    return (*map(Path, python), _PACKAGE)

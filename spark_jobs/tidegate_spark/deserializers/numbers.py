@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers.step import Step, first_reason
+from tidegate_spark.deserializers.step import Step, first_reason
 
 _LENGTHS = {"short": 2, "integer": 4, "long": 8, "float": 4, "double": 8}
 NAMES = frozenset(_LENGTHS)

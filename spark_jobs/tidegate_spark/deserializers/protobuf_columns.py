@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deserializers.protobuf_wire import (
+from tidegate_spark.deserializers.protobuf_wire import (
     CONTENT,
     FIXED32,
     FIXED64,

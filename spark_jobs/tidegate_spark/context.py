@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from transforms.outcome import as_acks
+from tidegate_spark.outcome import as_acks
 
 
 @dataclass(frozen=True, kw_only=True)

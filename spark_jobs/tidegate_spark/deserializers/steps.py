@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from deserializers import numbers
-from deserializers.avro import avro
-from deserializers.framed import not_framed, unreadable
-from deserializers.json_schema import type_of
-from deserializers.json_values import json_value, schema_type
-from deserializers.step import Decoder, DeserializationError, Step
-from deserializers.texts import string, uuid
+from tidegate_spark.deserializers import numbers
+from tidegate_spark.deserializers.avro import avro
+from tidegate_spark.deserializers.framed import not_framed, unreadable
+from tidegate_spark.deserializers.json_schema import type_of
+from tidegate_spark.deserializers.json_values import json_value, schema_type
+from tidegate_spark.deserializers.step import Decoder, DeserializationError, Step
+from tidegate_spark.deserializers.texts import string, uuid
 
 _ID_BYTES = 5
 
@@ -44,7 +44,7 @@ def _json_schema(raw: Column, decoder: Decoder) -> Step:
 
 
 def _protobuf(raw: Column, decoder: Decoder) -> Step:
-    from deserializers.protobuf import protobuf  # noqa: PLC0415 (needs NumPy and PyArrow, which no other does)
+    from tidegate_spark.deserializers.protobuf import protobuf  # noqa: PLC0415 (needs NumPy and PyArrow, which no other does)
 
     return protobuf(raw, decoder)
 

@@ -1,12 +1,11 @@
-"""Lands one batch: `land_batch.py ORDER_URI` has Spark's executors read the ordered ranges from Kafka into Parquet.
+"""Lands one batch: `jobs/land_batch.py ORDER_URI` has Spark's executors read its ranges from Kafka into Parquet.
 
-Started like process_batch.py, and ends as it does. The properties of the Kafka client, secrets among them, come in the
-environment: `TIDEGATE_KAFKA_0`, `_1` and so on are the parts of one JSON object of texts, by their Java names.
+Started like jobs/process_batch.py, and ends as it does. The properties of the Kafka client, secrets among them, come in
+the environment: `TIDEGATE_KAFKA_0`, `_1` and so on are the parts of one JSON object of texts, by their Java names.
 """
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +15,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from batch_documents import spark_uri, texts_at
-from job_process import run_job
-from landing_request import FORMAT, LandingRequest, LandingRequestError, parse_landing_request, source_options
+from tidegate_spark.batch_documents import spark_uri, texts_at
+from tidegate_spark.job_process import run_job
+from tidegate_spark.landing_request import (
+    FORMAT,
+    LandingRequest,
+    LandingRequestError,
+    parse_landing_request,
+    source_options,
+)
 
 _KAFKA = "TIDEGATE_KAFKA_"
 _RESULT = "_result"
@@ -103,7 +108,3 @@ def _connector_is_named(version: str) -> Iterator[None]:
             "spark.jars.packages of the cluster or of the Spark Connect server, or name it as packages in the extra "
             "of the spark connection"
         ) from None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

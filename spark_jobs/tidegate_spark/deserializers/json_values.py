@@ -8,9 +8,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from deserializers.json_schema import type_of
-from deserializers.step import Step, first_reason
-from deserializers.texts import not_text, text
+from tidegate_spark.deserializers.json_schema import type_of
+from tidegate_spark.deserializers.step import Step, first_reason
+from tidegate_spark.deserializers.texts import not_text, text
 
 _STRICT = {
     "mode": "PERMISSIVE",
