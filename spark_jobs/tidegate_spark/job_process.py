@@ -14,6 +14,7 @@ from tidegate_spark.job_failure import SparkUnreachableError, failure_of, origin
 
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
+_LAST = "PYTHONPATH_LAST"  # what is imported from only where nothing else has a module
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
 
@@ -35,6 +36,7 @@ def run_job(
         print(f"usage: {program} URI", file=sys.stderr)  # noqa: T201 (a program's own output)
         return _WRONG
     signal.signal(signal.SIGTERM, _terminate)
+    sys.path.extend(filter(None, os.environ.get(_LAST, "").split(os.pathsep)))
     try:
         _run(job, arguments[0])
     except Exception as error:  # noqa: BLE001 (Spark's own errors are many; all are told, and all fail the job)

@@ -148,14 +148,15 @@ def test_a_job_imports_what_the_task_does_and_the_installations_own_modules_firs
     for folder in (dags, jobs):
         folder.mkdir()
     monkeypatch.setattr(sys, "path", [*sys.path, str(dags)])  # as Airflow adds them
-    spark_submit('echo "$PYTHONPATH"')
-    program = job("import os; print(os.environ['PYTHONPATH'])")
+    spark_submit('echo "$PYTHONPATH+$PYTHONPATH_LAST"')
+    program = job("import os; print(os.environ['PYTHONPATH'] + '+' + os.environ['PYTHONPATH_LAST'])")
     connection(conn_type, host="local[2]" if conn_type == "spark" else "127.0.0.1")
     said: list[str] = []
     processor("spark_test", str(program), jobs=jobs).run(MANIFEST, 30, said.append, lambda: None)
-    (path,) = [line.split(os.pathsep) for line in said if str(dags) in line]
-    assert path[0] == str(jobs)
-    assert not [folder for folder in path if folder.endswith("-packages")]
+    ((first, last),) = [line.split("+") for line in said if str(dags) in line]
+    assert first.split(os.pathsep)[0] == str(jobs)
+    assert last.split(os.pathsep)[-1] == str(dags)  # so that a json.py of the dags folder hides nothing
+    assert "-packages" not in first + last
 
 
 def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submit: Program) -> None:

@@ -23,6 +23,7 @@ def main(channel: int, folders: list[str]) -> None:
     """Import every module asked for (`{module: [function, ...]}`) and answer for each."""
     os.set_inheritable(channel, False)  # noqa: FBT003 (it takes no keyword); else what a module starts holds it open
     wanted: dict[str, list[str]] = json.load(sys.stdin)
+    sys.path.extend(filter(None, os.environ.get("PYTHONPATH_LAST", "").split(os.pathsep)))
     for module, functions in wanted.items():
         os.write(channel, json.dumps(_wrong(module, functions, folders)).encode() + b"\n")
     os._exit(0)  # a thread that a module left behind must not keep us

@@ -1,24 +1,53 @@
 """Where a Spark job finds the modules that it imports: where this process does, and in `spark_jobs` before all."""
 
+import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from os.path import abspath
 from pathlib import Path
+from typing import Final, NamedTuple
+
+LAST: Final = "PYTHONPATH_LAST"
+"""The variable with what a job imports from where nothing else has a module; `tidegate_spark.job_process` reads it."""
 
 
-def module_path(jobs: Path | None) -> tuple[str, ...]:
-    """The PYTHONPATH of a job: the folder `jobs` if there is one, then what this process has beside its interpreter's.
+class ModulePath(NamedTuple):
+    """Folders and archives that a job imports from: before its interpreter's own, and after."""
 
-    What belongs to the interpreter the job has from its own: the standard library, installed packages, programs.
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment that tells a job so."""
+        return {"PYTHONPATH": os.pathsep.join(self.first), LAST: os.pathsep.join(self.last)}
+
+
+def module_path(jobs: Path | None) -> ModulePath:
+    """What a job imports from: the folder `jobs` if there is one, then what this process has beside its interpreter's.
+
+    In the order of this process: Airflow's dags folder comes after the standard library, where a `json.py` hides
+    nothing. What belongs to the interpreter (the standard library, installed packages, programs) the job has itself.
     """
     own = [str(jobs)] if jobs is not None and jobs.is_dir() else []
-    added = (abspath(entry) for entry in sys.path if entry)  # noqa: PTH100 (a link may be what a folder is found by)
-    return tuple(dict.fromkeys((*own, *(each for each in added if Path(each).exists() and not _is_interpreters(each)))))
+    library = sysconfig.get_path("stdlib")
+    begins = sys.path.index(library) if library in sys.path else len(sys.path)
+    first = dict.fromkeys((*own, *_added(sys.path[:begins])))
+    return ModulePath(
+        tuple(first), tuple(each for each in dict.fromkeys(_added(sys.path[begins:])) if each not in first)
+    )
+
+
+def _added(entries: Iterable[str]) -> Iterator[str]:
+    for entry in filter(None, entries):
+        path = abspath(entry)  # noqa: PTH100 (a link may be what a folder is found by)
+        if Path(path).exists() and not _is_interpreters(path):
+            yield path
 
 
 def find_module(name: str, jobs: Path) -> ModuleSpec | None:

@@ -93,8 +93,8 @@ def _answers(
     path = module_path(jobs)
     reading, writing = os.pipe()
     with subprocess.Popen(
-        [sys.executable, "-P", str(_CHILD), str(writing), *path],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        [sys.executable, "-P", str(_CHILD), str(writing), *path.first, *path.last],
+        env={**os.environ, **path.variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ A worker's environment holds what the job has no business with: Airflow's keys a
 credentials of secrets backends. So variables are passed by name, and everything else stays here.
 """
 
-import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,5 +31,5 @@ def job_environment(around: Mapping[str, str]) -> dict[str, str]:
 
 
 def python_path(jobs: Path | None) -> dict[str, str]:
-    """The variable by which a job imports what this process can, and what is in the folder `jobs` before that."""
-    return {"PYTHONPATH": os.pathsep.join(module_path(jobs))}
+    """The variables by which a job imports what this process can, and what is in the folder `jobs` before that."""
+    return module_path(jobs).variables

@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.model.batch import Batch, Landed
 from tidegate.model.errors import (

@@ -35,22 +35,30 @@ def write(folder: Path, *names: str) -> None:
 
 def test_the_installations_own_folder_comes_first_and_what_was_added_here_follows(jobs: Path, dags: Path) -> None:
     path = module_path(jobs)
-    assert path[0] == str(jobs)
-    assert path[-1] == str(dags)
+    assert path.first[0] == str(jobs)
+    assert path.last[-1] == str(dags)
 
 
 def test_a_folder_that_is_there_twice_stands_once(dags: Path) -> None:
-    assert module_path(dags).count(str(dags)) == 1
+    path = module_path(dags)
+    assert [*path.first, *path.last].count(str(dags)) == 1
 
 
 def test_a_folder_that_is_missing_is_left_out(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(jobs / "nowhere")])
-    assert [folder for folder in (*module_path(jobs / "none"), *module_path(None)) if str(jobs) in folder] == []
+    assert [
+        folder
+        for path in (module_path(jobs / "none"), module_path(None))
+        for part in path
+        for folder in part
+        if str(jobs) in folder
+    ] == []
 
 
 def test_what_is_the_interpreters_stays_the_interpreters() -> None:
     program = (
-        'import sys; sys.path.insert(0, ""); from tidegate.config.module_search import *; print(*module_path(None))'
+        'import sys; sys.path.insert(0, ""); from tidegate.config.module_search import *; '
+        "print(*module_path(None).first, *module_path(None).last)"
     )
     include = Path(__file__).parents[3] / "include"
 
