@@ -23,8 +23,11 @@ def commands() -> list[ActionCommand]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command; the process ends as `tidegate` would."""
-    from tidegate.cli.app import main  # noqa: PLC0415 (Airflow imports this module for each of its own commands)
+    """Run the command, with the modules of the dags folder as tasks have them; the process ends as `tidegate` would."""
+    from airflow.sdk.configuration import conf  # noqa: PLC0415 (Airflow imports this module for each of its commands)
 
+    from tidegate.cli.app import main  # noqa: PLC0415 (see above)
+
+    sys.path.append(conf.get("core", "dags_folder"))
     sys.argv = ["tidegate", *(arguments.command or ["--help"])]
     main()

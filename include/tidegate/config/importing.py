@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST = 500  # characters of an error
+_NEEDS_SPARK = "[NO_ACTIVE_OR_DEFAULT_SESSION]"
+"""In the error of a module that can't be imported here, though in a job, which has a session: `@udf("string")` of Spark
+Connect's client asks one."""
 
 
 def main(channel: int, folders: list[str]) -> None:
@@ -35,6 +38,8 @@ def _wrong(module: str, functions: list[str], folders: list[str]) -> dict[str, s
         found = importlib.import_module(module)
         return {name: _missing(found, name) for name in functions if not callable(getattr(found, name, None))}
     except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
+        if _NEEDS_SPARK in str(error):
+            return {}
         return dict.fromkeys(functions, _told(error, [*folders, *_places(module)]))
 
 

@@ -183,3 +183,9 @@ def test_an_error_of_an_installed_package_is_told_with_its_line(jobs, write, mon
 
 def test_nothing_to_import_starts_nothing(jobs):
     assert import_complaints([], jobs / "nowhere") == {}
+
+
+def test_a_module_that_needs_a_session_of_spark_at_its_import_is_left_to_the_job(jobs: Path, write: Write) -> None:
+    """As `@udf("string")` does where Spark Connect's client is all of PySpark that is installed."""
+    write("orders.py", "raise RuntimeError('[NO_ACTIVE_OR_DEFAULT_SESSION] No active or default Spark session found.')")
+    assert import_complaints(["orders:placed"], jobs) == {}
