@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +39,20 @@ def refuse_broken_definitions(folder: str | Path | None = None) -> None:
         raise DefinitionError(problems)
 
 
+def import_from_dags_folder() -> None:
+    """Let modules of the dags folder be found, as tasks find them: some of Airflow's commands don't see to it."""
+    from airflow.sdk.configuration import conf  # noqa: PLC0415 (see above)
+
+    folder: str = conf.get("core", "dags_folder")
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
 def _settings(folder: str | Path | None) -> "Settings":
     from tidegate.config.settings import Settings  # noqa: PLC0415 (see above)
     from tidegate.model.errors import WrongDefinitionError  # noqa: PLC0415 (see above)
 
+    import_from_dags_folder()
     settings = Settings.from_environment(os.environ)
     if folder is not None and Path(normpath(Path(folder).absolute())) != settings.subscriptions:
         raise WrongDefinitionError(

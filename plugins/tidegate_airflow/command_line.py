@@ -5,6 +5,8 @@ import sys
 
 from airflow.cli.cli_config import ActionCommand, Arg
 
+from tidegate_airflow import import_from_dags_folder
+
 
 def commands() -> list[ActionCommand]:
     """What Airflow adds to its command line."""
@@ -24,10 +26,8 @@ def commands() -> list[ActionCommand]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command, with the modules of the dags folder as tasks have them; the process ends as `tidegate` would."""
-    from airflow.sdk.configuration import conf  # noqa: PLC0415 (Airflow imports this module for each of its commands)
+    from tidegate.cli.app import main  # noqa: PLC0415 (Airflow imports this module for each of its commands)
 
-    from tidegate.cli.app import main  # noqa: PLC0415 (see above)
-
-    sys.path.append(conf.get("core", "dags_folder"))
+    import_from_dags_folder()
     sys.argv = ["tidegate", *(arguments.command or ["--help"])]
     main()
