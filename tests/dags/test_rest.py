@@ -485,8 +485,11 @@ def test_what_airflow_would_refuse_and_who_decides_cannot_be_said(op: TestClient
 
 def test_broken_defaults_of_files_are_told(op: TestClient, home: Path) -> None:
     (home / "include/subscriptions/_defaults.yaml").write_text("airflow: {pol: all}\n")
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
     answer = op.put("/subscriptions/parcels", json=DEFINITION)
     assert (answer.status_code, [each["property"] for each in answer.json()["problems"]]) == (422, ["airflow.pol"])
+    listed = op.get("/subscriptions").json()["subscriptions"]
+    assert [(each["name"], each["state"]) for each in listed] == [("flights", "broken")]
 
 
 def test_operators_that_the_dag_processor_knows_count_without_the_variable_here(

@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tidegate.config.reading import NAME, DefinitionError
@@ -111,7 +110,8 @@ class Subscribing:
 
     def broken(self) -> frozenset[str]:
         """The names of definitions that can't be used."""
-        return frozenset(Path(each.file).stem for each in self.definitions.report().errors)
+        usable = {each.name for each in self.definitions.report().subscriptions}
+        return frozenset(self.definitions.names()) - usable
 
     def state(self, name: str) -> dict[str, Any]:
         """How a subscription stands: its open batch and how its last run ended, each None where there is none."""
