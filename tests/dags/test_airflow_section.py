@@ -15,13 +15,12 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
 from airflow.serialization.serialized_objects import DagSerialization
 
-from tidegate.config.settings import PROJECT
 from tidegate_airflow.callbacks import NamedCallback
 from tidegate_local.loopback import free_port
 
 pytestmark = pytest.mark.airflow
 
-DAGS = PROJECT / "dags"
+DAGS = Path(__file__).parents[2] / "dags"
 LEAST = "topics: [{name}]\nconsumer: {{group.id: {name}}}\nprocessing: {{output: data/lake/{name}}}\n"
 Define = Callable[..., Path]
 Section = Callable[..., None]
