@@ -4,6 +4,9 @@ With `failure-strategy: ask` the task ask stands behind process. Nothing here im
 DAG file costs a few milliseconds per definition.
 """
 
+import logging
+import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,14 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
 
 from tidegate.config.check import Report
-from tidegate.config.reading import DefinitionError
+from tidegate.config.executors import EXECUTOR, executor_warnings
+from tidegate.config.reading import DefinitionError, Reading
 from tidegate.config.settings import Settings
 from tidegate.model.commit_policy import CommitPoint
-from tidegate.model.subscription import Problem, Subscription
+from tidegate.model.subscription import AirflowProperties, Problem, Subscription
 from tidegate.runtime.definitions import AllDefinitions, is_stored
 from tidegate_airflow.assets import inlets, outlet
+from tidegate_airflow.callbacks import named_callback
 from tidegate_airflow.document import document, tags
 from tidegate_airflow.operations import OPERATIONS, operations
 from tidegate_airflow.operators import (
@@ -30,6 +35,8 @@ from tidegate_airflow.operators import (
 from tidegate_airflow.permission import operator_tags
 from tidegate_airflow.run_conf import run_params
 
+log = logging.getLogger(__name__)
+
 _SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
 
 
@@ -40,7 +47,10 @@ def all_dags(settings: Settings) -> dict[str, DAG]:
     """
     if only := get_parsing_context().dag_id:
         return operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
-    return {**_definitions(AllDefinitions(settings).at_hand(), settings)[0], **operations(settings)}
+    report = AllDefinitions(settings).at_hand()
+    for problem in executor_warnings(report, settings, os.environ):
+        log.warning("%s", problem)
+    return {**_definitions(report, settings)[0], **operations(settings)}
 
 
 def all_problems(settings: Settings) -> list[Problem]:
@@ -56,12 +66,20 @@ def definition(name: str, settings: Settings) -> DAG:
 def _definitions(report: Report, settings: Settings) -> tuple[dict[str, DAG], list[Problem]]:
     dags: dict[str, DAG] = {}
     problems = list(report.errors)
-    for subscription in report.subscriptions:
+    for reading, subscription in report.usable:
         try:
             dags[subscription.name] = subscription_dag(subscription, settings)
         except DefinitionError as error:
-            problems.extend(error.problems)
-    return dags, problems
+            problems.extend(_placed(each, reading) for each in error.problems)
+    return dags, list(dict.fromkeys(problems))  # a default that Airflow refuses is that of many
+
+
+def _placed(problem: Problem, reading: Reading) -> Problem:
+    """The problem at the line that the property's value comes from."""
+    if not problem.property:
+        return problem
+    file, line = reading.place(problem.property)
+    return replace(problem, file=file, line=line)
 
 
 def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
@@ -70,6 +88,9 @@ def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
     if subscription.name in OPERATIONS:
         problem = Problem(f"{subscription.name} is the name of another DAG of Tidegate", "name", file=str(path))
         raise DefinitionError([problem])
+    executor = subscription.airflow.executor
+    if executor is not None and (unknown := _unknown_executor(executor)):
+        raise DefinitionError([Problem(unknown, "airflow", EXECUTOR, executor, file=str(path))])
     try:
         dag = _dag(subscription, path, settings)
         dag.validate()  # Airflow does it again, but then an error would take the other DAGs along
@@ -88,15 +109,17 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
         catchup=False,
         is_paused_upon_creation=False if is_stored(path) else None,  # who subscribes over REST would wait for ever
         max_active_runs=1,
-        tags=[*tags(subscription), *_operator_tags(subscription, settings)],
+        tags=[*_tags(subscription), *_operator_tags(subscription, settings)],
         doc_md=document(subscription, path, settings),
         params=run_params(subscription),
         default_args={
-            "owner": "tidegate",
             "retries": subscription.max_retries,
             "retry_delay": timedelta(milliseconds=subscription.retry_delay_ms),
             "execution_timeout": _duration(subscription.execution_timeout_ms),
+            **_task_args(subscription.airflow),
         },
+        on_failure_callback=named_callback("on_failure_callback", subscription.airflow.on_failure_callback),
+        on_success_callback=named_callback("on_success_callback", subscription.airflow.on_success_callback),
         auto_register=False,
     )
     topics = inlets(subscription)
@@ -130,6 +153,39 @@ def _decided(process: BaseOperator, subscription: Subscription, where: dict[str,
     ask = AskOperator(task_id=ASK, trigger_rule="one_failed", **where)
     process >> ask
     return ask
+
+
+def _task_args(given: AirflowProperties) -> dict[str, Any]:
+    """What each task is given of the definition's section; the rest has Airflow's own defaults."""
+    args = {
+        "owner": given.owner,
+        "pool": given.pool,
+        "queue": given.queue,
+        "executor": given.executor,
+        "priority_weight": given.priority_weight,
+    }
+    return {name: value for name, value in args.items() if value is not None}
+
+
+def _tags(subscription: Subscription) -> list[str]:
+    return list(dict.fromkeys([*tags(subscription), *subscription.airflow.tags]))
+
+
+def _unknown_executor(name: str) -> str | None:
+    """What is wrong with the name of an executor, by Airflow's configuration; None if nothing is.
+
+    Airflow asks, too, but then an error would take the other DAGs along.
+    """
+    from airflow.executors.executor_loader import ExecutorLoader  # noqa: PLC0415 (few definitions name one)
+
+    executors = ExecutorLoader.get_executor_names(validate_teams=False)
+    if any(name in {each.alias, each.module_path, each.module_path.rpartition(".")[2]} for each in executors):
+        return None
+    known = ", ".join(each.alias or each.module_path for each in executors)
+    return (
+        f"{EXECUTOR}: Airflow has no executor {name}, only {known}: name one of those, or add it to executor below "
+        "[core] in airflow.cfg"
+    )
 
 
 def _operator_tags(subscription: Subscription, settings: Settings) -> list[str]:

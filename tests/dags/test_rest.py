@@ -472,6 +472,40 @@ def test_a_program_cannot_be_named(op: TestClient, job: str) -> None:
     assert (answer.status_code, [each["property"] for each in answer.json()["problems"]]) == (422, ["processing.job"])
 
 
+@pytest.mark.parametrize("name", ["on_failure_callback", "on_success_callback"])
+def test_a_callback_cannot_be_named(op: TestClient, name: str) -> None:
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "airflow": {name: "os:abort"}})
+    assert answer.status_code == 422
+    assert answer.json()["problems"] == [
+        {"property": f"airflow.{name}", "message": "only a definition in a file can name a callback"}
+    ]
+
+
+def test_the_rest_of_the_section_airflow_counts_and_so_do_the_defaults_of_files(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/_defaults.yaml").write_text("airflow: {owner: ops, tags: [prod], pool: all}\n")
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "airflow": {"pool": "lake", "tags": ["finance"]}})
+    assert answer.status_code == 201
+    dag = DagBag(DAGS, bundle_path=DAGS, bundle_name="dags-folder").dags["parcels"]
+    assert dag.tags == {"tidegate", "parcels", "prod", "finance"}
+    assert {(task.pool, task.owner) for task in dag.tasks} == {("lake", "ops")}
+
+
+@pytest.mark.parametrize("airflow", [{"executor": "CeleryExecutor"}, {"tags": ["operator: eve"]}])
+def test_what_airflow_would_refuse_and_who_decides_cannot_be_said(op: TestClient, airflow: dict[str, Any]) -> None:
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "airflow": airflow})
+    assert answer.status_code == 422
+    assert [each["property"] for each in answer.json()["problems"]] == [f"airflow.{name}" for name in airflow]
+
+
+def test_broken_defaults_of_files_are_told(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/_defaults.yaml").write_text("airflow: {pol: all}\n")
+    (home / "include/subscriptions/flights.yaml").write_text(TEXT)
+    answer = op.put("/subscriptions/parcels", json=DEFINITION)
+    assert (answer.status_code, [each["property"] for each in answer.json()["problems"]]) == (422, ["airflow.pol"])
+    listed = op.get("/subscriptions").json()["subscriptions"]
+    assert [(each["name"], each["state"]) for each in listed] == [("flights", "broken")]
+
+
 def test_operators_that_the_dag_processor_knows_count_without_the_variable_here(
     as_role: As, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

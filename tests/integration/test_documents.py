@@ -17,6 +17,7 @@ from documents import ROOT, TEXT, Block, all_blocks, blocks, definition
 from hooks import Hook, hooked
 from http_registry import HttpRegistry, http_registry
 
+from tidegate.config.airflow_defaults import DEFAULTS_FILE
 from tidegate.ports import Connection
 from tidegate.security.client import kafka_client
 from tidegate_local.certificates import Authority
@@ -77,12 +78,23 @@ def test_every_block_is_of_a_kind_that_is_tried_here() -> None:
     )
 
 
-@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def _defaults() -> list[Block]:
+    return [block for block in blocks("yaml") if Path(block.file or "").name == DEFAULTS_FILE]
+
+
+def _definitions() -> list[Block]:
+    return [block for block in blocks("yaml") if block not in _defaults()]
+
+
+@pytest.mark.parametrize("block", _definitions(), ids=str)
 def test_a_definition_of_the_pages_delivers(block: Block, desk: Desk, registry: HttpRegistry, hook: Hook) -> None:
     name = Path(block.file or "part.yaml").stem
     for module in blocks("python"):
-        if module.page == block.page and (module.file or "").startswith("spark_jobs/"):
+        if module.page == block.page and (module.file or "").startswith(("spark_jobs/", "plugins/")):
             _write(desk.home / str(module.file), module.text)
+    for defaults in _defaults():
+        if defaults.page == block.page:
+            _write(desk.home / str(defaults.file), defaults.text)
     document = unique(definition(block))
     if document["processing"].get("kind") == "http":
         path = urlsplit(document["processing"]["uri"]).path

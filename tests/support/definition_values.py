@@ -12,6 +12,7 @@ from tidegate.config.http_values import BodyTemplate, HeaderLines, HttpUri
 from tidegate.config.property_table import PROPERTIES
 from tidegate.config.property_types import (
     Choice,
+    Duration,
     Flag,
     Listing,
     Moment,
@@ -35,6 +36,7 @@ _KNOWN: Mapping[type, tuple[object, ...]] = {
     Charset: ("UTF-8", "latin1", "UTF-16BE"),
     JsonSchema: ("carrier STRING, flight INT", _OBJECT, json.dumps(_OBJECT)),
     RetryTopic: ("a_1", "b_10000", "c_retry_50000"),
+    Duration: ("90m", "3600 s", "24h"),
     RecordLimit: (0, 100, "100", "1%", "0.5 %"),
     AssignSeek: ("flights:0:5", "0, 1:-1", " ", 3, "a:0:0,flights:1"),
     Pattern: ("flights", "flights[.].*", "a|b"),

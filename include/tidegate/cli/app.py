@@ -101,7 +101,7 @@ def run(
 def check(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
     as_json: Json = False,
-    look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import none.")] = False,
+    look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import nothing.")] = False,
     connect: Annotated[
         bool,
         typer.Option(
@@ -109,11 +109,11 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Check definitions: every problem at once, with file, line and property. Transforms are imported to try them."""
+    """Check definitions: every problem at once, with file, line and property. Transforms and callbacks are imported."""
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
-        report = _examined(paths or [], settings, imports=not look_only)
+        report = _with_executors(_examined(paths or [], settings, imports=not look_only), settings)
         if connect:
             report = _connected(report, settings)
         if not paths:
@@ -141,6 +141,13 @@ def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> An
             err.print(f"the ledger wasn't asked for definitions that were stored by REST: {error}", markup=False)
     places = paths or [settings.subscriptions]
     return examine(places, settings.home, imports=imports, holders=definitions.holders)
+
+
+def _with_executors(report: Any, settings: Settings) -> Any:
+    """With a warning where tasks on other machines wouldn't find the ledger or the landing."""
+    from tidegate.config.executors import executor_warnings  # noqa: PLC0415 - see above
+
+    return replace(report, problems=(*report.problems, *executor_warnings(report, settings, os.environ)))
 
 
 def _with_orphans(report: Any, settings: Settings) -> Any:

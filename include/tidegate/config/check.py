@@ -5,11 +5,12 @@ Nothing is connected to, and nothing is imported unless it is asked for.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import abspath, realpath
 from pathlib import Path
 
+from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
 from tidegate.config.findings import shown
 from tidegate.config.reading import SUFFIX, Reading, read
 from tidegate.config.settings import SPARK_JOBS, absolute_uri
@@ -18,6 +19,8 @@ from tidegate.config.transforms import LONGEST_IMPORT, TransformFiles, import_co
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Problem, Severity, Subscription
 
+PLUGINS = "plugins"
+CALLBACKS = ("airflow.on_failure_callback", "airflow.on_success_callback")
 _HELD = "held-group"
 _NAMED = 3  # other definitions that a problem names; there may be a thousand
 
@@ -67,37 +70,59 @@ def examine(
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
     `home` is the folder that outputs and jobs are relative to. Transforms are looked for in its spark_jobs/, then in
-    all that this process imports from. With `imports` they are imported too, in a child process that gives each module
-    `longest_import` seconds. Of definitions with one group the one that has read with it, as `holders` tell, stays
-    usable. `more` are definitions that aren't files; `absent` is what to say of a path that isn't there.
+    all that this process imports from; callbacks in its plugins/ and there. With `imports` both are imported, in a
+    child process that gives each module `longest_import` seconds. Of definitions with one group the one that has read
+    with it, as `holders` tell, stays usable. `more` are definitions that aren't files; `absent` is what to say of a
+    path that isn't there.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
+    asked_folders = (path if path.is_dir() else path.parent for path in paths if path.exists())
+    defaults = {folder: read_defaults(folder) for folder in dict.fromkeys([*asked_folders, *folders])}
     beside = _distinct(file for folder in folders if folder.is_dir() for file in _files(folder))
-    readings = [*(read(file) for file in asked.values()), *more]
+    readings = [*(_read(file, defaults) for file in asked.values()), *more]
+    asked_defaults = _different([*defaults.values(), *(reading.defaults for reading in more)])
     drafts = _drafts(readings)
-    everyone = [*drafts, *_drafts(read(file) for place, file in beside.items() if place not in asked)]
+    everyone = [*drafts, *_drafts(_read(file, defaults) for place, file in beside.items() if place not in asked)]
     found = [problem for reading in readings for problem in reading.problems]
+    found += [problem for each in asked_defaults for problem in each.problems]
     found += _job_problems(drafts, home)
     found += _transform_problems(drafts, home / SPARK_JOBS, longest_import if imports else None)
+    if imports:
+        found += _callback_problems(drafts, asked_defaults, home / PLUGINS, longest_import)
     found += [*_shared_names(everyone), *_shared_groups(everyone, holders)]
     newcomers = _newcomers(everyone, holders)
     found += [each for each in _shared_places(everyone, home) if each.file in newcomers or not newcomers]
     if newcomers:  # what they share with an established definition is theirs to change
         established = [each for each in everyone if str(each[0].file) not in newcomers]
         found += _shared_places(established, home)
-    order = {str(reading.file): number for number, reading in enumerate(readings)}
+    files = [*(each.file for each in asked_defaults), *(reading.file for reading in readings)]
+    order = {str(file): number for number, file in enumerate(files)}
     known = [problem for problem in found if problem.file in order]
     known.sort(key=lambda problem: (order[problem.file], problem.line))
     broken = {problem.file for problem in known if problem.severity == "error"}
-    usable = tuple((reading, draft) for reading, draft in drafts if str(reading.file) not in broken)
+    usable = tuple(
+        (reading, draft) for reading, draft in drafts if not broken & {str(reading.file), str(reading.defaults.file)}
+    )
     return Report(usable, (*known, *_absent(paths, absent)))
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path] if path.exists() else []
-    return sorted(each for each in path.iterdir() if each.suffix in (SUFFIX, ".yml"))
+    """The definitions that a path means; the file with their defaults is none."""
+    if path.is_dir():
+        found = sorted(each for each in path.iterdir() if each.suffix in (SUFFIX, ".yml"))
+    else:
+        found = [path] if path.exists() else []
+    return [each for each in found if each.name != DEFAULTS_FILE]
+
+
+def _read(file: Path, defaults: Mapping[Path, AirflowDefaults]) -> Reading:
+    return read(file, defaults=defaults[file.parent])
+
+
+def _different(several: Iterable[AirflowDefaults]) -> list[AirflowDefaults]:
+    """Each file of defaults once, however often it was read."""
+    return list({abspath(each.file): each for each in several}.values())  # noqa: PTH100 (as of definitions)
 
 
 def _distinct(files: Iterable[Path]) -> dict[str, Path]:
@@ -116,7 +141,7 @@ def _absent(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
     for path in paths:
         if not path.exists():
             yield Problem(absent, "unreadable", file=str(path))
-        elif not _files(path):
+        elif path.name != DEFAULTS_FILE and not _files(path):
             yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
 
 
@@ -148,6 +173,32 @@ def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | No
     for reading, name in named:
         if name in complaints:
             yield _at(reading, path, f"{path}: {complaints[name]}", "no-transform", name)
+
+
+def _callback_problems(
+    drafts: Sequence[Draft], defaults: Sequence[AirflowDefaults], plugins: Path, longest: float
+) -> Iterator[Problem]:
+    """Callbacks whose import fails, each where it is named."""
+    named = [
+        (*reading.place(path), path, function) for reading, draft in drafts for path, function in _callbacks(draft)
+    ]
+    named += [
+        (str(each.file), each.lines[path], path, each.values[path.removeprefix("airflow.")])
+        for each in defaults
+        for path in each.paths & frozenset(CALLBACKS)
+    ]
+    named = list(dict.fromkeys(named))
+    complaints = import_complaints(sorted({function for *_, function in named}), plugins, longest)
+    for file, line, path, function in named:
+        if function in complaints:
+            text = f"{path}: {complaints[function]}"
+            yield Problem(text, "no-callback", path, shown(path, function), file=file, line=line)
+
+
+def _callbacks(draft: Subscription) -> Iterator[tuple[str, str]]:
+    """The callbacks of a definition, with the properties that name them."""
+    functions = (draft.airflow.on_failure_callback, draft.airflow.on_success_callback)
+    yield from ((path, function) for path, function in zip(CALLBACKS, functions, strict=True) if function is not None)
 
 
 def _shared_names(drafts: Sequence[Draft]) -> Iterator[Problem]:

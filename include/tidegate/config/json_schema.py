@@ -9,11 +9,13 @@ import re
 from typing import get_args
 
 from tidegate.config import consumer_properties
+from tidegate.config.airflow_defaults import SECTION
 from tidegate.config.assign_seek import ASSIGN_SEEK
 from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.property_table import ALIASES, PROPERTIES, REQUIRED, SECTIONS, TOP, Property
+from tidegate.config.property_table import ALIASES, EXECUTION_TIMEOUT, PROPERTIES, REQUIRED, SECTIONS, TOP, Property
 from tidegate.config.property_types import Schema
 from tidegate.config.rules import NEEDED_BY_CURSOR
+from tidegate.config.timeouts import EXECUTION
 from tidegate.model.subscription import CursorType
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -40,7 +42,7 @@ def definition_schema() -> Schema:
         "additionalProperties": False,
         "required": [section for section, _ in REQUIRED],
         "oneOf": [*(_given(name) for name in _SELECTIONS), {"allOf": [_SOUGHT, {"not": _given("topics")}]}],
-        "allOf": [{"not": {"required": [alias, name]}} for alias, name in ALIASES.items()],
+        "allOf": [*({"not": {"required": [alias, name]}} for alias, name in ALIASES.items()), _one_execution_timeout()],
     }
 
 
@@ -98,6 +100,12 @@ def _cursor_rule(type_: str) -> Schema:
 def _given(name: str) -> Schema:
     """The property is there and isn't null."""
     return {"type": "object", "required": [name], "properties": {name: {"not": {"type": "null"}}}}
+
+
+def _one_execution_timeout() -> Schema:
+    """It is given by one of its two names."""
+    nested = {"type": "object", "required": [SECTION], "properties": {SECTION: _given(EXECUTION_TIMEOUT)}}
+    return {"not": {"allOf": [_given(EXECUTION), nested]}}
 
 
 def _refused(why: str) -> Schema:

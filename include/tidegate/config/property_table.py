@@ -7,14 +7,17 @@ tables. Rules over several properties stand in `rules`, `strategies` and `timeou
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from tidegate.config.assign_seek import ASSIGN_SEEK, AssignSeek
 from tidegate.config.deserializers import Charset, DeserializerClass
 from tidegate.config.http_values import BodyTemplate, HeaderLines, HttpUri
 from tidegate.config.property_types import (
+    INT_MAX,
+    INT_MIN,
     LONG_MAX,
     Choice,
+    Duration,
     FailureStrategyName,
     Flag,
     Listing,
@@ -94,6 +97,8 @@ _queue_over_http = partial(Property, origin="Queue-Over-Http")
 _smallrye = partial(Property, origin="SmallRye")
 _spark = partial(Property, origin="Spark")
 _not_for_clients = partial(ConsumerProperty, librdkafka=None, in_spark=False)  # what is given for these stays here
+EXECUTION_TIMEOUT: Final = "execution_timeout"
+"""Airflow's name of `execution-timeout.ms`, in the section airflow."""
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _ms = partial(Whole, unit="milliseconds")
@@ -103,6 +108,7 @@ _RETRY_TOPIC = RetryTopic(
     r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}", "a topic whose name ends with its delay in ms, as orders_retry_10000"
 )
 _CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "the id of an Airflow connection")
+_AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
 _COLUMN = Text(
     r"(?!_|[Bb][Aa][Tt][Cc][Hh]_[Ii][Dd]$)[^/=\\:]+",
@@ -579,6 +585,34 @@ PROCESSING: Mapping[str, Property] = {
         default=(),
     ),
 }
+AIRFLOW: Mapping[str, Property] = {
+    "pool": _airflow(_AIRFLOW_NAME, "The pool that limits how many tasks run at once. It must exist in Airflow."),
+    "queue": _airflow(_AIRFLOW_NAME, "The queue of the tasks, for executors that have queues."),
+    "executor": _airflow(
+        Text(r"[^ ,:;=]{1,500}", "the name, alias or module path of an executor"),
+        "What runs the tasks: one of those in Airflow's `[core] executor`. Without it, the first of those.",
+    ),
+    "priority_weight": _airflow(
+        Whole(INT_MIN, INT_MAX), "Which of the waiting tasks start first: those with more.", default=1
+    ),
+    "owner": _airflow(Text(r"[^,]{1,500}", "a name without commas"), "Whose tasks they are.", default="tidegate"),
+    "tags": _airflow(
+        Listing(
+            Text(r"(?!operator:).{1,100}", "up to 100 characters, without operator: at their start"),
+            "[finance]",
+            empty=True,
+        ),
+        "More tags of the DAG: tidegate and its topics are tags anyway.",
+        default=(),
+    ),
+    "on_failure_callback": _airflow(
+        _FUNCTION, "The function that Airflow's DAG processor calls, with the context, for each run that fails."
+    ),
+    "on_success_callback": _airflow(
+        _FUNCTION, "The same for each run that succeeds, also for one that finds nothing to read."
+    ),
+    EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give only one.", field=""),
+}
 
 PROPERTIES: Mapping[str, Mapping[str, Property]] = {
     "": TOP,
@@ -586,6 +620,7 @@ PROPERTIES: Mapping[str, Mapping[str, Property]] = {
     "cursor": CURSOR,
     "deserialization": DESERIALIZATION,
     "processing": PROCESSING,
+    "airflow": AIRFLOW,
 }
 """The properties by their sections; "" is the top level."""
 
@@ -594,6 +629,8 @@ SECTIONS: Mapping[str, str] = {
     "cursor": "Where a group's first batch starts, in OCI Streaming's terms.",
     "deserialization": "Options of the deserializers in consumer.key.deserializer and consumer.value.deserializer.",
     "processing": "How a batch's records are processed.",
+    "airflow": "What Airflow is told of the tasks and the DAG, by Airflow's names; see "
+    "[airflow.md](airflow.md#pools-queues-and-callbacks), also for a file with defaults for all subscriptions.",
 }
 REQUIRED = [(section, name) for section, rows in PROPERTIES.items() for name, known in rows.items() if known.required]
 ALIASES: Mapping[str, str] = {known.alias: name for name, known in TOP.items() if known.alias}

@@ -17,6 +17,7 @@ from tidegate.config.nearest import did_you_mean
 from tidegate.config.settings import has_password, scheme
 
 INT_MAX = 2**31 - 1
+INT_MIN = -(2**31)
 LONG_MAX = 2**63 - 1
 
 Schema = dict[str, Any]
@@ -175,6 +176,26 @@ class RetryTopic(Text):
             return said
         delay = int(str(value).rpartition("_")[2])
         return None if delay <= INT_MAX else f"must end with a delay of at most {INT_MAX} ms"
+
+
+@dataclass(frozen=True)
+class Duration(PropertyType):
+    """A length of time with its unit: seconds, minutes or hours."""
+
+    pattern: str = r"[1-9][0-9]{0,8} ?[smh]"
+
+    def validate(self, value: object) -> str | None:
+        if isinstance(value, str) and re.fullmatch(self.pattern, value):
+            return None if self.parse(value) <= INT_MAX else f"must be at most {INT_MAX} milliseconds"
+        return "must be a number with its unit, s, m or h, as in 90m"
+
+    def allowed(self) -> Allowed:
+        schema = {"type": "string", "pattern": portable(self.pattern)}
+        return Allowed(schema, "a number with its unit, `s`, `m` or `h`, as in `90m`")
+
+    def parse(self, value: str) -> int:
+        """In milliseconds."""
+        return int(value[:-1]) * {"s": 1_000, "m": 60_000, "h": 3_600_000}[value[-1]]
 
 
 @dataclass(frozen=True)

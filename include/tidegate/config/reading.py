@@ -11,13 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tidegate.config import consumer_properties, rules, strategies
+from tidegate.config.airflow_defaults import AirflowDefaults, apply_defaults, read_defaults
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import REQUIRED, fields, with_defaults
 from tidegate.config.sections import read_sections
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
 from tidegate.config.yaml_nodes import MappingNode
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.model.subscription import ConsumerProperties, Problem, Processing, Subscription
+from tidegate.model.subscription import AirflowProperties, ConsumerProperties, Problem, Processing, Subscription
 
 SUFFIX = ".yaml"
 _AS_IT_IS: Mapping[str, object] = MappingProxyType({})
@@ -41,18 +42,32 @@ class Reading:
     """What a file says.
 
     `draft` is the subscription as far as it can be made, errors or not; `problems` are in the order of their
-    lines; `lines` has the line of each property that the file gives.
+    lines; `lines` has the line of each property that the file gives. `defaults` are those of its folder, whose problems
+    are told apart from its own.
     """
 
     file: Path
     draft: Subscription | None
     problems: tuple[Problem, ...]
     lines: Mapping[str, int]
+    defaults: AirflowDefaults
 
     @property
     def subscription(self) -> Subscription | None:
-        """The subscription, None if the file has an error."""
-        return None if any(each.severity == "error" for each in self.problems) else self.draft
+        """The subscription, None if the file has an error, or that of the defaults."""
+        is_broken = self.defaults.is_broken or any(each.severity == "error" for each in self.problems)
+        return None if is_broken else self.draft
+
+    @property
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Its own problems and those of the defaults."""
+        return (*self.problems, *self.defaults.problems)
+
+    def place(self, path: str) -> tuple[str, int]:
+        """The file and the line that a property's value comes from."""
+        if path in self.defaults.paths and path not in self.lines:
+            return str(self.defaults.file), self.defaults.lines[path]
+        return str(self.file), self.line(path)
 
     def line(self, path: str) -> int:
         """Where a property stands, or the section that lacks it, or else the file's first line."""
@@ -66,40 +81,58 @@ def load(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
     """
     reading = read(path, changed)
     if reading.subscription is None:
-        raise DefinitionError(reading.problems)
+        raise DefinitionError(reading.all_problems)
     return reading.subscription
 
 
-def read(path: Path, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
-    """Read one file, as `load` does. Nothing that can stand in it raises."""
-    return _read(path, lambda graph: graph.compose(path), changed)
+def read(path: Path, changed: Mapping[str, object] = _AS_IT_IS, defaults: AirflowDefaults | None = None) -> Reading:
+    """Read one file, as `load` does. Nothing that can stand in it raises.
+
+    The defaults are those beside it, unless they were read already.
+    """
+    defaults = read_defaults(path.parent) if defaults is None else defaults
+    return _read(path, lambda graph: graph.compose(path), changed, defaults)
 
 
-def read_text(path: Path, text: str, changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
+def read_text(
+    path: Path, text: str, changed: Mapping[str, object] = _AS_IT_IS, defaults: AirflowDefaults | None = None
+) -> Reading:
     """Read a text as if it stood in a file of this path, which problems name."""
-    return _read(path, lambda graph: graph.compose_text(text.encode()), changed)
+    defaults = read_defaults(path.parent) if defaults is None else defaults
+    return _read(path, lambda graph: graph.compose_text(text.encode()), changed, defaults)
 
 
-def _read(path: Path, compose: Callable[[Graph], MappingNode | None], changed: Mapping[str, object]) -> Reading:
+def _read(
+    path: Path,
+    compose: Callable[[Graph], MappingNode | None],
+    changed: Mapping[str, object],
+    defaults: AirflowDefaults,
+) -> Reading:
     findings = Findings(str(path))
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
     graph = Graph(findings)
     root = compose(graph)
     try:
-        draft = _subscription(path.stem, graph, root, findings, changed) if root is not None else None
+        draft = _subscription(path.stem, graph, root, findings, changed, defaults) if root is not None else None
     except RecursionError:
         draft = None
         findings.add("", TOO_DEEP, "syntax")
     problems = sorted(findings.problems, key=lambda problem: problem.line)
-    return Reading(path, draft, tuple(problems), findings.lines)
+    return Reading(path, draft, tuple(problems), findings.lines, defaults)
 
 
-def _subscription(
-    name: str, graph: Graph, root: MappingNode, findings: Findings, changed: Mapping[str, object]
+def _subscription(  # noqa: PLR0917 (what a definition is made of)
+    name: str,
+    graph: Graph,
+    root: MappingNode,
+    findings: Findings,
+    changed: Mapping[str, object],
+    defaults: AirflowDefaults,
 ) -> Subscription | None:
     """The subscription if it has a group, topics and an output; what is wrong otherwise has its default."""
     found, good = read_sections(graph, root, findings, changed)
+    good = apply_defaults(found, good, defaults, findings)
     rules.check_required(found, findings)
     topics = rules.topics(found[""], good, findings)
     cursor = rules.cursor(found["cursor"], good["cursor"], findings)
@@ -131,5 +164,6 @@ def _subscription(
             **fields("processing", "processing", values["processing"]),
             endpoint=rules.endpoint(good["processing"], deserialization),
         ),
+        airflow=AirflowProperties(**fields("airflow", "airflow", values["airflow"])),
         **fields("", "", values[""]),
     )

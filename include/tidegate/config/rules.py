@@ -7,11 +7,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tidegate.config import consumer_properties, timeouts
+from tidegate.config.airflow_defaults import DEFAULTS_FILE, SECTION
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.extras import missing, older_airflow
 from tidegate.config.findings import Findings
-from tidegate.config.property_table import DESERIALIZATION, PROCESSING, REQUIRED, fields, path_of, with_defaults
+from tidegate.config.property_table import (
+    DESERIALIZATION,
+    EXECUTION_TIMEOUT,
+    PROCESSING,
+    REQUIRED,
+    fields,
+    path_of,
+    with_defaults,
+)
 from tidegate.config.schemas import schema_text
 from tidegate.config.sections import Values
 from tidegate.config.settings import scheme
@@ -29,6 +38,7 @@ from tidegate.model.subscription import (
 _ASKS = (3, 3)
 """The first version of Airflow whose tasks can wait for a person."""
 
+_TIMEOUT = (SECTION, EXECUTION_TIMEOUT)
 NEEDED_BY_CURSOR: Mapping[str, str] = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
 
@@ -120,7 +130,10 @@ def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:
         named = dict(breach.properties)
         if not faulty & named.keys():
             path = next((name for name in named if name in findings.lines), next(iter(named)))
-            findings.add(path, breach.message, breach.rule, named[path], breach.severity)
+            message = breach.message
+            if timeouts.EXECUTION in named and timeouts.EXECUTION not in findings.lines:
+                message += f"; {timeouts.EXECUTION} is that of {DEFAULTS_FILE}: give {path_of(*_TIMEOUT)} here"
+            findings.add(path, message, breach.rule, named[path], breach.severity)
 
 
 def check_job(good: Values, findings: Findings) -> None:

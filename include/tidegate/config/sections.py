@@ -1,6 +1,7 @@
 """The sections of a definition: their names and values against the table of what may stand there."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tidegate.config import consumer_properties
@@ -31,10 +32,18 @@ def read_sections(
     found[""] |= {name: value for name, value in instead.items() if name in PROPERTIES[""]}
     good = {"": _checked(found[""], "", findings)}
     for name in SECTIONS:
-        found[name] = {} if top.get(name) is None else _section(name, graph, root, findings)
-        found[name] |= {key: instead[path] for key in PROPERTIES[name] if (path := path_of(name, key)) in instead}
-        good[name] = _checked(found[name], name, findings)
+        found[name], good[name] = read_section(name, graph, root, findings, instead)
     return found, good
+
+
+def read_section(
+    name: str, graph: Graph, root: MappingNode, findings: Findings, instead: Mapping[str, object] = MappingProxyType({})
+) -> tuple[dict[str, object], dict[str, Any]]:
+    """What a file gives in one section, and the part of it that may stand; see `read_sections`."""
+    given = graph.entries(root).get(name)
+    found = {} if given is None or graph.value(given[1]) is None else _section(name, graph, root, findings)
+    found |= {key: instead[path] for key in PROPERTIES[name] if (path := path_of(name, key)) in instead}
+    return found, _checked(found, name, findings)
 
 
 def _section(name: str, graph: Graph, root: MappingNode, findings: Findings) -> dict[str, object]:

@@ -301,6 +301,24 @@ class DelayedRetryTopic:
 
 
 @dataclass(frozen=True)
+class AirflowProperties:
+    """The `airflow:` section: what Airflow is told of the tasks and of the DAG, None for its own default.
+
+    `tags` come beside those that Tidegate gives. The callbacks are `module:function`, called once for each run that
+    fails, or succeeds.
+    """
+
+    pool: str | None = None
+    queue: str | None = None
+    executor: str | None = None
+    priority_weight: int = 1
+    owner: str = "tidegate"
+    tags: tuple[str, ...] = ()
+    on_failure_callback: str | None = None
+    on_success_callback: str | None = None
+
+
+@dataclass(frozen=True)
 class Subscription:
     """One definition file. `name` is the file's stem and the DAG's id; durations are in milliseconds.
 
@@ -334,6 +352,7 @@ class Subscription:
     unprocessed_record_max_age_ms: int = 60_000
     unsynced_state_max_age_ms: int = 10_000
     unavailable_after_ms: int = 600_000
+    airflow: AirflowProperties = AirflowProperties()
 
     @property
     def commit_policy(self) -> CommitPolicy:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
 from tidegate.config.check import Holders, Report, examine
 from tidegate.config.nearest import nearest
 from tidegate.config.reading import NAME, SUFFIX, DefinitionError, Reading, read, read_text
@@ -56,6 +57,11 @@ class AllDefinitions:
 
         return SqlStoredDefinitions(self.settings.ledger)
 
+    @cached_property
+    def _defaults(self) -> AirflowDefaults:
+        """What the folder says of all definitions, stored ones too."""
+        return read_defaults(self.settings.subscriptions)
+
     def stored(self) -> "tuple[StoredDefinition, ...]":
         """Those that aren't files; a ledger that nobody has made yet isn't made for it."""
         return self.store.all() if is_made(self.settings.ledger) else ()
@@ -81,7 +87,7 @@ class AllDefinitions:
         if reading is None:
             raise DefinitionError([self._unknown(name)])
         if reading.subscription is None:
-            raise DefinitionError(reading.problems)
+            raise DefinitionError(reading.all_problems)
         return reading.subscription
 
     def path(self, subscription: Subscription) -> Path:
@@ -109,7 +115,7 @@ class AllDefinitions:
         With `imports` their transforms are imported, too; see `examine`.
         """
         names = {candidate.file.stem for candidate in candidates}
-        rest = [_reading(each, _AS_IT_IS) for each in self.stored() if each.name not in names]
+        rest = [self._reading(each, _AS_IT_IS) for each in self.stored() if each.name not in names]
         return self._report([*rest, *candidates], imports=imports)
 
     def at_hand(self) -> Report:
@@ -143,11 +149,12 @@ class AllDefinitions:
 
         Raises DefinitionError if it has an error, or would give one to another definition.
         """
-        candidate = read_text(STORED / f"{name}{SUFFIX}", text)
+        candidate = read_text(STORED / f"{name}{SUFFIX}", text, defaults=self._defaults)
         report = self.report(candidate)
         found = next((draft for reading, draft in report.usable if reading is candidate), None)
         if found is None:
-            raise DefinitionError(each for each in report.problems if each.file == str(candidate.file))
+            files = (str(candidate.file), str(candidate.defaults.file))
+            raise DefinitionError(each for each in report.problems if each.file in files)
         before = {(each.file, each.message) for each in self.report().errors}
         broken = [each for each in report.errors if (each.file, each.message) not in before]
         if broken:
@@ -159,7 +166,8 @@ class AllDefinitions:
         return self.settings.subscriptions / f"{name}{SUFFIX}"
 
     def _file_names(self) -> set[str]:
-        return {path.stem for path in self.settings.subscriptions.glob(f"*{SUFFIX}")}
+        files = self.settings.subscriptions.glob(f"*{SUFFIX}")
+        return {path.stem for path in files if path.name != DEFAULTS_FILE}
 
     def find(self, name: str) -> "StoredDefinition | None":
         """The stored definition of this name; nothing is made by asking."""
@@ -170,7 +178,14 @@ class AllDefinitions:
         if file.exists():
             return read(file, changed)
         found = self.find(name)
-        return None if found is None else _reading(found, changed)
+        return None if found is None else self._reading(found, changed)
+
+    def _reading(self, stored: "StoredDefinition", changed: Mapping[str, object]) -> Reading:
+        """What a stored definition says; one that is draining has no schedule any more."""
+        reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed, self._defaults)
+        if stored.is_draining and reading.draft is not None:
+            return replace(reading, draft=replace(reading.draft, schedule=None))
+        return reading
 
     def _unknown(self, name: str) -> Problem:
         known = self.names_at_hand()
@@ -192,11 +207,3 @@ class NoOtherDefinitions:
     def is_draining(self, name: str) -> bool:  # noqa: ARG002 (the port's)
         """See `tidegate.ports.Definitions`; none is."""
         return False
-
-
-def _reading(stored: "StoredDefinition", changed: Mapping[str, object]) -> Reading:
-    """What a stored definition says; one that is draining has no schedule any more."""
-    reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed)
-    if stored.is_draining and reading.draft is not None:
-        return replace(reading, draft=replace(reading.draft, schedule=None))
-    return reading

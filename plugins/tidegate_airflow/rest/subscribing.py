@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tidegate.config.reading import NAME, DefinitionError
@@ -25,6 +24,12 @@ DRAIN_SECONDS = 20
 """As long as unsubscribing waits for the open batch, as in Queue-Over-Http."""
 _LOOK_SECONDS = 0.25
 _LONGEST_NAME = 250  # Airflow's, of a DAG's id
+_OF_FILES = {
+    ("processing", "job"): "a job of its own",
+    ("airflow", "on_failure_callback"): "a callback",
+    ("airflow", "on_success_callback"): "a callback",
+}
+"""The properties that name programs, and what each names."""
 _UNUSABLE = "the definition can't be used"
 
 
@@ -108,7 +113,8 @@ class Subscribing:
 
     def broken(self) -> frozenset[str]:
         """The names of definitions that can't be used."""
-        return frozenset(Path(each.file).stem for each in self.definitions.report().errors)
+        usable = {each.name for each in self.definitions.report().subscriptions}
+        return frozenset(self.definitions.names()) - usable
 
     def state(self, name: str) -> dict[str, Any]:
         """How a subscription stands: its open batch and how its last run ended, each None where there is none."""
@@ -126,10 +132,8 @@ class Subscribing:
         if not NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             wanted = f"a small letter, then a-z 0-9 _ -, at most {_LONGEST_NAME} characters"
             raise RefusedError(422, f"{name[:_LONGEST_NAME]!r} can't be a subscription's name: write {wanted}")
-        processing = document.get("processing")
-        if isinstance(processing, dict) and processing.get("job") is not None:
-            problem = {"property": "processing.job", "message": "only a definition in a file can name a job of its own"}
-            raise RefusedError(422, _UNUSABLE, [problem])
+        if named := _named_programs(document):
+            raise RefusedError(422, _UNUSABLE, named)
         if self.definitions.file(name).exists():
             raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
         if airflow_dags.is_other_dag(name):
@@ -165,3 +169,12 @@ class Subscribing:
 
     def _open_batch(self, name: str) -> Batch | None:
         return self._ledger.look(name).open
+
+
+def _named_programs(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A problem for each program that the document names, which only a file may."""
+    return [
+        {"property": f"{section}.{name}", "message": f"only a definition in a file can name {what}"}
+        for (section, name), what in _OF_FILES.items()
+        if isinstance(given := document.get(section), dict) and given.get(name) is not None
+    ]

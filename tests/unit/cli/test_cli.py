@@ -71,6 +71,19 @@ def test_a_warning_alone_ends_with_0(wrong):
     assert check(wrong).exit_code == 0
 
 
+def test_an_executor_that_is_not_local_is_a_warning_for_each_store_of_this_machine(wrong, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    for name in ("TIDEGATE_LEDGER", "TIDEGATE_LANDING", "AIRFLOW__CORE__EXECUTOR"):
+        monkeypatch.delenv(name, raising=False)
+    wrong.write_text(LEAST + "airflow:\n  executor: CeleryExecutor\n")
+    done = check(wrong)
+    ledger, landing, summary = done.output.splitlines()
+    assert (done.exit_code, summary) == (0, "1 fine, 0 errors, 2 warnings")
+    for line, store in ((ledger, "sqlite:///"), (landing, "file:///")):
+        assert line.startswith(f"{wrong}:5: warning: airflow.executor is CeleryExecutor")
+        assert store in line
+
+
 def test_json_has_every_problem_and_nothing_else(wrong):
     done = check(wrong, FLIGHTS, "--json")
     assert done.exit_code == 1

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.config import check
+from tidegate.config.airflow_defaults import AirflowDefaults
 from tidegate.config.check import Report, examine
 from tidegate.config.reading import Reading, read
 
@@ -243,9 +244,9 @@ def test_a_thousand_of_one_group_are_told_briefly_and_each_file_is_read_once(hom
     reads: list[Path] = []
     looked: list[str] = []
 
-    def counted(path: Path) -> Reading:
+    def counted(path: Path, defaults: AirflowDefaults) -> Reading:
         reads.append(path)
-        return read(path)
+        return read(path, defaults=defaults)
 
     def above(place: str) -> Iterator[str]:
         looked.append(place)

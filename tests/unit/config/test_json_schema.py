@@ -124,6 +124,12 @@ WRONG = [
     "cursor: {type: LATEST, offset: 3}",
     "deserialization: {value.schema: 5}",
     "deserialization: {value.schem: 'a INT'}",
+    "airflow: {pol: lake}",
+    "airflow: {priority_weight: high}",
+    "airflow: {tags: ['operator: eve']}",
+    "airflow: {on_failure_callback: alerts}",
+    "airflow: {execution_timeout: 3600}",
+    "execution-timeout.ms: 86400000\nairflow: {execution_timeout: 24h}",
     *(f"{name}: x" for name in ELSEWHERE),
 ]
 WRONG_IN_PLACE = [
@@ -190,6 +196,10 @@ RIGHT = [
     "cursor: {type: AFTER_OFFSET, offset: 41}",
     "urecp-kafka.poll-timeout.ms: 50000",
     "execution-timeout.ms: 86400000",
+    "airflow:",
+    "airflow: {execution_timeout: 24h, tags: [], pool: lake, executor: my-alias}",
+    "execution-timeout.ms: 86400000\nairflow: {execution_timeout: null}",
+    "execution-timeout.ms: null\nairflow: {execution_timeout: 24h}",
     "assign-seek: ' '",
     "assign-seek: 0",
     "assign-seek: 0:5,1:-1, flights:2",
