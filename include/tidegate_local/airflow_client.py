@@ -84,14 +84,12 @@ class AirflowClient:
 
     def run(self, dag_id: str, run_id: str) -> DagRun:
         """Return where the run stands."""
-        found = self._get(_run_path(dag_id, run_id))
-        return DagRun(
-            run_id=run_id,
-            state=found["state"],
-            queued=_instant(found["queued_at"]),
-            started=_instant(found["start_date"]),
-            ended=_instant(found["end_date"]),
-        )
+        return _dag_run(self._get(_run_path(dag_id, run_id)))
+
+    def runs(self, dag_id: str) -> tuple[DagRun, ...]:
+        """Return where the newest hundred runs stand."""
+        found = self._get(f"/dags/{quote(dag_id)}/dagRuns?limit=100&order_by=-run_after")
+        return tuple(map(_dag_run, found["dag_runs"]))
 
     def wait_for_run(self, dag_id: str, run_id: str, *, seconds: float) -> DagRun:
         """Return the run when it's over, whatever its state; raises LocalStackError if that takes too long."""
@@ -136,6 +134,16 @@ def health(url: str) -> Mapping[str, str]:
     except (httpx.HTTPError, ValueError):
         return {}
     return {name: each["status"] for name, each in components.items() if each and each.get("status")}
+
+
+def _dag_run(found: Mapping[str, Any]) -> DagRun:
+    return DagRun(
+        run_id=found["dag_run_id"],
+        state=found["state"],
+        queued=_instant(found["queued_at"]),
+        started=_instant(found["start_date"]),
+        ended=_instant(found["end_date"]),
+    )
 
 
 def _run_path(dag_id: str, run_id: str) -> str:

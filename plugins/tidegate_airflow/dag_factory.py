@@ -23,6 +23,7 @@ from tidegate.runtime.definitions import AllDefinitions, is_stored
 from tidegate_airflow.assets import inlets, outlet
 from tidegate_airflow.callbacks import named_callback
 from tidegate_airflow.document import document, tags
+from tidegate_airflow.drain import DrainOperator
 from tidegate_airflow.operations import OPERATIONS, operations
 from tidegate_airflow.operators import (
     ASK,
@@ -141,6 +142,8 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
             land >> process
             settle = SettleOperator(task_id="commit", **last)
     _decided(process, subscription, where) >> settle
+    if subscription.drain_max_runs:
+        settle >> DrainOperator(task_id="drain", **where)
     return dag
 
 

@@ -613,6 +613,15 @@ AIRFLOW: Mapping[str, Property] = {
     ),
     EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give only one.", field=""),
 }
+DRAIN: Mapping[str, Property] = {
+    "max-runs": Property(
+        Whole(0, 10_000),
+        "How many runs may follow a run at once, each begun by the one before, while at least "
+        "consumer.max.poll.records wait. The next one comes by the schedule.",
+        default=0,
+        field="drain_max_runs",
+    ),
+}
 
 PROPERTIES: Mapping[str, Mapping[str, Property]] = {
     "": TOP,
@@ -621,6 +630,7 @@ PROPERTIES: Mapping[str, Mapping[str, Property]] = {
     "deserialization": DESERIALIZATION,
     "processing": PROCESSING,
     "airflow": AIRFLOW,
+    "drain": DRAIN,
 }
 """The properties by their sections; "" is the top level."""
 
@@ -631,6 +641,8 @@ SECTIONS: Mapping[str, str] = {
     "processing": "How a batch's records are processed.",
     "airflow": "What Airflow is told of the tasks and the DAG, by Airflow's names; see "
     "[airflow.md](airflow.md#pools-queues-and-callbacks), also for a file with defaults for all subscriptions.",
+    "drain": "Tidegate's own: how a backlog is worked off without waiting for the schedule; see "
+    "[airflow.md](airflow.md#working-off-a-backlog).",
 }
 REQUIRED = [(section, name) for section, rows in PROPERTIES.items() for name, known in rows.items() if known.required]
 ALIASES: Mapping[str, str] = {known.alias: name for name, known in TOP.items() if known.alias}

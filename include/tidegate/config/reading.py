@@ -143,6 +143,7 @@ def _subscription(  # noqa: PLR0917 (what a definition is made of)
     rules.check_kind(found["processing"], good, deserialization, findings)
     rules.check_engine(good[""], findings)
     rules.check_airflow(good[""], findings)
+    rules.check_drain(good, findings)
     strategies.check(name, good, topics, findings)
     if topics is None or any(name not in good[section] for section, name in REQUIRED):
         return None
@@ -166,4 +167,5 @@ def _subscription(  # noqa: PLR0917 (what a definition is made of)
         ),
         airflow=AirflowProperties(**fields("airflow", "airflow", values["airflow"])),
         **fields("", "", values[""]),
+        **fields("", "drain", values["drain"]),
     )

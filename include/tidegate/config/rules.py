@@ -221,6 +221,13 @@ def check_airflow(good: Values, findings: Findings) -> None:
         findings.add("failure-strategy", text, "not-installed", "ask")
 
 
+def check_drain(good: Mapping[str, Values], findings: Findings) -> None:
+    """Where a person commits, no run can follow by itself."""
+    if good["drain"].get("max-runs") and good[""].get("commit-strategy") == "manual":
+        text = "drain.max-runs: under commit-strategy manual the next batch waits for a person's commit: remove drain"
+        findings.add("drain.max-runs", text, "refused", good["drain"]["max-runs"])
+
+
 def check_engine(good: Values, findings: Findings) -> None:
     """Spark lands a batch by one job, which splits it among its executors."""
     if good.get("landing-engine") == "spark" and good.get("members", 1) > 1:

@@ -353,6 +353,7 @@ class Subscription:
     unsynced_state_max_age_ms: int = 10_000
     unavailable_after_ms: int = 600_000
     airflow: AirflowProperties = AirflowProperties()
+    drain_max_runs: int = 0
 
     @property
     def commit_policy(self) -> CommitPolicy:

@@ -310,3 +310,15 @@ def test_failing_or_rejecting_is_the_definition_s_to_say(reading, line, fails, w
 )
 def test_spark_lands_by_one_job(with_lines, lines, expected):
     assert told(with_lines(lines)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("drain: {max-runs: 10}\n", []),
+        ("commit-strategy: manual\ndrain: {max-runs: 0}\n", []),
+        ("commit-strategy: manual\ndrain: {max-runs: 10}\n", [(5, "drain.max-runs", "refused")]),
+    ],
+)
+def test_no_run_follows_by_itself_where_a_person_commits(reading, lines, expected):
+    assert told(reading(LEAST + lines)) == expected

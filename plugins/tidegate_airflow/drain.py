@@ -1,0 +1,68 @@
+"""The task drain: the last one of a run, which begins the next run at once while a full batch waits."""
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException
+
+from tidegate_airflow.operators import BATCH_ID, StepOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tidegate.runtime.pipeline import Pipeline
+
+_RUN_ID = re.compile(r"drain__(\d+)__")
+
+
+class DrainOperator(StepOperator):
+    """Triggers `drain__<number>__<batch>`; skipped when less than a batch waits, or so many runs have followed.
+
+    One run is active at a time, so the next one begins when this one has ended, and none while the DAG is paused.
+    """
+
+    def execute(self, context: "Context") -> None:
+        """Look what waits, and begin the next run if that is enough."""
+        batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
+        number = _number(context["run_id"]) + 1
+        with self._pipeline(context) as pipeline:
+            subscription, waiting = pipeline.subscription, _waiting(pipeline)
+        if waiting < subscription.consumer.max_poll_records:
+            raise AirflowSkipException(f"{waiting:,} records wait, less than a full batch: nothing follows")
+        if number > subscription.drain_max_runs:
+            raise AirflowSkipException(
+                f"{waiting:,} records wait, and {subscription.drain_max_runs} runs have followed one another, as many "
+                "as drain.max-runs allows: the schedule's next run goes on"
+            )
+        self.log.info("%s records wait: run %d of at most %d follows", waiting, number, subscription.drain_max_runs)
+        raise DagRunTriggerException(
+            trigger_dag_id=self.dag_id,
+            dag_run_id=f"drain__{number}__{batch_id}",
+            conf={},
+            logical_date=None,
+            reset_dag_run=False,
+            skip_when_already_exists=True,
+            wait_for_completion=False,
+            allowed_states=[],
+            failed_states=[],
+            poke_interval=60,
+            deferrable=False,
+            note=f"{waiting:,} records waited when the run before had ended.",
+        )
+
+
+def _number(run_id: str) -> int:
+    """How many runs have followed one another by then; 0 for one that something else began."""
+    found = _RUN_ID.match(run_id)
+    return int(found[1]) if found else 0
+
+
+def _waiting(pipeline: "Pipeline") -> int:
+    """The records that no batch has yet, counted as offsets."""
+    from tidegate.runtime.status import status_of  # noqa: PLC0415 (nothing of this at parse time)
+
+    status = status_of(pipeline, 1)
+    open_batches = [
+        entry.batch for entry in status.history if entry.batch.is_open and not entry.batch.offsets_committed
+    ]
+    return (status.lag or 0) - sum(r.end - r.start for batch in open_batches for r in batch.ranges)
