@@ -169,6 +169,12 @@ TOP: Mapping[str, Property] = {
         "without an answer fails. Until then it is skipped.",
         default=600_000,
     ),
+    "retention.ms": Property(
+        _ms(0, 36_500 * _DAY_MS),
+        "How long after its end a published batch keeps its landing and its rows in the ledger, until `tidegate prune` "
+        "removes them; 0: forever. The output stays, and so does every batch that is open or wasn't published.",
+        default=30 * _DAY_MS,
+    ),
     "execution-timeout.ms": _airflow(
         _ms(1), "How long a task may take before Airflow stops it. Rule R7 sets its minimum."
     ),

@@ -354,6 +354,7 @@ class Subscription:
     unavailable_after_ms: int = 600_000
     airflow: AirflowProperties = AirflowProperties()
     drain_max_runs: int = 0
+    retention_ms: int = 2_592_000_000
 
     @property
     def commit_policy(self) -> CommitPolicy:
