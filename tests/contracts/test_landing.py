@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from tidegate.kafka.columns import SCHEMA
 from tidegate.landing.parquet import ParquetLanding
@@ -19,6 +20,7 @@ from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Failure
+from tidegate.parquet.files import remove_empty
 from tidegate.parquet.locations import locate
 from tidegate.ports import Landing
 from tidegate.testing.landing import MemoryLanding
@@ -338,3 +340,86 @@ def attempt(place: Place, batch_id: str, member: int) -> LandedFile:
     with place.landing.writer("flights", batch_id, member) as writer:
         writer.write(place.chunk(0, 3))
     return writer.files()[0]
+
+
+def land(place: Place, subscription: str, batch_id: str = "b1") -> LandedFile:
+    with place.landing.writer(subscription, batch_id, 0) as writer:
+        writer.write(place.chunk(0, 3))
+    (file,) = writer.files()
+    return file
+
+
+def test_all_that_is_stored_of_a_batch_goes_and_nothing_of_another(place: Place) -> None:
+    token = "0123456789abcdef" * 2
+    of = manifest()
+    document = place.landing.put_manifest(replace(of, delivery=Delivery(1, token)))
+    file, renamed = land(place, "flights"), land(place, "planes")
+    others = {land(place, "flights", "b2").uri, land(place, "gates").uri}
+    stored = place.landing.stored("flights", "b1", [file.uri, renamed.uri])
+    assert stored == {file.uri: file.bytes, renamed.uri: renamed.bytes, document: len(place.text(document).encode())}
+    assert place.landing.discard("flights", "b1", [file.uri, renamed.uri]) == stored
+    assert place.uris() == others
+    assert place.landing.stored("flights", "b1", [file.uri, renamed.uri]) == {}
+    assert place.landing.discard("flights", "b1", [file.uri, renamed.uri]) == {}
+    assert place.landing.discard("flights", "b9", []) == {}
+
+
+def test_files_of_others_stay_with_their_folders_and_empty_folders_go(tmp_path: Path) -> None:
+    place = ParquetPlace(tmp_path)
+    land(place, "flights")
+    land(place, "flights", "b2")
+    folder = tmp_path / "flights/b1"
+    order = folder / "orders" / f"{'0' * 32}.json"
+    left = folder / "member-1" / ("1" * 32) / "_result" / "part-0.json"
+    notes = folder / "manifests" / "why.txt"
+    for path in (order, left, notes):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    place.landing.discard("flights", "b1", [])
+    assert [path for path in folder.rglob("*") if path.is_file()] == [notes]
+    assert [path.name for path in folder.iterdir()] == ["manifests"]
+    place.landing.discard("flights", "b2", [])
+    assert not (tmp_path / "flights/b2").exists()
+
+
+def test_what_cannot_be_removed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ParquetPlace(tmp_path)
+    file = land(place, "flights")
+
+    def full(*_: Any) -> None:
+        raise PermissionError(13, "not yours")
+
+    monkeypatch.setattr("tidegate.landing.parquet.remove_empty", full)
+    with pytest.raises(UnavailableError, match=r"/flights/b1 can't be removed: .*not yours"):
+        place.landing.discard("flights", "b1", [file.uri])
+
+
+def test_a_landing_elsewhere_is_found_by_its_files(tmp_path: Path) -> None:
+    before, now = ParquetPlace(tmp_path / "before"), ParquetPlace(tmp_path / "now")
+    file = land(before, "flights")
+    land(now, "flights", "b2")
+    assert now.landing.discard("flights", "b1", [file.uri]) == {file.uri: file.bytes}
+    assert before.uris() == set()
+
+
+def test_a_landing_that_holds_nothing_may_not_be_mounted_and_is_refused(tmp_path: Path) -> None:
+    place = ParquetPlace(tmp_path / "landing")
+    for folder in (None, tmp_path / "landing"):
+        if folder is not None:
+            folder.mkdir()
+        for ask in (place.landing.stored, place.landing.discard):
+            with pytest.raises(UnavailableError, match=r"holds nothing, and the ledger names files .*; mount it"):
+                ask("flights", "b1", [f"file://{tmp_path}/landing/flights/b1/member-0/{'0' * 32}-0.parquet"])
+            assert ask("flights", "b1", []) == {}
+
+
+def test_folders_of_an_object_store_go_once_they_hold_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/file").write_text("x")
+    system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    remove_empty(system, "a")
+    assert (tmp_path / "a/b").exists()
+    (tmp_path / "a/file").unlink()
+    remove_empty(system, "a")
+    assert not (tmp_path / "a").exists()
+    remove_empty(system, "a")

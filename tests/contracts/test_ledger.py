@@ -877,6 +877,118 @@ def test_a_batch_that_never_landed_whole_names_no_files(ledger: Ledger) -> None:
     assert ledger.closed_files("flights", 9) == {batch.id: frozenset()}
 
 
+# Forgetting
+
+LATER = NOON + timedelta(seconds=1)
+
+
+def in_lake(ledger: Ledger, number: int, outcome: Outcome = Outcome.COMMITTED, **changed: Any) -> Batch:
+    """A batch that was published, and ended so."""
+    batch = landed(ledger, replace(plan(number), **changed))
+    ledger.adopt(batch.id, published(batch))
+    return ledger.close(batch.id, outcome)
+
+
+def expired(ledger: Ledger, before: Any = LATER, beyond: int = -1, limit: int = 9) -> list[str]:
+    return [each.id for each in ledger.expired("flights", before, beyond, limit)]
+
+
+def test_published_batches_expire_but_for_the_newest_and_are_forgotten_once(two: tuple[Ledger, Ledger]) -> None:
+    batches = [in_lake(two[0], number) for number in range(4)]
+    assert expired(two[1]) == [batch.id for batch in batches[:3]]
+    assert expired(two[1], before=NOON) == []
+    seen, ends = two[0].look("flights"), two[0].last_ends("flights", "g")
+    assert two[0].forget(batches[0].id, LATER)
+    assert not two[1].forget(batches[0].id, LATER)
+    assert not two[1].forget(batches[1].id, NOON)
+    assert not two[1].forget(batches[3].id, LATER)
+    assert expired(two[1]) == [batches[1].id, batches[2].id]
+    assert [o.batch.id for o in two[1].history("flights", 9)] == [batch.id for batch in reversed(batches[1:])]
+    assert (two[1].look("flights"), two[1].last_ends("flights", "g")) == (seen, ends)
+    with pytest.raises(StaleError, match="doesn't know the batch"):
+        two[1].batch(batches[0].id)
+    assert two[1].closed_files("flights", 9).keys() == {batch.id for batch in batches[1:]}
+    assert (two[1].deliveries(batches[0].id), two[1].outcomes([batches[0].id])) == (0, {})
+
+
+def test_expired_batches_come_in_pages_with_their_files(ledger: Ledger) -> None:
+    batches = [in_lake(ledger, number) for number in range(4)]
+    first, second = ledger.expired("flights", LATER, -1, 2)
+    assert [first.id, second.id] == [batch.id for batch in batches[:2]]
+    assert (first.closed_at, first.files) == (NOON, ("file:///landing/other.parquet",))
+    assert expired(ledger, beyond=second.number) == [batches[2].id]
+    assert expired(ledger, beyond=first.number, limit=1) == [batches[1].id]
+    assert ledger.expired("other", LATER, -1, 9) == ()
+
+
+@pytest.mark.parametrize("outcome", [each for each in Outcome if each not in (Outcome.COMMITTED, Outcome.UNCOMMITTED)])
+def test_what_was_not_published_stays(ledger: Ledger, outcome: Outcome) -> None:
+    discarded = {
+        Outcome.IGNORED: Resolution.SKIP,
+        Outcome.DEAD_LETTERED: Resolution.DEAD_LETTER,
+        Outcome.RETRIED: Resolution.RETRY_LATER,
+    }
+    if outcome in discarded:
+        batch_id, delivery = processing(ledger)
+        ledger.failed(batch_id, delivery, "no memory")
+        ledger.resolve(batch_id, discarded[outcome])
+        ledger.close(batch_id, outcome)
+    else:
+        batch_id = closed(ledger, plan(), outcome).id
+    in_lake(ledger, 1)
+    assert expired(ledger) == []
+    assert not ledger.forget(batch_id, LATER)
+    assert ledger.outcomes([batch_id]) == {batch_id: outcome}
+
+
+def test_what_was_committed_without_output_stays(ledger: Ledger) -> None:
+    closed(ledger, plan(0))
+    in_lake(ledger, 1)
+    assert expired(ledger) == []
+
+
+def test_an_open_batch_stays_whatever_became_of_it(ledger: Ledger) -> None:
+    in_lake(ledger, 0)
+    in_lake(ledger, 1)
+    batch = landed(ledger, plan(2))
+    ledger.adopt(batch.id, published(batch))
+    assert len(expired(ledger)) == 1
+    assert not ledger.forget(batch.id, LATER)
+
+
+def test_what_somebody_decided_about_stays_with_who_that_was(ledger: Ledger) -> None:
+    batch_id, delivery = processing(ledger)
+    ledger.failed(batch_id, delivery, "no memory")
+    ledger.clear(batch_id, Decision("ada", NOON, "mended"))
+    delivery = ledger.start_delivery(batch_id)
+    ledger.processed(batch_id, delivery, result(batch_id, delivery), COUNTS)
+    ledger.close(batch_id, Outcome.COMMITTED)
+    in_lake(ledger, 1)
+    assert expired(ledger) == []
+    assert not ledger.forget(batch_id, LATER)
+    assert len(ledger.clearances("flights", 5)) == 1
+
+
+def test_the_newest_of_each_group_stays_committed_or_not(ledger: Ledger) -> None:
+    own, committed = in_lake(ledger, 0, group="own"), in_lake(ledger, 1)
+    uncommitted = [in_lake(ledger, number, Outcome.UNCOMMITTED, commit_strategy="ignore") for number in (2, 3)]
+    assert [batch.offsets_committed for batch in uncommitted] == [False, False]
+    ends = ledger.last_ends("flights", "g")
+    assert expired(ledger) == [uncommitted[0].id]
+    assert not any(ledger.forget(batch.id, LATER) for batch in (own, committed, uncommitted[1]))
+    assert ledger.forget(uncommitted[0].id, LATER)
+    assert ledger.last_ends("flights", "g") == ends != {}
+
+
+def test_of_several_that_forget_at_once_one_does(two: tuple[Ledger, Ledger]) -> None:
+    batches = [in_lake(two[0], number) for number in range(4)]
+    for batch in batches[:3]:
+        with ThreadPoolExecutor(2) as pool:
+            did = list(pool.map(lambda ledger, batch=batch: ledger.forget(batch.id, LATER), two))
+        assert sorted(did) == [False, True]
+    assert [o.batch.id for o in two[0].history("flights", 9)] == [batches[3].id]
+
+
 # The double and the database, step by step
 
 
@@ -1006,6 +1118,12 @@ class Both(RuleBasedStateMachine):
     def clear(self, number: int, minutes: int) -> None:
         clearance = Decision("ada", NOON + timedelta(minutes=minutes), "mended")
         self.compare(lambda ledger, _: ledger.clear(self.id(number), clearance))
+
+    @rule(number=numbers, minutes=st.integers(0, 1))
+    def forget(self, number: int, minutes: int) -> None:
+        before = NOON + timedelta(minutes=minutes)
+        self.compare(lambda ledger, _: ledger.expired(self.name, before, -1, 5))
+        self.compare(lambda ledger, _: ledger.forget(self.id(number), before))
 
     @invariant()
     def agree(self) -> None:

@@ -5,7 +5,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 from pyarrow import fs
@@ -19,7 +19,7 @@ from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Rejected
 from tidegate.parquet.acks import pending_acks
-from tidegate.parquet.files import put
+from tidegate.parquet.files import is_bare, put, remove_empty
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import landed_records
 from tidegate.parquet.verifying import verify
@@ -34,6 +34,7 @@ _OURS = re.compile(
     rf"{MEMBER}\d+/{_DRAWN}(-\d+\.parquet|/.+)"  # of this process, or of a job's attempt
     rf"|(manifests|orders)/\.{_DRAWN}\.json\.{_DRAWN}"
 )
+_DOCUMENT = re.compile(rf"(manifests|orders)/{_DRAWN}\.json")
 
 
 class ParquetLanding:
@@ -125,6 +126,59 @@ class ParquetLanding:
             except OSError as error:
                 log.warning("a file is left behind, remove it by hand: %s (%s)", error, uri)
 
+    def stored(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """See ports.Landing."""
+        self._refuse_absent(files)
+        folders = self._folders(subscription, batch_id, files)
+        return {uri: size for folder in folders for uri, size in self._stored_in(folder).items()}
+
+    def discard(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """See ports.Landing; the folders stay in which somebody else has put something."""
+        self._refuse_absent(files)
+        removed: dict[str, int] = {}
+        for folder in self._folders(subscription, batch_id, files):
+            found = self._stored_in(folder)
+            system, path = self._located(folder)
+            try:
+                for uri, size in found.items():
+                    with suppress(FileNotFoundError):  # somebody else was faster
+                        system.delete_file(path + uri.removeprefix(folder))
+                        removed[uri] = size
+                remove_empty(system, path)
+            except OSError as error:
+                raise UnavailableError(f"the landing {folder} can't be removed: {error}") from error
+        return removed
+
+    def _refuse_absent(self, files: Collection[str]) -> None:
+        """A disk that isn't mounted looks like a landing whose files are gone."""
+        system, root = self._place
+        if files and is_bare(system, root):
+            why = f"the landing {self._uri} holds nothing, and the ledger names files that were landed"
+            remedy = "mount it; if all was removed by hand, make an empty folder in it"
+            raise UnavailableError(message(why, remedy=remedy))
+
+    def _folders(self, subscription: str, batch_id: str, files: Collection[str]) -> list[str]:
+        """The URIs of the batch's folders: where it would land now, and where its landed files lie."""
+        parts = (uri.partition(f"/{batch_id}/{MEMBER}") for uri in files)
+        elsewhere = {f"{above}/{batch_id}" for above, found, _ in parts if found}
+        return sorted({f"{self._uri}/{subscription}/{batch_id}", *elsewhere})
+
+    def _stored_in(self, folder: str) -> dict[str, int]:
+        """The bytes of each file below a batch's folder that is named as ours."""
+        system, path = self._located(folder)
+        try:
+            entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+        except OSError as error:
+            raise UnavailableError(f"the landing {folder} can't be listed: {error}") from error
+        named = {e.path.removeprefix(f"{path}/"): e.size for e in entries if e.type == fs.FileType.File}
+        return {f"{folder}/{name}": size or 0 for name, size in named.items() if _is_ours(name)}
+
+    def _located(self, folder: str) -> tuple[fs.FileSystem, str]:
+        if not folder.startswith(f"{self._uri}/"):
+            return locate(folder)
+        system, root = self._place
+        return system, root + folder.removeprefix(self._uri)
+
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
         return locate(self._uri)
@@ -133,3 +187,8 @@ class ParquetLanding:
 def _is_data(name: str) -> bool:
     """Whether a file below a batch's folder is of an attempt at landing, or an unfinished document, by its name."""
     return _OURS.fullmatch(name) is not None
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file below a batch's folder is one that Tidegate stores there, by its name."""
+    return _is_data(name) or _DOCUMENT.fullmatch(name) is not None

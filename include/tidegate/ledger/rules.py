@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from tidegate.model.batch import (
     RESOLVED,
@@ -20,6 +21,9 @@ from tidegate.model.offsets import Range, TopicPartition, ends, starts
 from tidegate.ports import Decision
 
 _LEFT_NO_TRACE = (Outcome.EMPTY, Outcome.ABANDONED)
+
+ENDED_WELL = (Outcome.COMMITTED, Outcome.UNCOMMITTED)
+"""How a batch ends of which the lake has all that anybody may still want, if anything of it was published."""
 
 
 def check_plan(batch: Batch, published: Published | None = None) -> None:
@@ -269,6 +273,16 @@ def close(batch: Batch, outcome: Outcome, reason: str | None) -> Batch:
     return batch if batch.outcome is outcome else batch.closed(outcome, reason)
 
 
+def is_expired(batch: Batch, closed_at: datetime | None, before: datetime, *, decided: bool, newest: bool) -> bool:
+    """Whether the ledger can forget a batch that was closed then.
+
+    It was published, so that the lake's manifest has its ranges and receipt if a group is ever moved back to before it.
+    Nobody `decided` about it, and it isn't the `newest` that says where its group stands.
+    """
+    has_ended = closed_at is not None and closed_at < before
+    return has_ended and batch.outcome in ENDED_WELL and batch.rows is not None and not decided and not newest
+
+
 def remark(batch: Batch, text: str) -> Batch:
     """The batch with a text added to its reason, unless that has it."""
     said = batch.reason or ""
@@ -302,7 +316,9 @@ def unknown_batch(batch_id: str) -> StaleError:
     """What a ledger says that doesn't hold the batch."""
     return StaleError(
         message(
-            "the ledger doesn't know the batch: was it made anew?", location(batch=batch_id), "the next run finds out"
+            "the ledger doesn't know the batch: was it made anew, or the batch pruned?",
+            location(batch=batch_id),
+            "the next run finds out",
         )
     )
 

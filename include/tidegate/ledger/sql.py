@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from tidegate.ledger import expired as expired_rows
 from tidegate.ledger import replays as replay_rows
 from tidegate.ledger import resets as reset_rows
 from tidegate.ledger import rows, rules, takeover
@@ -47,7 +48,17 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss, Replay
+from tidegate.ports import (
+    Decision,
+    DeliveryAge,
+    ExpiredBatch,
+    GroupHolder,
+    GroupReset,
+    HistoryEntry,
+    LedgerSnapshot,
+    Loss,
+    Replay,
+)
 
 
 class SqlLedger:
@@ -493,6 +504,17 @@ class SqlLedger:
             opened,
             {TopicPartition(row.topic, row.partition): (row.offset, row.version) for row in without},
         )
+
+    def expired(self, subscription: str, before: datetime, beyond: int, limit: int) -> tuple[ExpiredBatch, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            return expired_rows.read(connection, subscription, before, beyond, limit)
+
+    def forget(self, batch_id: str, before: datetime) -> bool:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.write() as connection:
+            _hold(connection, select(batches.c.subscription).where(batches.c.id == batch_id).scalar_subquery())
+            return expired_rows.remove(connection, batch_id, before)
 
     def _now(self, connection: Connection) -> datetime:
         """The database's time, unless a test has its own."""

@@ -43,6 +43,28 @@ def put(system: fs.FileSystem, path: str, content: bytes) -> None:
     make_durable(system, [path])
 
 
+def is_bare(system: fs.FileSystem, folder: str) -> bool:
+    """Whether a folder of this machine isn't there, or holds nothing; object stores aren't mounted."""
+    return _is_local(system) and not (Path(folder).is_dir() and any(Path(folder).iterdir()))
+
+
+def remove_empty(system: fs.FileSystem, folder: str) -> None:
+    """Remove a folder and those below it, as far as they hold no file; one that is gone is fine.
+
+    On this machine that lasts, with what was removed there before. On an object store, where folders are but markers,
+    it is all of them or none.
+    """
+    if _is_local(system):
+        for path in (Path(below) for below, _, _ in os.walk(folder, topdown=False)):
+            with suppress(OSError):  # it isn't empty, or is gone by now
+                path.rmdir()
+        sync(next(path for path in (Path(folder), *Path(folder).parents) if path.exists()))
+        return
+    entries = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+    if entries and all(entry.type == fs.FileType.Directory for entry in entries):
+        system.delete_dir(folder)
+
+
 def copy_permissions(system: fs.FileSystem, source: str, target: str) -> None:
     """Let the same people into one folder of this machine as into another; not if it is somebody else's."""
     if _is_local(system):

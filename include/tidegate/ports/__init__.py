@@ -8,6 +8,7 @@ from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWrit
 from tidegate.ports.ledger import (
     Decision,
     DeliveryAge,
+    ExpiredBatch,
     GroupHolder,
     GroupReset,
     HistoryEntry,
@@ -41,6 +42,7 @@ __all__ = [
     "DefinitionState",
     "Definitions",
     "DeliveryAge",
+    "ExpiredBatch",
     "Fence",
     "GroupHolder",
     "GroupReset",

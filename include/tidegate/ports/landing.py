@@ -76,6 +76,21 @@ class Landing(Protocol):
         """Remove files of records; one that is gone already is fine."""
         ...
 
+    def stored(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """The bytes of each file that Tidegate has stored for the batch, by URI: records, manifests, orders.
+
+        Also those beside its landed `files`, which lie elsewhere if the subscription had another name, or the landing
+        another place. Nobody else's files. Raises UnavailableError where that can't be listed.
+        """
+        ...
+
+    def discard(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """Remove what is stored for the batch, for good, and the folders that are empty then; what that was.
+
+        Raises UnavailableError if anything of it may still be there.
+        """
+        ...
+
 
 class Lander(Protocol):
     """Lands what was planned, by whichever engine: reads exactly the ranges of a member and makes them durable."""

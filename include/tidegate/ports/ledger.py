@@ -117,6 +117,17 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiredBatch:
+    """A batch that ended well long ago, and that nothing needs any more; `number` is its place in the history."""
+
+    id: str
+    number: int
+    closed_at: datetime
+    files: tuple[str, ...]
+    """The URIs of its landed files."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryAge:
     """How long ago a delivery began, and gave its last sign of life."""
 
@@ -360,4 +371,19 @@ class Ledger(Protocol):
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """The offsets that were last committed for this group of the subscription, with a batch or without."""
+        ...
+
+    def expired(self, subscription: str, before: datetime, beyond: int, limit: int) -> tuple[ExpiredBatch, ...]:
+        """The batches that were published and ended before this instant, and whose rows nothing needs; oldest first.
+
+        At most so many, of those with a number beyond this one. Never among them: of each group the newest closed
+        batch whose offsets were committed, and the newest whose weren't; a batch that a person decided about.
+        """
+        ...
+
+    def forget(self, batch_id: str, before: datetime) -> bool:
+        """Remove all rows of a batch, if it is expired still; whether this call did.
+
+        The subscription's version stays: what follows from the ledger is the same without them.
+        """
         ...

@@ -96,6 +96,24 @@ class MemoryLanding:
         for uri in uris:
             self.files.pop(uri, None)
 
+    def stored(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """See `tidegate.ports.Landing`; the size of a document is that of its text."""
+        elsewhere = {uri.partition(f"/{batch_id}/")[0] for uri in files if f"/{batch_id}/" in uri}
+        folders = tuple(f"{above}/{batch_id}/" for above in {f"{self._uri}/{subscription}", *elsewhere})
+        data = {uri: sum(map(_size, reads)) for uri, reads in self.files.items()}
+        sizes = {**data, **{uri: len(text) for uri, text in self.manifests.items()}}
+        ours = re.compile(r".*/(member-\d+/[0-9a-f]{32}-0\.parquet|manifests/[0-9a-f]{32}\.json)")
+        return {uri: size for uri, size in sizes.items() if uri.startswith(folders) and ours.fullmatch(uri)}
+
+    def discard(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        """See `tidegate.ports.Landing`."""
+        self._check_writable()
+        stored = self.stored(subscription, batch_id, files)
+        for uri in stored:
+            self.files.pop(uri, None)
+            self.manifests.pop(uri, None)
+        return stored
+
     def manifest(self, uri: str) -> Manifest:
         """The manifest that was put there, for a job in this process."""
         return self._handed[uri]
@@ -120,8 +138,11 @@ class MemoryWriter:
         """See `tidegate.ports.LandingWriter`."""
         if not self.records:
             return ()
-        size = sum(len(r.record.key or b"") + len(r.record.value or b"") for r in self.records)
-        return (LandedFile(self.uri, len(self.records), size),)
+        return (LandedFile(self.uri, len(self.records), sum(map(_size, self.records))),)
+
+
+def _size(read: "ReadRecord") -> int:
+    return len(read.record.key or b"") + len(read.record.value or b"")
 
 
 def _is_within(read: "ReadRecord", of: Range) -> bool:

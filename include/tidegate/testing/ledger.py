@@ -13,7 +13,17 @@ from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, Partia
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Decision, DeliveryAge, GroupHolder, GroupReset, HistoryEntry, LedgerSnapshot, Loss, Replay
+from tidegate.ports import (
+    Decision,
+    DeliveryAge,
+    ExpiredBatch,
+    GroupHolder,
+    GroupReset,
+    HistoryEntry,
+    LedgerSnapshot,
+    Loss,
+    Replay,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +425,32 @@ class MemoryLedger:
             if newest is None:
                 return rules.last_ends((), 0, noted)
             return rules.last_ends(newest.batch.ranges, newest.number, noted)
+
+    def expired(self, subscription: str, before: datetime, beyond: int, limit: int) -> tuple[ExpiredBatch, ...]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            found = [e for e in reversed(self._of(subscription)) if e.number > beyond and self._is_expired(e, before)]
+            return tuple(
+                ExpiredBatch(e.batch.id, e.number, e.closed_at, tuple(file.uri for file in e.batch.files))
+                for e in found[:limit]
+                if e.closed_at is not None
+            )
+
+    def forget(self, batch_id: str, before: datetime) -> bool:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            entry = self._entries.get(batch_id)
+            if entry is None or not self._is_expired(entry, before):
+                return False
+            del self._entries[batch_id]
+            return True
+
+    def _is_expired(self, entry: _Entry, before: datetime) -> bool:
+        batch = entry.batch
+        newer = (e for e in self._of(batch.subscription) if e.number > entry.number and e.closed_at is not None)
+        alike = ((e.batch.group, e.batch.offsets_committed) for e in newer)
+        newest = (batch.group, batch.offsets_committed) not in alike
+        return rules.is_expired(batch, entry.closed_at, before, decided=bool(entry.cleared), newest=newest)
 
     def _of(self, subscription: str) -> list[_Entry]:
         return [e for e in reversed(self._entries.values()) if e.batch.subscription == subscription]
