@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from tidegate.model.errors import LostDataError, TidegateError
@@ -167,7 +168,7 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         other_store=seen.other_store,
         missing=seen.missing,
         lost=seen.lost,
-        moves=moves(history, _moved_to(seen, history), losses, resets),
+        moves=moves(_unbroken(history, now, subscription.retention_ms), _moved_to(seen, history), losses, resets),
     )
     return Status(
         subscription=subscription,
@@ -236,6 +237,18 @@ def _lost(
     """The positions whose records are gone, of topics that are there."""
     exist = {tp: position for tp, position in older.lost.items() if tp in marks}
     return [*lost_positions(exist, marks, older.topics), *lost_positions(committed, marks, {})]
+
+
+def _unbroken(history: Sequence[HistoryEntry], now: datetime, retention_ms: int) -> Sequence[HistoryEntry]:
+    """The newest batches between which none can have been pruned: the very newest, and those within the retention."""
+    if not retention_ms:
+        return history
+    kept = takewhile(lambda entry: entry.closed_at is None or _age_ms(entry.closed_at, now) <= retention_ms, history)
+    return history[: max(1, len(tuple(kept)))]
+
+
+def _age_ms(then: datetime, now: datetime) -> float:
+    return (now - then).total_seconds() * 1_000
 
 
 def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartition, int]:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,13 +8,14 @@ from world import World, deliver, planned
 from tidegate.cli import status_text
 from tidegate.cli.console import out
 from tidegate.model.batch import Resolution
-from tidegate.model.errors import GroupInUseError, StaleError
+from tidegate.model.errors import BatchFailedError, GroupInUseError, StaleError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor
 from tidegate.ports import RecordSource
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
+from tidegate.steps.prune import Pruned, prune
 from tidegate.testing.effects import Effect, watched
 
 
@@ -265,3 +267,34 @@ def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
     said = " ".join(shown.get().split())
     assert "ada answered redeliver, 2" in said
     assert ": a bigger machine [2]" in said
+
+
+def test_what_was_pruned_between_old_batches_is_no_move() -> None:
+    """Of old batches only some stay, so where one of them ends says nothing about where the next one began."""
+    world = World()
+    world.topics.create("dead-letter-topic-orders", 1)
+    strict = {"failure_strategy": "dead-letter-queue", "max_retries": 0}
+    world.produce(2)
+    batch = planned(world.pipeline(**strict))
+    assert batch is not None
+    world.processor.failures.append("a record is wrong")
+    with pytest.raises(BatchFailedError):
+        world.pipeline(**strict).process(batch.id)
+    world.pipeline(**strict).commit(batch.id)
+    for _ in range(3):
+        world.produce(2)
+        deliver(world.pipeline())
+    world.clock.wait(60)
+    for _ in range(2):
+        world.produce(2)
+        deliver(world.pipeline())
+    prune("orders", 30_000, Pruned(), landing=world.landing, ledger=world.ledger)
+    status = status_of(world.pipeline(retention_ms=30_000), 99)
+    assert [entry.batch.ranges[0].start for entry in status.history] == [10, 8, 0]
+    assert (status.moves, status.to_json()["verdict"]) == ((), "OK")
+    world.clock.wait(60)
+    world.kafka.positions[TopicPartition("orders", 0)] = replace(
+        world.kafka.positions[TopicPartition("orders", 0)], offset=4, metadata=""
+    )
+    (move,) = status_of(world.pipeline(retention_ms=30_000), 99).moves
+    assert (move.left_at, move.found_at) == (12, 4)
