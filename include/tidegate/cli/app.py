@@ -28,6 +28,7 @@ from rich.text import Text
 
 from tidegate.cli import dead_letters, group
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.prune import prune
 from tidegate.cli.replay import replay
 from tidegate.cli.settings import settings_here, show_settings
 from tidegate.config.settings import Settings, umask
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.command()(replay)
+app.command()(prune)
 app.command("settings")(show_settings)
 offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
 app.add_typer(offsets, name="offsets")

@@ -1,0 +1,41 @@
+"""`tidegate prune`: remove landings and ledger rows of batches that were published longer ago than `retention.ms`."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.config.settings import Settings
+from tidegate.model.errors import WrongDefinitionError
+
+
+def prune(
+    name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove landings and ledger rows of batches that were published longer ago than their retention.ms.
+
+    The output is never touched. What is open, stopped, dead-lettered, retried, ignored or abandoned stays, and so do
+    batches that somebody decided about, the newest of each group, and those of subscriptions without a definition.
+    """
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.prune import prune_all  # noqa: PLC0415 - see above
+
+    settings = Settings.from_environment(os.environ)
+    if name is not None:
+        AllDefinitions(settings).load(name)  # raises: who names one wants to know
+    names = AllDefinitions(settings).names() if name is None else [name]
+    done = []
+    for each in prune_all(names, settings, dry_run=dry_run):
+        done.append(each)
+        if not as_json:
+            (err if each.error else out).print(str(each), markup=False)
+    if as_json:
+        documents = [each.to_json() for each in done]
+        print_json(documents if name is None else documents[0])
+    errors = [each.error for each in done if each.error is not None]
+    if errors:
+        raise typer.Exit(2 if any(isinstance(error, WrongDefinitionError) for error in errors) else 1)

@@ -1,0 +1,82 @@
+"""Prune: what old batches have left behind, of one subscription and its replays, or of all."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.config.settings import Settings
+from tidegate.landing.parquet import ParquetLanding
+from tidegate.ledger.holders import is_made
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.errors import TidegateError
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Landing, Ledger
+from tidegate.runtime.definitions import AllDefinitions
+from tidegate.steps.prune import Pruned, prune
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedSubscription:
+    """What was removed of a subscription, or would be; the error that ended it, if one did."""
+
+    name: str
+    dry_run: bool
+    retention_ms: int | None
+    pruned: Pruned
+    error: TidegateError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a document; `retention_ms` is none of a definition that can't be read."""
+        done = self.pruned
+        return {
+            "subscription": self.name,
+            "dry_run": self.dry_run,
+            "retention_ms": self.retention_ms,
+            "batches": done.batches,
+            "files": done.files,
+            "bytes": done.bytes,
+            "oldest": done.oldest.isoformat() if done.oldest else None,
+            "newest": done.newest.isoformat() if done.newest else None,
+            "error": None if self.error is None else str(self.error),
+        }
+
+    def __str__(self) -> str:
+        """The line that people read."""
+        if self.error is not None and not self.pruned.files and not self.pruned.batches:
+            return f"{self.name}: {self.error}"
+        return f"{self.name}: {self._said}" + (f"; then: {self.error}" if self.error else "")
+
+    @property
+    def _said(self) -> str:
+        done = self.pruned
+        if self.retention_ms == 0:
+            return "everything is kept (retention.ms: 0)"
+        if not (done.batches or done.files):
+            return "nothing is older than its retention.ms"
+        did = "would remove" if self.dry_run else "removed"
+        ended = f", which ended {done.oldest:%Y-%m-%d %H:%M} to {done.newest:%Y-%m-%d %H:%M} UTC" if done.oldest else ""
+        return f"{did} {done.batches:,} batches{ended}, with {done.files:,} files of {done.bytes:,} bytes"
+
+
+def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Iterator[PrunedSubscription]:
+    """Prune one after the other: one that can't be done keeps nobody else's."""
+    definitions = AllDefinitions(settings)
+    for name in names:
+        pruned = Pruned()
+        retention_ms = None
+        error = None
+        try:
+            subscription = definitions.load(name)
+            retention_ms = subscription.retention_ms
+            if is_made(settings.ledger):
+                landing, ledger = ParquetLanding(settings.landing), SqlLedger(settings.ledger)
+                _prune(subscription, pruned, landing, ledger, dry_run=dry_run)
+        except TidegateError as raised:
+            error = raised
+        yield PrunedSubscription(name, dry_run, retention_ms, pruned, error)
+
+
+def _prune(subscription: Subscription, into: Pruned, landing: Landing, ledger: Ledger, *, dry_run: bool) -> None:
+    names = [subscription.name, *(replay.name for replay in ledger.replays(subscription.name))]
+    for name in names:
+        prune(name, subscription.retention_ms, into, landing=landing, ledger=ledger, dry_run=dry_run)
