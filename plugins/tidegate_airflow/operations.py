@@ -1,6 +1,7 @@
-"""The DAGs for a person: tidegate_clear, tidegate_commit and tidegate_reset, for every subscription."""
+"""The DAGs for operators: tidegate_clear, tidegate_commit and tidegate_reset, and tidegate_prune, which runs daily."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param
@@ -10,7 +11,7 @@ from tidegate.config.reading import NAME
 from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate_airflow.operators import CLEAR, COMMIT, RESET, EngineOperator
+from tidegate_airflow.operators import CLEAR, COMMIT, PRUNE, RESET, EngineOperator
 from tidegate_airflow.permission import named, operator_tags, operators, refusal
 from tidegate_airflow.run_conf import refuse_unknown
 from tidegate_airflow.task_failures import logged_failure
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from tidegate.model.subscription import Subscription
     from tidegate.runtime.pipeline import Pipeline
 
-OPERATIONS = frozenset({CLEAR, COMMIT, RESET})
+OPERATIONS = frozenset({CLEAR, COMMIT, PRUNE, RESET})
 """The ids of the DAGs."""
 
+_SINCE = datetime(2024, 1, 1, tzinfo=UTC)  # any past day: with catchup off, only the next one counts
+_DAILY = "@daily"
+_SCHEDULED = "scheduled"  # the type of a run that nobody triggered
 _AT_ONCE = 4  # runs, of different subscriptions as a rule; the ledger refuses a second one of the same
 _FAB = "FabAuthManager"  # the auth manager that knows roles for a DAG
 _MAY = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
@@ -95,6 +99,16 @@ _RESET_PARAMS: Mapping[str, Param] = {
     "dry_run": Param(default=False, type="boolean", title="Dry run", description="Only say what would be moved."),
     "note": Param(None, type=["null", "string"], title="Note", description="Why; the ledger keeps it."),
 }
+
+_PRUNE_TEXT = """\
+Removes what is older than the `retention.ms` of its subscription, as `tidegate prune` does: the landings of batches
+that were published, and their rows in the ledger. The output stays. So does every batch that is open, stopped,
+dead-lettered, retried, ignored or abandoned, or that somebody decided about, the newest of each group, and those of
+subscriptions without a definition.
+
+With `dry_run` it only says what would be removed. The run fails where a subscription couldn't be pruned, once all
+others are; it may be cleared.
+"""
 
 
 class _OperationOperator(EngineOperator):
@@ -185,6 +199,32 @@ class ResetOperator(_OperationOperator):
         }
 
 
+class PruneOperator(EngineOperator):
+    """Prunes all subscriptions: on schedule, or for whoever may."""
+
+    def execute(self, context: "Context") -> dict[str, Any]:
+        """Prune; returns what was removed, or would be, of each subscription of which that is anything."""
+        from tidegate.runtime.prune import prune_all  # noqa: PLC0415 (parsing needn't wait for it)
+
+        run = context["dag_run"]
+        settings = self._settings()
+        if run.run_type != _SCHEDULED:
+            why = refusal(run.triggering_user_name, operators(context, settings.operators))
+            if why is not None:
+                raise logged_failure(self, why, for_good=True)
+        with self._told():
+            refuse_unknown(run.conf, ("dry_run",))
+            done = [*prune_all(AllDefinitions(settings).names(), settings, dry_run=context["params"]["dry_run"])]
+        errors = [str(each) for each in done if each.error is not None]
+        for each in done:
+            if each.error is None:
+                self.log.info("%s", each)
+        if errors:
+            raise logged_failure(self, "; ".join(errors), for_good=False)
+        documents = [each.to_json() for each in done if each.pruned.files or each.pruned.batches]
+        return {"dry_run": context["params"]["dry_run"], "subscriptions": documents}
+
+
 def _told(batch: "Batch") -> dict[str, Any]:
     return {"batch_id": batch.id, "state": batch.condition}
 
@@ -232,7 +272,17 @@ def operations(settings: Settings) -> dict[str, DAG]:
         RESET, "Move a group's positions", _RESET_TEXT, {"subscription": subscription, **_RESET_PARAMS}, settings
     )
     ResetOperator(task_id="reset", dag=reset)
-    return {CLEAR: clear, COMMIT: commit, RESET: reset}
+    dry_run = Param(default=False, type="boolean", title="Dry run", description="Only say what would be removed.")
+    prune = _dag(
+        PRUNE,
+        "Remove what is older than its retention.ms",
+        _PRUNE_TEXT,
+        {"dry_run": dry_run},
+        settings,
+        schedule=_DAILY,
+    )
+    PruneOperator(task_id="prune", dag=prune)
+    return {CLEAR: clear, COMMIT: commit, PRUNE: prune, RESET: reset}
 
 
 def _used(run: "DagRunProtocol", try_number: int) -> str | None:
@@ -245,14 +295,23 @@ def _used(run: "DagRunProtocol", try_number: int) -> str | None:
     )
 
 
-def _dag(dag_id: str, description: str, text: str, params: Mapping[str, Param], settings: Settings) -> DAG:
+def _dag(
+    dag_id: str,
+    description: str,
+    text: str,
+    params: Mapping[str, Param],
+    settings: Settings,
+    *,
+    schedule: str | None = None,
+) -> DAG:
     return DAG(
         dag_id,
         description=description,
-        schedule=None,
+        schedule=schedule,
+        start_date=_SINCE if schedule else None,
         catchup=False,
         is_paused_upon_creation=False,  # who triggers it over REST would wait for ever
-        max_active_runs=_AT_ONCE,
+        max_active_runs=1 if schedule else _AT_ONCE,
         tags=["tidegate", *operator_tags(settings.operators)],
         doc_md=text,
         params=dict(params),

@@ -1,4 +1,4 @@
-"""The DAGs tidegate_clear, tidegate_commit and tidegate_reset: their forms, who may, and what a run of them does."""
+"""The DAGs for operators, `tidegate_clear` and the others: their forms, who may, and what a run of them does."""
 
 import json
 import os
@@ -18,12 +18,14 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
 from checkout import PROJECT
+from ledger_batches import landed, plan, published
 from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World, deliver, planned
 
 from tidegate.config.settings import Settings
-from tidegate.model.batch import Resolution
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.errors import BatchFailedError, StoppedError
 from tidegate_airflow.operations import operations
 from tidegate_airflow.permission import named_by_both, operator_tags, refusal
@@ -32,6 +34,9 @@ pytestmark = pytest.mark.airflow
 
 BY = "dag_test"
 """Whom Airflow names where DAG.test() triggers the run."""
+
+AT_ONCE_OLD = "2000\nretention.ms: 1"
+"""With `poll_timeout`, the property behind it."""
 
 Define = Callable[..., Path]
 Operate = Callable[..., tuple[str, Any, str]]
@@ -72,7 +77,8 @@ def operate(airflow_database: None) -> Operate:  # noqa: ARG001 (it is needed, a
         with create_session() as session:
             session.execute(delete(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.run_after == at))
         with capture_logs() as logged:
-            done = dag.test(run_after=at, run_conf={"subscription": "orders", **params})
+            conf = {name: value for name, value in {"subscription": "orders", **params}.items() if value is not None}
+            done = dag.test(run_after=at, run_conf=conf)
         with create_session() as session:
             of_run = select(XComModel.value).where(
                 XComModel.run_id == done.run_id, XComModel.dag_id == dag.dag_id, XComModel.key == "return_value"
@@ -117,15 +123,17 @@ def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dag
     assert {name: list(params) for name, params in schemas.items()} == {
         "tidegate_clear": ["subscription", "answer", "batch", "note"],
         "tidegate_commit": ["subscription", "batch"],
+        "tidegate_prune": ["dry_run"],
         "tidegate_reset": ["subscription", "to", "offsets", "by", "partitions", "abandon", "dry_run", "note"],
     }
-    for params in schemas.values():
-        assert params.get_param("subscription").schema["enum"] == ["orders", "weather"]
+    for name in schemas.keys() - {"tidegate_prune"}:
+        assert schemas[name].get_param("subscription").schema["enum"] == ["orders", "weather"]
     answer = made["tidegate_clear"].params.get_param("answer")
     assert answer.schema["enum"] == ["redeliver", "dead-letter", "skip", "stop"]
     assert answer.value == "redeliver"
-    for dag in made.values():
-        assert (dag.schedule, dag.tags, dag.access_control) == (None, {"tidegate"}, None)
+    for name, dag in made.items():
+        schedule = "@daily" if name == "tidegate_prune" else None
+        assert (dag.schedule, dag.tags, dag.access_control, dag.catchup) == (schedule, {"tidegate"}, None, False)
         assert [task.retries for task in dag.tasks] == [0]
 
 
@@ -147,17 +155,17 @@ def test_definitions_that_are_wrong_take_them_not_down(define: Define, home: Pat
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
     assert set(found.import_errors) == {"broken_subscriptions.py"}
-    assert set(found.dags) == {"tidegate_clear", "tidegate_commit", "tidegate_reset"}
+    assert set(found.dags) == {"tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
     assert found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"] == ["orders", "weather"]
 
 
-@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit", "tidegate_reset"])
+@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"])
 def test_a_definition_of_the_same_name_is_refused_and_takes_no_other_down(define: Define, name: str) -> None:
     define("orders")
     define(name)
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
-    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit", "tidegate_reset"}
+    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
     assert set(found.import_errors) == {"broken_subscriptions.py"}
     assert f"{name} is the name of another DAG" in found.import_errors["broken_subscriptions.py"]
 
@@ -167,7 +175,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
     define: Define, dags: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     define("orders")
-    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None] * 3
+    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None] * 4
     monkeypatch.setenv(
         "AIRFLOW__CORE__AUTH_MANAGER", "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
     )
@@ -176,7 +184,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
         assert "can_create" in dag.access_control["Ops"]["DAG Runs"]
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert set(again.access_control) == {"Ops", "Night"}
-    assert [dag.access_control for dag in dags().values()] == [None] * 3
+    assert [dag.access_control for dag in dags().values()] == [None] * 4
 
 
 def test_parsing_them_imports_nothing_heavy(define: Define) -> None:
@@ -340,9 +348,74 @@ def test_a_param_that_does_not_exist_is_refused_by_name(world: World, operate: O
     assert batch.resolution is Resolution.STOP
 
 
+@pytest.fixture
+def old_batches(home: Path) -> list[Batch]:
+    """Two published batches of `orders` in its ledger, older than its retention of a millisecond."""
+    settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})
+    ledger = SqlLedger(settings.ledger)
+    (home / "data/landing/orders").mkdir(parents=True)
+    batches = []
+    for number in (0, 1):
+        batch = landed(ledger, plan(number, subscription="orders"))
+        ledger.adopt(batch.id, published(batch))
+        batches.append(ledger.close(batch.id, Outcome.COMMITTED))
+    return batches
+
+
+def kept(home: Path) -> list[str]:
+    ledger = SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(home)}).ledger)
+    return [entry.batch.id for entry in reversed(ledger.history("orders", 9))]
+
+
+def test_pruning_removes_what_is_old_and_tells_what_that_was(
+    define: Define, home: Path, old_batches: list[Batch], operate: Operate
+) -> None:
+    define("orders", poll_timeout=AT_ONCE_OLD)
+    define("weather")
+    first, newest = (batch.id for batch in old_batches)
+    state, would, _ = operate("prune", subscription=None, dry_run=True)
+    assert (state, would["dry_run"], kept(home)) == ("success", True, [first, newest])
+    state, returned, _ = operate("prune", subscription=None)
+    assert (state, kept(home)) == ("success", [newest])
+    (done,) = returned["subscriptions"]
+    assert (done["subscription"], done["batches"], done["dry_run"]) == ("orders", 1, False)
+    state, returned, _ = operate("prune", subscription=None)
+    assert (state, returned["subscriptions"]) == ("success", [])
+
+
+def test_pruning_fails_for_a_wrong_definition_once_the_others_are_done(
+    define: Define, home: Path, old_batches: list[Batch], operate: Operate
+) -> None:
+    define("orders", poll_timeout=AT_ONCE_OLD)
+    define("broken", "description: [")
+    state, _, said = operate("prune", subscription=None)
+    assert (state, kept(home)) == ("failed", [old_batches[1].id])
+    assert "broken.yaml:1: error:" in said
+
+
+def test_others_than_the_operators_may_not_prune_and_the_schedule_may(
+    define: Define, home: Path, old_batches: list[Batch], operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define("orders", poll_timeout=AT_ONCE_OLD)
+    monkeypatch.setenv("TIDEGATE_OPERATORS", "ada")
+    state, _, said = operate("prune", subscription=None)
+    assert (state, kept(home)) == ("failed", [batch.id for batch in old_batches])
+    assert f"{BY} may not decide about batches" in said
+    monkeypatch.setattr("tidegate_airflow.operations._SCHEDULED", "manual")
+    assert operate("prune", subscription=None)[0] == "success"
+    assert kept(home) == [old_batches[1].id]
+
+
+def test_a_param_that_pruning_does_not_have_is_refused(define: Define, operate: Operate) -> None:
+    define("orders")
+    state, _, said = operate("prune", subscription=None, dryrun=True)
+    assert state == "failed"
+    assert "has 'dryrun', which isn't a param of this DAG; did you mean dry_run?" in said
+
+
 def test_they_are_never_paused_before_somebody_pauses_them(define: Define, dags: Callable[..., Any]) -> None:
     define("orders")
-    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False] * 3
+    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False] * 4
 
 
 def test_an_operator_may(world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,8 @@ def test_a_subscription_runs_by_the_page_from_a_foreign_folder(
     assert wrong["filepath"].endswith("tidegate_problems.py")
     assert "broken.yaml:1: error: " in wrong["error"]
     listed = _listed(installed.run("airflow", "dags", "list", "--local", "--output", "json"))
-    assert {each["dag_id"] for each in listed} == {"orders", "tidegate_clear", "tidegate_commit", "tidegate_reset"}
+    operations = {"tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
+    assert {each["dag_id"] for each in listed} == {"orders", *operations}
 
 
 def _listed(printed: str) -> list[dict[str, Any]]:
