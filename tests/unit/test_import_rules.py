@@ -39,3 +39,9 @@ def test_a_step_doesnt_wait_for_modules_that_few_batches_need() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert not {"google.protobuf", "pandas", "httpx", "fastavro", "ruamel", "alembic"} & set(done.stdout.split())
+
+
+def test_every_command_takes_its_settings_from_where_the_working_folder_counts() -> None:
+    folder = Path(__file__).parents[2] / "include" / "tidegate" / "cli"
+    others = [file.name for file in sorted(folder.glob("*.py")) if "Settings.from_environment" in file.read_text()]
+    assert others == ["settings.py"]

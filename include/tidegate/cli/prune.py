@@ -1,12 +1,11 @@
 """`tidegate prune`: remove landings and ledger rows of batches that were published longer ago than `retention.ms`."""
 
-import os
 from typing import Annotated
 
 import typer
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.config.settings import Settings
+from tidegate.cli.settings import settings_here
 from tidegate.model.errors import WrongDefinitionError
 
 
@@ -24,7 +23,7 @@ def prune(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.prune import prune_all  # noqa: PLC0415 - see above
 
-    settings = Settings.from_environment(os.environ)
+    settings = settings_here()
     if name is not None:
         AllDefinitions(settings).load(name)  # raises: who names one wants to know
     names = AllDefinitions(settings).names() if name is None else [name]
