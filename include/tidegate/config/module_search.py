@@ -37,7 +37,8 @@ def module_path(jobs: Path | None) -> ModulePath:
     own = [str(jobs)] if jobs is not None and jobs.is_dir() else []
     library = sysconfig.get_path("stdlib")
     begins = sys.path.index(library) if library in sys.path else len(sys.path)
-    first = dict.fromkeys((*own, *_added(sys.path[:begins])))
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # which a process may have set for its jobs alone
+    first = dict.fromkeys((*own, *_added((*sys.path[:begins], *given))))
     return ModulePath(
         tuple(first), tuple(each for each in dict.fromkeys(_added(sys.path[begins:])) if each not in first)
     )

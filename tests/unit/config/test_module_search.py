@@ -44,6 +44,13 @@ def test_a_folder_that_is_there_twice_stands_once(dags: Path) -> None:
     assert [*path.first, *path.last].count(str(dags)) == 1
 
 
+def test_what_the_environment_says_now_goes_on_to_the_job(dags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though this process has begun with another PYTHONPATH, or none."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(dags), str(dags / "nowhere"))))
+    path = module_path(None)
+    assert (path.first[-1], str(dags) in path.last) == (str(dags), False)
+
+
 def test_a_folder_that_is_missing_is_left_out(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(jobs / "nowhere")])
     assert [
