@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST = 500  # characters of an error
-_NEEDS_SPARK = "[NO_ACTIVE_OR_DEFAULT_SESSION]"
+_NEEDS_SPARK = ("[NO_ACTIVE_OR_DEFAULT_SESSION]", "[SESSION_OR_CONTEXT_NOT_EXISTS]")  # of PySpark 4.1, and of 4.0
 """In the error of a module that can't be imported here, though in a job, which has a session: `@udf("string")` of Spark
 Connect's client asks one."""
 
@@ -38,7 +38,7 @@ def _wrong(module: str, functions: list[str], folders: list[str]) -> dict[str, s
         found = importlib.import_module(module)
         return {name: _missing(found, name) for name in functions if not callable(getattr(found, name, None))}
     except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
-        if _NEEDS_SPARK in str(error):
+        if any(condition in str(error) for condition in _NEEDS_SPARK):
             return {}
         return dict.fromkeys(functions, _told(error, [*folders, *_places(module)]))
 

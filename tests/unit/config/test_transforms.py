@@ -185,7 +185,16 @@ def test_nothing_to_import_starts_nothing(jobs):
     assert import_complaints([], jobs / "nowhere") == {}
 
 
-def test_a_module_that_needs_a_session_of_spark_at_its_import_is_left_to_the_job(jobs: Path, write: Write) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        "[NO_ACTIVE_OR_DEFAULT_SESSION] No active or default Spark session found.",
+        "[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession should be created first.",
+    ],
+)
+def test_a_module_that_needs_a_session_of_spark_at_its_import_is_left_to_the_job(
+    jobs: Path, write: Write, error: str
+) -> None:
     """As `@udf("string")` does where Spark Connect's client is all of PySpark that is installed."""
-    write("orders.py", "raise RuntimeError('[NO_ACTIVE_OR_DEFAULT_SESSION] No active or default Spark session found.')")
+    write("orders.py", f"raise RuntimeError({error!r})")
     assert import_complaints(["orders:placed"], jobs) == {}
