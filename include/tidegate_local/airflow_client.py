@@ -76,6 +76,10 @@ class AirflowClient:
         """Let the DAG's runs start."""
         _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": False}))
 
+    def pause(self, dag_id: str) -> None:
+        """Let none of the DAG's runs start, nor any more task of those under way."""
+        _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": True}))
+
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run as the UI's button would, with these params, and return its run id."""
         body = {"logical_date": None, "conf": dict(conf or {})}

@@ -16,6 +16,7 @@ from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
 from airflow.serialization.serialized_objects import DagSerialization
 
 from tidegate_airflow.callbacks import NamedCallback
+from tidegate_airflow.operations import OPERATIONS
 from tidegate_local.loopback import free_port
 
 pytestmark = pytest.mark.airflow
@@ -146,7 +147,7 @@ def test_broken_defaults_are_told_once(section: Section, define: Define) -> None
     section("flights")
     section("weather")
     found = bag()
-    assert set(found.dags) == {"tidegate_clear", "tidegate_commit", "tidegate_reset"}
+    assert set(found.dags) == OPERATIONS
     message = found.import_errors["broken_subscriptions.py"]
     assert message.count("error:") == 1
     assert "_defaults.yaml:1: error: airflow.pol isn't a property; did you mean pool?" in message

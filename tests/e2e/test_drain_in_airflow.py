@@ -1,15 +1,17 @@
 """A backlog in a real Airflow: runs follow one another while a full batch waits, so many and no more."""
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import Producer
-from hooks import Hook, hooked
+from hooks import Hook, hooked, say
 
 from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
 from tidegate_local.airflow_home import AirflowHome
@@ -26,8 +28,21 @@ MOST = 2
 
 
 @pytest.fixture
-def hook() -> Iterator[Hook]:
-    with hooked() as server:
+def gate() -> Iterator[threading.Event]:
+    """Open, unless a test closes it: no request is answered then."""
+    made = threading.Event()
+    made.set()
+    yield made
+    made.set()
+
+
+@pytest.fixture
+def hook(gate: threading.Event) -> Iterator[Hook]:
+    def answer(handler: BaseHTTPRequestHandler, _: int) -> None:
+        gate.wait(WAIT)
+        say(handler, 200)
+
+    with hooked(answer) as server:
         yield server
 
 
@@ -56,8 +71,8 @@ def airflow(tmp_path: Path, broker: Broker, hook: Hook, topic_name: str) -> Iter
         yield server
 
 
-def test_runs_follow_while_a_full_batch_waits_and_no_more_than_allowed(
-    airflow: AirflowServer, broker: Broker, hook: Hook, topic_name: str
+def test_runs_follow_while_a_full_batch_waits_no_more_than_allowed_and_none_while_paused(
+    airflow: AirflowServer, broker: Broker, hook: Hook, gate: threading.Event, topic_name: str
 ) -> None:
     produce(broker, topic_name, 4 * FULL + 3)
     with airflow.client() as client:
@@ -73,7 +88,26 @@ def test_runs_follow_while_a_full_batch_waits_and_no_more_than_allowed(
         client.wait_for_run("backlog", second, seconds=WAIT)
         assert len(hook.begun) == 4 * FULL
         assert len(runs_at_their_end(client, 2 + MOST)) == 2 + MOST
-    assert sorted(offset for _, offset in hook.begun) == list(range(4 * FULL))
+        assert sorted(offset for _, offset in hook.begun) == list(range(4 * FULL))
+
+        produce(broker, topic_name, 2 * FULL)
+        gate.clear()  # the run is in the midst of its batch when somebody pauses the DAG
+        client.trigger("backlog")
+        wait_for(lambda: len(hook.begun) > 4 * FULL)
+        client.pause("backlog")
+        gate.set()
+        wait_for(lambda: len(hook.begun) == 5 * FULL)
+        assert len(client.runs("backlog")) == 3 + MOST
+        client.unpause("backlog")
+        assert len(runs_at_their_end(client, 4 + MOST)) == 4 + MOST
+    assert sorted(offset for _, offset in hook.begun) == list(range(6 * FULL))
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_SECONDS)
 
 
 def produce(broker: Broker, topic: str, count: int) -> None:

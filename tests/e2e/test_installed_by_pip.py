@@ -141,8 +141,8 @@ def test_a_subscription_runs_by_the_page_from_a_foreign_folder(
     definition |= {"topics": [name], "poll-timeout.ms": 3000, "failure-strategy": "dead-letter-queue"}
     definition["consumer"]["group.id"] = f"{name}-lake"
     definition["processing"]["transform"] = "transforms.orders:placed"
+    definition["dead-letter-queue.topic"] = topic(1, name=f"{name}-dead")
     installed.write(installed.home / "include" / "subscriptions" / "orders.yaml", json.dumps(definition))
-    topic(1, name="dead-letter-topic-orders")
     _produce(broker, name)
 
     installed.run("airflow", "db", "migrate")

@@ -24,6 +24,8 @@ from tidegate.config.property_table import (
 from tidegate.config.schemas import schema_text
 from tidegate.config.sections import Values
 from tidegate.config.settings import scheme
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint
+from tidegate.model.failure_policy import failure_policy
 from tidegate.model.subscription import (
     Cursor,
     Deserialization,
@@ -216,15 +218,19 @@ def endpoint(given: Values, deserialization: Deserialization) -> HttpEndpoint | 
 
 def check_airflow(good: Values, findings: Findings) -> None:
     """A person can be asked from Airflow 3.3 on."""
-    if good.get("failure-strategy") == "ask" and (found := older_airflow(_ASKS)):
-        text = f"failure-strategy ask needs Airflow {'.'.join(map(str, _ASKS))} or newer, and this is {found}"
-        findings.add("failure-strategy", text, "not-installed", "ask")
+    strategy = with_defaults("", good)["failure-strategy"]
+    if failure_policy(strategy).asks and (found := older_airflow(_ASKS)):
+        text = f"failure-strategy {strategy} needs Airflow {'.'.join(map(str, _ASKS))} or newer, and this is {found}"
+        findings.add("failure-strategy", text, "not-installed", strategy)
 
 
 def check_drain(good: Mapping[str, Values], findings: Findings) -> None:
     """Where a person commits, no run can follow by itself."""
-    if good["drain"].get("max-runs") and good[""].get("commit-strategy") == "manual":
-        text = "drain.max-runs: under commit-strategy manual the next batch waits for a person's commit: remove drain"
+    strategy = with_defaults("", good[""])["commit-strategy"]
+    if good["drain"].get("max-runs") and COMMIT_POLICIES[strategy].commit_at is CommitPoint.MANUAL:
+        text = (
+            f"drain.max-runs: under commit-strategy {strategy} the next batch waits for a person's commit: remove drain"
+        )
         findings.add("drain.max-runs", text, "refused", good["drain"]["max-runs"])
 
 
