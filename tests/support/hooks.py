@@ -1,5 +1,6 @@
 """Servers of webhooks on loopback, which note what they get and answer as a test has it."""
 
+import socket
 import ssl
 import threading
 import time
@@ -31,12 +32,25 @@ class Hook:
         self.connections: set[tuple[str, int]] = set()
         self.most: dict[int, int] = {}
         self._now: dict[int, int] = {}
+        self._open: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             wbufsize = -1  # an answer leaves when its request is counted as ended: the next may begin at once
+
+            def setup(self) -> None:
+                with hook._lock:
+                    hook._open.add(self.client_address)
+                super().setup()
+
+            def finish(self) -> None:
+                try:
+                    super().finish()
+                finally:
+                    with hook._lock:
+                        hook._open.discard(self.client_address)
 
             def handle_any(self) -> None:
                 partition = int(self.headers["QOH-Partition"])
@@ -65,11 +79,13 @@ class Hook:
         self.uri = f"http://127.0.0.1:{self.server.server_port}/hook"
 
     def quiet(self) -> None:
-        """Wait until no request is under way any more."""
+        """Wait until all that a client which is gone has sent was taken: its last requests may not have begun yet."""
         until = time.monotonic() + 30
-        while any(self._now.values()):
-            assert time.monotonic() < until, "a request is under way for ever"
-            time.sleep(0.01)  # between two looks
+        with socket.create_connection(self.server.server_address[:2]) as last:  # behind all that wait to be accepted
+            mine = last.getsockname()
+            while self._open != {mine} or any(self._now.values()):
+                assert time.monotonic() < until, "a request is under way for ever"
+                time.sleep(0.01)  # between two looks
 
 
 @contextmanager
