@@ -5,7 +5,7 @@ has, or where all are asked for: most installations have files alone.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -115,7 +115,7 @@ class AllDefinitions:
         With `imports` their transforms are imported, too; see `examine`.
         """
         names = {candidate.file.stem for candidate in candidates}
-        rest = [self._reading(each, _AS_IT_IS) for each in self.stored() if each.name not in names]
+        rest = self._readings(each for each in self.stored() if each.name not in names)
         return self._report([*rest, *candidates], imports=imports)
 
     def at_hand(self) -> Report:
@@ -125,13 +125,17 @@ class AllDefinitions:
         """
         files = self._report([])
         try:
-            report = self.report() if self.stored() else Report((), ())
+            stored = self._readings(self.stored())
+            report = self._report(stored) if stored else Report((), ())
         except TidegateError as error:
             log.warning("definitions that were stored by REST are left out: %s", error)
             report = Report((), (Problem(str(error), "ledger", file=str(STORED)),))
         usable = [draft for draft in report.usable if is_stored(draft[0].file)]
         problems = [each for each in report.problems if Path(each.file).is_relative_to(STORED)]
         return Report((*files.usable, *usable), (*files.problems, *problems))
+
+    def _readings(self, stored: "Iterable[StoredDefinition]") -> list[Reading]:
+        return [self._reading(each, _AS_IT_IS) for each in stored]
 
     def _report(self, more: Sequence[Reading], *, imports: bool = False) -> Report:
         settings = self.settings
