@@ -16,6 +16,7 @@ from airflow.sdk.log import redact
 from tidegate.model.batch import ANSWERS, Resolution, State
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate_airflow.connections import AirflowConnections
+from tidegate_airflow.following_run import following_run
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
 from tidegate_airflow.question import body, subject
@@ -140,17 +141,9 @@ def _clearance(pipeline: "Pipeline", batch_id: str) -> "Decision | None":
 
 
 def _redelivery(dag_id: str, asked: "Mapping[str, Any]", cleared: "Decision") -> DagRunTriggerException:
-    """What triggers one more run of this DAG; it waits until this run has ended, since one runs at a time."""
-    return DagRunTriggerException(
-        trigger_dag_id=dag_id,
-        dag_run_id=f"redelivery__{asked['batch_id']}__{asked['deliveries']}",
-        conf={},
-        reset_dag_run=False,
-        skip_when_already_exists=True,
-        wait_for_completion=False,
-        allowed_states=[],
-        failed_states=[],
-        poke_interval=60,
-        deferrable=False,
-        note=f"Delivers batch {asked['batch_id']} again, as {cleared.by} answered.",
+    """What triggers the run that delivers the batch again."""
+    return following_run(
+        dag_id,
+        f"redelivery__{asked['batch_id']}__{asked['deliveries']}",
+        f"Delivers batch {asked['batch_id']} again, as {cleared.by} answered.",
     )

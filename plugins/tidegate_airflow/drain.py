@@ -3,8 +3,9 @@
 import re
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException
+from airflow.sdk.exceptions import AirflowSkipException
 
+from tidegate_airflow.following_run import following_run
 from tidegate_airflow.operators import BATCH_ID, StepOperator
 
 if TYPE_CHECKING:
@@ -35,19 +36,10 @@ class DrainOperator(StepOperator):
                 "as drain.max-runs allows: the schedule's next run goes on"
             )
         self.log.info("%s records wait: run %d of at most %d follows", waiting, number, subscription.drain_max_runs)
-        raise DagRunTriggerException(
-            trigger_dag_id=self.dag_id,
-            dag_run_id=f"drain__{number}__{batch_id}",
-            conf={},
-            logical_date=None,
-            reset_dag_run=False,
-            skip_when_already_exists=True,
-            wait_for_completion=False,
-            allowed_states=[],
-            failed_states=[],
-            poke_interval=60,
-            deferrable=False,
-            note=f"{waiting:,} records waited when the run before had ended.",
+        raise following_run(
+            self.dag_id,
+            f"drain__{number}__{batch_id}",
+            f"{waiting:,} records waited when the run before had ended.",
         )
 
 
