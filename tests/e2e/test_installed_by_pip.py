@@ -96,6 +96,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     made = Installed(folder, around)
     (wheel,) = (folder / "dist").glob("*.whl")
     (command,) = [block.text.strip() for block in PAGE if block.text.startswith("pip install")]
+    assert f"dist/{wheel.name}[" in command
     extras = command[command.index("[") : command.index("]") + 1]
     made.run("pip", "install", "--quiet", f"{wheel}{extras}")
     return made
