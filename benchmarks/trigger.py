@@ -21,6 +21,7 @@ from tidegate_local.airflow_client import AirflowClient
 from tidegate_local.flights import publish_flights
 from tidegate_local.preflight import preflight
 from tidegate_local.progress import Display
+from tidegate_local.samples import ParquetSample
 from tidegate_local.stack import Stack
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -79,7 +80,7 @@ def _client(folder: Path) -> Iterator[AirflowClient]:
     for shared in (".cache", "dags", "include", "plugins", "spark_jobs"):
         (folder / shared).symlink_to(PROJECT / shared)
     os.environ["TIDEGATE_SUBSCRIPTIONS"] = str(bounded_definition(folder))
-    with Stack(folder, preflight(folder / "data", os.environ), Display()) as stack:
+    with Stack(ParquetSample(folder), preflight(folder / "data", os.environ), Display()) as stack:
         stack.start()
         publish_flights(stack.broker.bootstrap_servers, progress=lambda _: None)
         stack.wait()

@@ -5,9 +5,11 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from class_data import SHORT_LIVED, VARIABLES, options
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 
@@ -18,18 +20,19 @@ from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres
 
 pytest.register_assert_rewrite("broker_world", "crash_cases", "crash_plays")  # whose audits show what they compared
-pytest_plugins = ("shared_servers", "suite_times", "file_order")
+pytest_plugins = ("shared_servers", "suite_times", "file_order", "wheel")
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 settings.load_profile("here")
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of Java: what it spends on compiling for hours of use, a server of minutes never regains."""
-for name in ("KAFKA_JVM_PERFORMANCE_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(name, SHORT_LIVED)
+for program, name in VARIABLES.items():
+    os.environ.setdefault(name, options(program))
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
 
 OF_AIRFLOW = Path("~/airflow/airflow.cfg").expanduser()
-if OF_AIRFLOW.is_file() and f"[{SECTION}]" in OF_AIRFLOW.read_text("utf-8"):
+AIRFLOW_CFG = ConfigParser(interpolation=None)
+AIRFLOW_CFG.read(OF_AIRFLOW, encoding="utf-8")
+if AIRFLOW_CFG.has_section(SECTION) and AIRFLOW_CFG.options(SECTION):  # Airflow itself writes one with comments alone
     pytest.exit(f"{OF_AIRFLOW} has settings of Tidegate, whose ledger the tests would use: run them as another user", 2)
 for name in (
     "AIRFLOW_HOME",

@@ -1,9 +1,10 @@
 """Airflow's REST API, as far as one who triggers a DAG and watches its run needs it."""
 
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -13,6 +14,8 @@ import httpx
 from tidegate_local.errors import LocalStackError
 
 POLL_SECONDS = 0.2
+_TRIES = 5
+_LOCKED = "Database error"
 OVER = frozenset({"success", "failed"})
 
 
@@ -74,17 +77,20 @@ class AirflowClient:
 
     def unpause(self, dag_id: str) -> None:
         """Let the DAG's runs start."""
-        _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": False}))
+        _checked(self._write("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False}))
 
     def pause(self, dag_id: str) -> None:
         """Let none of the DAG's runs start, nor any more task of those under way."""
-        _checked(self._http.patch(f"/api/v2/dags/{quote(dag_id)}", json={"is_paused": True}))
+        _checked(self._write("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": True}))
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run as the UI's button would, with these params, and return its run id."""
-        body = {"logical_date": None, "conf": dict(conf or {})}
-        answer = _checked(self._http.post(f"/api/v2/dags/{quote(dag_id)}/dagRuns", json=body))
-        return str(answer["dag_run_id"])
+        run_id = f"manual__{datetime.now(UTC).isoformat()}_{uuid.uuid4().hex[:8]}"
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
+        answer = self._write("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
+        if answer.status_code != httpx.codes.CONFLICT:  # else a try that seemed to fail has made it
+            _checked(answer)
+        return run_id
 
     def run(self, dag_id: str, run_id: str) -> DagRun:
         """Return where the run stands."""
@@ -122,6 +128,18 @@ class AirflowClient:
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{max(task.try_number, 1)}"
         content = self._get(f"{path}?map_index={task.map_index}&full_content=true").get("content", [])
         return "\n".join(_line(each) for each in content)
+
+    def _write(self, method: str, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        """The answer to a write that may be repeated; one that found SQLite locked is.
+
+        Airflow's API server locks itself out there: a request that writes its log waits for one whose commit waits for
+        the same thread.
+        """
+        for _ in range(_TRIES - 1):
+            answer = self._http.request(method, f"/api/v2{path}", json=body)
+            if answer.status_code != httpx.codes.INTERNAL_SERVER_ERROR or _LOCKED not in answer.text:
+                return answer
+        return self._http.request(method, f"/api/v2{path}", json=body)
 
     def _get(self, path: str, missing: Mapping[str, Any] | None = None) -> Any:
         answer = self._http.get(f"/api/v2{path}")

@@ -1,7 +1,7 @@
-"""A real Airflow on this machine: API server with the UI, scheduler with local tasks, and DAG processor.
+"""A real Airflow on this machine: API server with the UI, scheduler with local tasks, DAG processor, and triggerer.
 
-These are the parts that a DAG of Tidegate needs; the triggerer, which only deferred tasks need, stays away, and so
-does the log server, which would listen on every address: API server and tasks share the log folder.
+Scheduler and triggerer come without their log servers, which would listen on every address: API server and tasks share
+the log folder.
 """
 
 import os
@@ -21,6 +21,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
 }
+_TRIGGERER = {"triggerer": ("triggerer", "--skip-serve-logs")}
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor")
 
 
@@ -28,7 +29,7 @@ class AirflowServer(Awaited):
     """An Airflow whose database is made ready from the moment of this object, and which runs after `wait`.
 
     `folder` is the working folder of its tasks. `around` is the environment to start from, by default this process's.
-    As a context manager it waits first and stops last.
+    Deferred tasks need a `triggerer`. As a context manager it waits first and stops last.
     """
 
     def __init__(
@@ -38,12 +39,15 @@ class AirflowServer(Awaited):
         connections: Mapping[str, Connection],
         folder: Path,
         around: Mapping[str, str] | None = None,
+        triggerer: bool = False,
     ) -> None:
         home.password()
+        self._commands = {**_PARTS, **(_TRIGGERER if triggerer else {})}
+        self._healthy = (*_HEALTHY, *_TRIGGERER) if triggerer else _HEALTHY
         self.home = home
         self._folder = folder
         self.environment = home.environment(os.environ if around is None else around, connections)
-        self._parts: list[Server] = []
+        self._parts: dict[str, Server] = {}
         self._servers: list[Server] = []
         self._migration = None if self._is_migrated() else self._begin("migration", ("db", "migrate"))
 
@@ -55,7 +59,18 @@ class AirflowServer(Awaited):
     @property
     def pids(self) -> tuple[int, ...]:
         """The process ids of Airflow's parts."""
-        return tuple(part.pid for part in self._parts)
+        return tuple(part.pid for part in self._parts.values())
+
+    def restart(self, name: str) -> None:
+        """End one part by SIGKILL, as a crash would, and start it again: `scheduler`, `triggerer`."""
+        self._parts[name].kill()
+        self._servers.remove(self._parts[name])
+        self._parts[name] = self._begin(name, self._commands[name])
+
+    def check(self) -> None:
+        """Raise ServerFailedError, with the last lines of its log, if a part has ended."""
+        for part in self._parts.values():
+            part.check()
 
     def start_parts(self) -> None:
         """Start Airflow's processes as soon as its database is ready; returns at once if they run already."""
@@ -64,12 +79,12 @@ class AirflowServer(Awaited):
         if self._migration is not None:
             self._migration.wait_until_done(seconds=START_SECONDS)
             self._migrated.write_text(version("apache-airflow"), encoding="utf-8")
-        self._parts = [self._begin(name, command) for name, command in _PARTS.items()]
+        self._parts = {name: self._begin(name, command) for name, command in self._commands.items()}
 
     def wait(self) -> None:
         """Return when Airflow says that it's healthy; raises ServerFailedError if a part ends or it takes too long."""
         self.start_parts()
-        self._parts[0].wait_until(self._is_healthy, seconds=START_SECONDS)
+        self._parts["api-server"].wait_until(self._is_healthy, seconds=START_SECONDS)
 
     def client(self) -> AirflowClient:
         """Return a logged-in client; the caller closes it."""
@@ -82,7 +97,7 @@ class AirflowServer(Awaited):
         for server in self._servers:
             server.stop(seconds=_STOP_SECONDS)
         self._servers = []
-        self._parts = []
+        self._parts = {}
 
     def _begin(self, name: str, command: tuple[str, ...]) -> Server:
         server = Server(
@@ -108,7 +123,6 @@ class AirflowServer(Awaited):
         )
 
     def _is_healthy(self) -> bool:
-        for part in self._parts:
-            part.check()
+        self.check()
         status = health(self.url)
-        return all(status.get(component) == "healthy" for component in _HEALTHY)
+        return all(status.get(component) == "healthy" for component in self._healthy)

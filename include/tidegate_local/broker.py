@@ -90,6 +90,10 @@ class Broker(Awaited):
         """Return when the broker answers a metadata request; raises ServerFailedError if it doesn't come up."""
         self._server.wait_until(self._answers, seconds=START_SECONDS)
 
+    def check(self) -> None:
+        """Raise ServerFailedError, with the last lines of its log, if the broker has ended."""
+        self._server.check()
+
     def stop(self) -> None:
         """Shut the broker down in order; its data stays."""
         self._server.stop()

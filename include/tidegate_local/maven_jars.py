@@ -28,7 +28,10 @@ _SETTINGS = """<ivysettings>
 
 @dataclass(frozen=True)
 class Jar:
-    """One locked jar: its Maven coordinates, `group:name:version`, and the SHA-256 of its bytes in hexadecimal."""
+    """One locked jar: its Maven coordinates, and the SHA-256 of its bytes in hexadecimal.
+
+    The coordinates are `group:name:version` or `group:name:version:classifier`.
+    """
 
     coordinates: str
     sha256: str
@@ -36,8 +39,8 @@ class Jar:
     @property
     def file(self) -> str:
         """The name of the jar's file."""
-        _group, name, version = self.coordinates.split(":")
-        return f"{name}-{version}.jar"
+        _group, *parts = self.coordinates.split(":")
+        return f"{'-'.join(parts)}.jar"
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class JarSet:
         folder = self.place(cache.resolve())
         with tempfile.TemporaryDirectory(dir=cache.resolve(), prefix="fetching-") as name:
             fetched = Path(name) / self.folder
-            pattern = fetched / "libs" / "[artifact]-[revision].[ext]"
+            pattern = fetched / "libs" / "[artifact]-[revision](-[classifier]).[ext]"
             self._retrieve(java, Path(name), (jar.coordinates for jar in jars), pattern, transitive=False)
             wrong = wrong_jars(fetched / "libs", jars)
             if wrong:
@@ -100,11 +103,19 @@ class JarSet:
 
     def lock_text(self, java: Java, roots: Iterable[str], *, transitive: bool) -> str:
         """Resolve afresh what the roots name, with `transitive` what that needs too: the lock file's new text."""
+        return self.text(self.resolved(java, roots, transitive=transitive))
+
+    def text(self, jars: Iterable[Jar]) -> str:
+        """The lock file's text for these jars."""
+        lines = sorted(f"{jar.coordinates} {jar.sha256}\n" for jar in jars)
+        return self.header + "".join(lines)
+
+    def resolved(self, java: Java, roots: Iterable[str], *, transitive: bool) -> tuple[Jar, ...]:
+        """Resolve afresh what the roots name, with `transitive` what that needs too. Raises LocalStackError."""
         with tempfile.TemporaryDirectory() as name:
-            pattern = Path(name) / "libs" / "[organisation]:[module]:[revision].[ext]"
+            pattern = Path(name) / "libs" / "[organisation]:[module]:[revision](:[classifier]).[ext]"
             self._retrieve(java, Path(name), roots, pattern, transitive=transitive)
-            jars = sorted((Path(name) / "libs").glob("*.jar"))
-            return self.header + "".join(f"{jar.stem} {_sha256(jar)}\n" for jar in jars)
+            return tuple(Jar(jar.stem, str(_sha256(jar))) for jar in sorted((Path(name) / "libs").glob("*.jar")))
 
     def _retrieve(self, java: Java, work: Path, coordinates: Iterable[str], pattern: Path, *, transitive: bool) -> None:
         settings, module = work / "ivysettings.xml", work / "ivy.xml"
@@ -152,22 +163,39 @@ def _sha256(path: Path) -> str | None:
 
 
 def _ivy_module(coordinates: Iterable[str], *, transitive: bool) -> str:
-    dependencies = "".join(
-        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" '
-        f'transitive="{str(transitive).lower()}"/>'
-        for group, name, version in (each.split(":") for each in coordinates)
-    )
+    dependencies = "".join(_ivy_dependency(*each.split(":"), transitive=transitive) for each in coordinates)
     return (
-        '<ivy-module version="2.0"><info organisation="tidegate" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="tidegate" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
 
 
+def not_in_pyspark(jars: Iterable[Jar]) -> tuple[Jar, ...]:
+    """Leave out the jars that PySpark ships in a version of its own, which Spark would prefer anyway."""
+    shipped = {jar.name.rpartition("-")[0] for jar in _pyspark_jars().glob("*.jar")}
+    return tuple(jar for jar in jars if jar.coordinates.split(":")[1] not in shipped)
+
+
+def _ivy_dependency(group: str, name: str, version: str, classifier: str = "", *, transitive: bool) -> str:
+    """A jar; with a classifier the plain one, too: whoever names one of a module's jars leaves out the others."""
+    jar = f'<artifact name="{name}" type="jar" ext="jar"'
+    both = f'{jar}/>{jar} m:classifier="{classifier}"/>' if classifier else ""
+    return (
+        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" '
+        f'transitive="{str(transitive).lower()}">{both}</dependency>'
+    )
+
+
 def _ivy_jar() -> Path:
-    spec = find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
+    folder = _pyspark_jars()
     found = sorted(folder.glob("ivy-*.jar"))
     if not found:
         raise LocalStackError(f"PySpark's Ivy jar is not in {folder}: run make install.")
     return found[-1]
+
+
+def _pyspark_jars() -> Path:
+    spec = find_spec("pyspark")
+    return Path(spec.origin).parent / "jars" if spec and spec.origin else Path()

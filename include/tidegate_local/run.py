@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,14 +17,14 @@ from tidegate_local.lag import PartitionLag, group_lag
 from tidegate_local.preflight import preflight
 from tidegate_local.progress import Display
 from tidegate_local.run_lock import run_lock
+from tidegate_local.samples import SAMPLES, ParquetSample
+from tidegate_local.servers import checked
 from tidegate_local.stack import Stack
-from tidegate_local.summary import Summary, count_lake, print_summary
+from tidegate_local.summary import Summary, print_summary
 
 PROJECT = Path(__file__).resolve().parents[2]
-SUBSCRIPTION = "flights"
-GROUP = "flights-lake"
-LAKE = Path("data/lake/flights")
 _INTERRUPTED = 130
+_CHECK_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,21 +35,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the servers
     try:
         with run_lock(options.project / "data" / "run.lock"):
-            checked = preflight(options.project / "data", os.environ)
-            with Stack(options.project, checked, show) as stack:
-                complete = _work(stack, options.project, show)
-                if not options.once:
-                    _stay_up(stack, show)
-                return 0 if complete else 1
+            ready = preflight(options.project / "data", os.environ)
+            sample = SAMPLES[options.format](options.project)
+            with Stack(sample, ready, show) as stack:
+                return _run(stack, sample, show, once=options.once)
     except LocalStackError as error:
-        show.say(f"make run: {error}", style="red")
-        return 1
+        return _failed(error, show)
     except KeyboardInterrupt:
         show.say("Interrupted; everything is stopped. make run goes on from here.")
         return _INTERRUPTED
 
 
-def _work(stack: Stack, project: Path, show: Display) -> bool:
+def _run(stack: Stack, sample: ParquetSample, show: Display, *, once: bool) -> int:
+    """What is wrong is said at once, before the servers are stopped, which takes a while."""
+    try:
+        with checked(stack.check):
+            complete = _work(stack, sample, show)
+            if not once:
+                _stay_up(stack, sample, show)
+            return 0 if complete else 1
+    except LocalStackError as error:
+        return _failed(error, show)
+
+
+def _failed(error: LocalStackError, show: Display) -> int:
+    show.say(f"make run: {error}", style="red")
+    return 1
+
+
+def _work(stack: Stack, sample: ParquetSample, show: Display) -> bool:
     stack.start()
     bootstrap = stack.broker.bootstrap_servers
     with show.bar(f"Departures published to topic {TOPIC}", FLIGHTS) as published:
@@ -57,21 +72,23 @@ def _work(stack: Stack, project: Path, show: Display) -> bool:
         show.say("  (all were there already)")
     stack.wait()
     with stack.airflow.client() as client:
-        with show.step(f"DAG {SUBSCRIPTION}"):
-            client.wait_for_dag(SUBSCRIPTION)
-            client.unpause(SUBSCRIPTION)
+        with show.step(f"DAG {sample.subscription}"):
+            client.wait_for_dag(sample.subscription)
+            client.unpause(sample.subscription)
 
         def lag() -> tuple[PartitionLag, ...]:
-            return group_lag(bootstrap, GROUP, TOPIC)
+            return group_lag(bootstrap, sample.group, TOPIC)
 
         with show.bar("Offsets committed by its runs", total(lag())) as committed:
             logs = stack.airflow.home.folder / "logs"
-            runs = run_until_caught_up(client, SUBSCRIPTION, lag, committed, logs)
+            runs = run_until_caught_up(client, sample.subscription, lag, committed, logs)
+    known = batches(sample.subscription, stack.environment)
     with show.step("Rows counted by Spark"):
-        lake = count_lake(stack.spark.session(), project / LAKE)
+        lake = sample.count(stack.spark.session(), known)
     summary = Summary(
+        subscription=sample.subscription,
         runs=runs,
-        batches=batches(SUBSCRIPTION, stack.environment),
+        batches=known,
         lags=lag(),
         topic=holdings(bootstrap),
         lake=lake,
@@ -80,17 +97,19 @@ def _work(stack: Stack, project: Path, show: Display) -> bool:
     return summary.complete
 
 
-def _stay_up(stack: Stack, show: Display) -> None:
+def _stay_up(stack: Stack, sample: ParquetSample, show: Display) -> None:
     home = stack.airflow.home
     show.say(
         f"\nAirflow         {home.url}  user {USER}, password {home.password()}\n"
-        f"Kafka           {stack.broker.bootstrap_servers}, topic {TOPIC}, group {GROUP}\n"
+        f"Kafka           {stack.broker.bootstrap_servers}, topic {TOPIC}, group {sample.group}\n"
         f"Spark Connect   {stack.spark.address}, with the token in {stack.token_file}\n"
-        f"Command line    . data/connections.sh; .venv/bin/tidegate status {SUBSCRIPTION}\n"
+        f"Command line    . data/connections.sh; .venv/bin/tidegate status {sample.subscription}\n"
         f"All stays up until Ctrl-C; a later make run goes on from here."
     )
     try:
-        signal.pause()
+        while True:
+            stack.check()
+            time.sleep(_CHECK_SECONDS)
     except KeyboardInterrupt:
         show.say("Stopping ...")
 
@@ -98,6 +117,7 @@ def _stay_up(stack: Stack, show: Display) -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make run", description="Runs Tidegate on a real local stack.")
     parser.add_argument("--once", action="store_true", help="end after the summary instead of staying up")
+    parser.add_argument("--format", choices=SAMPLES, default="parquet", help="of the output (default: parquet)")
     parser.add_argument("--project", type=Path, default=PROJECT, help="the project's folder (default: this one)")
     options = parser.parse_args(arguments)
     options.project = options.project.resolve()

@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +43,16 @@ class Awaited(ABC):
     @abstractmethod
     def stop(self) -> None:
         """End it in order."""
+
+
+@contextmanager
+def checked(check: Callable[[], None]) -> Iterator[None]:
+    """Within, `check` is called in the main thread as soon as a child process has ended; it may raise there."""
+    before = signal.signal(signal.SIGCHLD, lambda *_: check())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 class Server:
@@ -102,7 +113,7 @@ class Server:
     def check(self) -> None:
         """Raise ServerFailedError, with the log's last lines, if the server has ended."""
         if not self.running:
-            raise ServerFailedError(f"{self.name} ended with status {self._process.returncode}. {self._tail()}")
+            raise ServerFailedError(f"{self.name} ended with {self._status()}. {self._tail()}")
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Return as soon as `ready()` holds.
@@ -111,8 +122,7 @@ class Server:
         """
         deadline = time.monotonic() + seconds
         while not ready():
-            if not self.running:
-                raise ServerFailedError(f"{self.name} ended with status {self._process.returncode}. {self._tail()}")
+            self.check()
             if time.monotonic() > deadline:
                 raise ServerFailedError(f"{self.name} wasn't ready within {seconds:g} s. {self._tail()}")
             time.sleep(POLL_SECONDS)
@@ -161,6 +171,12 @@ class Server:
             return set(psutil.Process(self.pid).children(recursive=True)) if self.running else set()
         except psutil.NoSuchProcess:
             return set()
+
+    def _status(self) -> str:
+        """`status 1`, `status -9 (SIGKILL)`."""
+        status = self._process.returncode
+        names = {-number: f" ({number.name})" for number in signal.Signals}
+        return f"status {status}{names.get(status, '')}"
 
     def _tail(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]

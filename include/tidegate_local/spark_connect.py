@@ -16,6 +16,9 @@ from tidegate_local.loopback import HOST, SPARK_HOST, answers, free_port, spark_
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 120
+_JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
+# Java compiles anew what each session's queries need: optimising that costs more than it gains.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (a variable's name)
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -25,8 +28,8 @@ class SparkConnect(Awaited):
 
     Only those who have the `token` are let in; without one it is drawn. `url` holds it, so it is a secret too.
     `data` is the folder for its log, scratch files and warehouse. `memory` is the heap of the one Java process that
-    is driver and executors alike. `jars` are put beside Spark's own. As a context manager it waits first and stops
-    last.
+    is driver and executors alike. `jars` are put beside Spark's own. `home` is the folder of another Spark than the
+    installed one, `python` the interpreter of its workers. As a context manager it waits first and stops last.
     """
 
     def __init__(
@@ -40,6 +43,8 @@ class SparkConnect(Awaited):
         memory: str = "2g",
         settings: Mapping[str, str] | None = None,
         jars: Sequence[Path] = (),
+        home: Path | None = None,
+        python: str = sys.executable,
     ) -> None:
         self.port = port or free_port()
         self.token = token or new_token()
@@ -47,9 +52,10 @@ class SparkConnect(Awaited):
         data = data.resolve()
         self.log = data / "spark-connect.log"
         (data / "scratch").mkdir(parents=True, exist_ok=True)
+        home = home or spark_home()
         every = spark_settings(data, port=self.port) | dict(settings or {})
         command = [
-            str(spark_home() / "bin" / "spark-submit"),
+            str(home / "bin" / "spark-submit"),
             "--master",
             master,
             "--driver-memory",
@@ -60,7 +66,8 @@ class SparkConnect(Awaited):
             *(part for name, value in every.items() for part in ("--conf", f"{name}={value}")),
             "spark-internal",
         ]
-        environment = spark_environment(java, os.environ) | {_TOKEN: self.token}  # a command line shows to everybody
+        environment = {_JAVA_OPTIONS: _QUICK} | spark_environment(java, os.environ, home, python)
+        environment[_TOKEN] = self.token  # a command line shows to everybody
         self._sessions: list[SparkSession] = []
         self._server = Server("Spark Connect", command, log=self.log, environment=environment, folder=data)
 
@@ -89,6 +96,10 @@ class SparkConnect(Awaited):
         session: SparkSession = SparkSession.builder.remote(self.url).create()
         self._sessions.append(session)
         return session
+
+    def check(self) -> None:
+        """Raise ServerFailedError, with the last lines of its log, if the server has ended."""
+        self._server.check()
 
     def stop(self) -> None:
         """End the server, its sessions first: one that outlived it would hold up the end of this process."""
@@ -125,15 +136,17 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_environment(java: Java, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which Spark starts from PySpark's own files, whatever other Spark is set up."""
+def spark_environment(
+    java: Java, environment: Mapping[str, str], home: Path | None = None, python: str = sys.executable
+) -> dict[str, str]:
+    """Return the environment in which a Spark starts, by default PySpark's own files, whatever other one is set up."""
     kept = {name: value for name, value in environment.items() if name not in {"SPARK_REMOTE", "SPARK_CONF_DIR"}}
     return kept | {
         "JAVA_HOME": str(java.home),
-        "SPARK_HOME": str(spark_home()),
+        "SPARK_HOME": str(home or spark_home()),
         "SPARK_LOCAL_IP": HOST,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
     }
 
 

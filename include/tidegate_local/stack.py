@@ -16,6 +16,7 @@ from tidegate_local.kafka_jars import KAFKA_VERSION, kafka_jars
 from tidegate_local.loopback import HOST, SPARK_HOST
 from tidegate_local.preflight import Preflight
 from tidegate_local.progress import Display
+from tidegate_local.samples import ParquetSample
 from tidegate_local.secret_files import drawn_once, write_secret
 from tidegate_local.spark_connect import SparkConnect, new_token
 from tidegate_local.spark_jars import SPARK_VERSION, spark_jars
@@ -32,14 +33,15 @@ def write_exports(path: Path, connections: Mapping[str, Connection], homes: Mapp
 
 
 class Stack:
-    """Kafka, Spark Connect and Airflow of a project folder, below whose `data` and `.cache` all is written.
+    """Kafka, Spark Connect and Airflow for the sample of a project, below whose `data` and `.cache` all is written.
 
     `start` returns when Kafka answers, while Spark and Airflow may still be starting; `wait` when all of them do.
     As a context manager it stops whatever was started, however far it came.
     """
 
-    def __init__(self, project: Path, checked: Preflight, show: Display) -> None:
-        self._project = project
+    def __init__(self, sample: ParquetSample, checked: Preflight, show: Display) -> None:
+        self._sample = sample
+        self._project = sample.project
         self._checked = checked
         self._show = show
         self._started: list[Broker | SparkConnect | AirflowServer] = []
@@ -71,19 +73,28 @@ class Stack:
             plugins=self._project / "plugins",
             port=self._checked.airflow_port,
         )
-        homes = {"TIDEGATE_HOME": self._project, "AIRFLOW_HOME": home.folder}
+        homes = {**self._sample.homes(), "AIRFLOW_HOME": home.folder}
         around = dict(os.environ) | {name: str(folder) for name, folder in homes.items()}
         token = drawn_once(self.token_file, new_token)
-        connections = self._connections(token)
+        connections = {**self._connections(token), **self._sample.connections()}
         write_exports(data / "connections.sh", connections, homes)
-        self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around)
+        self.airflow = AirflowServer(home, connections=connections, folder=self._project, around=around, triggerer=True)
         self._started.append(self.airflow)
         java = self._checked.java
         with self._show.step(f"Spark {SPARK_VERSION}: jars"):
             cache = self._project / ".cache"
-            jars_of_spark = (*spark_jars(java, cache), *spark_kafka_jars(java, cache))
+            jars_of_spark = (
+                *spark_jars(java, cache),
+                *spark_kafka_jars(java, cache),
+                *self._sample.spark_jars(java, cache),
+            )
         self.spark = SparkConnect(
-            java=java, data=data / "spark", port=self._checked.spark_port, token=token, jars=jars_of_spark
+            java=java,
+            data=data / "spark",
+            port=self._checked.spark_port,
+            token=token,
+            settings=self._sample.spark_settings(),
+            jars=jars_of_spark,
         )
         self._started.append(self.spark)
         with self._show.step(f"Kafka {KAFKA_VERSION}: jars"):
@@ -101,6 +112,11 @@ class Stack:
             self.spark.wait()
         with self._show.step("Airflow"):
             self.airflow.wait()
+
+    def check(self) -> None:
+        """Raise ServerFailedError, with the last lines of its log, if any server has ended that was started."""
+        for server in self._started:
+            server.check()
 
     def stop(self) -> None:
         """Stop everything, the readers before what they read from; a second Ctrl-C doesn't cut it short."""

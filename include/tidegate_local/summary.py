@@ -25,6 +25,7 @@ class LakeCount:
 class Summary:
     """All that is known when the group has caught up."""
 
+    subscription: str
     runs: list[Timed]
     batches: tuple[BatchLine, ...]
     lags: tuple[PartitionLag, ...]
@@ -84,7 +85,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     if not summary.complete:
         console.print(
             f"Not complete: the lake has {lake.rows + lake.rejected:,} rows for {summary.published:,} records, "
-            f"and the lag is {total(summary.lags):,}. See tidegate status flights.",
+            f"and the lag is {total(summary.lags):,}. See tidegate status {summary.subscription}.",
             style="red",
             markup=False,
         )

@@ -27,8 +27,9 @@ _Way = Literal["request", "answer"]
 class Fault:
     """What goes wrong, with requests of these kinds (of all kinds if there are none) or with their answers.
 
-    `delay` in seconds slows both ways; `hold` keeps what goes that way until the fault is over; `cut` breaks the
-    connection in place of it, `times` often at most. The first `spare` of those that it concerns pass unharmed.
+    `delay` in seconds slows both ways; `hold` keeps what goes that way, and all behind it on its connection, until the
+    fault is over; `cut` breaks the connection in place of it. Either happens `times` often at most. The first `spare`
+    of those that it concerns pass unharmed.
     `late` keeps the first such request aside and breaks its client's connection, so that the client sends it again by
     another one: a network that delivers late. `Traffic.deliver_late` lets the broker have it.
     `cut_after` breaks each connection after that many bytes of answers, within a frame. `refuse` ends new
@@ -220,7 +221,7 @@ class Traffic:
         if fault.cut == way and self.struck[kind] < fault.times:
             self.struck[kind] += 1
             raise BrokenPipeError
-        if fault.hold == way:
+        if fault.hold == way and self.struck[kind] < fault.times:
             with self._changed:
                 self.struck[kind] += 1
                 self._changed.notify_all()

@@ -1,6 +1,7 @@
 """Tidegate in Airflow: DAGs made of subscriptions, and operators that call the engine. Thin on purpose.
 
-`subscription_dags` and `refuse_broken_definitions` are all that DAG files need.
+`subscription_dags` and `refuse_broken_definitions` are all that DAG files of subscriptions need, `output_asset` and
+`published_batches` those of DAGs that read what was published.
 """
 
 import os
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
+    from collections.abc import Collection
+
+    from airflow.sdk import DAG, Asset
 
     from tidegate.config.settings import Settings
+    from tidegate.lake.published import PublishedBatch
 
 
 def subscription_dags(folder: str | Path | None = None) -> "dict[str, DAG]":
@@ -37,6 +41,35 @@ def refuse_broken_definitions(folder: str | Path | None = None) -> None:
 
     if problems := all_problems(_settings(folder)):
         raise DefinitionError(problems)
+
+
+def output_asset(subscription: str) -> "Asset":
+    """The asset of a subscription's output, for the schedule of a DAG that reads it.
+
+    Raises DefinitionError, which Airflow shows as the DAG file's, where the subscription has no usable definition.
+    """
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 (see above)
+    from tidegate_airflow.assets import outlet  # noqa: PLC0415 (see above)
+
+    settings = _settings(None)
+    return outlet(AllDefinitions(settings).load(subscription), settings)
+
+
+def published_batches(subscription: str, done: "Collection[str]" = ()) -> "list[PublishedBatch]":
+    """The batches in a subscription's output, but for those whose ids are `done`, in the order of their commits.
+
+    The lake itself is asked, so it doesn't matter which asset events there were. Raises DefinitionError, LostDataError
+    for a folder named as a batch that isn't one, UnavailableError where the output can't be read.
+    """
+    from tidegate.lake.published import published_batches as batches_in  # noqa: PLC0415 (see above)
+    from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 (see above)
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 (see above)
+    from tidegate_airflow.assets import output_uri  # noqa: PLC0415 (see above)
+    from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
+
+    settings = _settings(None)
+    use_connections(AirflowConnections())
+    return batches_in(output_uri(AllDefinitions(settings).load(subscription), settings), done)
 
 
 def import_from_dags_folder() -> None:

@@ -15,6 +15,7 @@ from airflow.sdk.log import redact
 
 from tidegate.model.batch import ANSWERS, Resolution, State
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate_airflow.alerting import tell_at_once
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.following_run import following_run
 from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
@@ -65,6 +66,7 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
                 AirflowConnections().get(subscription.processing.connection)
             self.subject, self.body = str(redact(subject(asked))), str(redact(body(asked, subscription)))
             self.assigned_users = _assigned(operators(context, self._settings().operators))
+        tell_at_once(subscription, self._settings(), dict(context))
         context["ti"].xcom_push(key=ASKED, value={"batch_id": asked.batch.id, "deliveries": asked.deliveries})
         self.log.info("%s\n%s", self.subject, self.body)
         return super().execute(context)

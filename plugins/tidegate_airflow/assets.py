@@ -3,10 +3,12 @@
 import re
 from urllib.parse import quote
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetWatcher
 
-from tidegate.config.settings import Settings, absolute_uri
-from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions
+from tidegate.config import outputs
+from tidegate.config.settings import Settings
+from tidegate.model.output_uri import parse_output
+from tidegate.model.subscription import RecordSchedule, Subscription, TopicNames, TopicPartitions
 
 _PASSWORD = re.compile(r"(?<=://)[^/?#@]*:[^/?#@]*@")
 _AS_IT_IS = "/:@=+,~"
@@ -27,7 +29,28 @@ def inlets(subscription: Subscription) -> list[Asset]:
     return [Asset(f"kafka://{quote(subscription.connection, safe='')}/{topic}") for topic in topics]
 
 
+def waiting(subscription: str, schedule: RecordSchedule) -> Asset:
+    """The records that wait for a subscription, which change when a run is due; the triggerer watches for that."""
+    from tidegate_airflow.triggers import RecordScheduleTrigger  # noqa: PLC0415 (few definitions have such a schedule)
+
+    trigger = RecordScheduleTrigger(
+        subscription=subscription, records=schedule.records, or_after_ms=schedule.or_after_ms
+    )
+    watcher = AssetWatcher(name=f"{subscription} records", trigger=trigger)
+    return Asset(f"{subscription} records", f"tidegate://records/{subscription}", watchers=[watcher])
+
+
 def outlet(subscription: Subscription, settings: Settings) -> Asset:
-    """The output's asset: its absolute URI, without a password that may stand in it."""
-    uri = absolute_uri(settings.home, subscription.processing.output)
-    return Asset(quote(_PASSWORD.sub("", uri), safe=_AS_IT_IS))
+    """The output's asset: the URI of its folder or table, without a password or a connection's id in it."""
+    public = parse_output(output_uri(subscription, settings)).public_uri
+    return Asset(quote(without_password(public), safe=_AS_IT_IS))
+
+
+def output_uri(subscription: Subscription, settings: Settings) -> str:
+    """The absolute URI of the output, as the ledger has it."""
+    return outputs.output_uri(settings.home, subscription.processing)
+
+
+def without_password(uri: str) -> str:
+    """A place's URI, without the user and password that may stand in it."""
+    return _PASSWORD.sub("", uri)

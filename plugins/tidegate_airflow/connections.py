@@ -1,5 +1,7 @@
 """Airflow's connections, as a task finds them: environment, secrets backends, the metadata database."""
 
+from typing import Any
+
 from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
@@ -17,20 +19,30 @@ class AirflowConnections:
         try:
             found = BaseHook.get_connection(connection_id)
         except AirflowNotFoundException:
-            raise WrongDefinitionError(
-                f"there is no Airflow connection {connection_id}: create it under Admin, Connections, "
-                f"or set AIRFLOW_CONN_{connection_id.upper()}"
-            ) from None
-        connection = Connection(
-            id=connection_id,
-            type=found.conn_type,
-            host=found.host,
-            port=found.port,
-            login=found.login,
-            password=found.password,
-            extra=found.extra_dejson,
-            schema=found.schema,
-        )
-        for value in secret_values(connection):  # Airflow itself knows passwords, and extras by their names alone
-            mask_secret(value)
-        return connection
+            raise missing(connection_id) from None
+        return of_airflow(connection_id, found)
+
+
+def missing(connection_id: str) -> WrongDefinitionError:
+    """What is raised where there is no connection of this id."""
+    return WrongDefinitionError(
+        f"there is no Airflow connection {connection_id}: create it under Admin, Connections, "
+        f"or set AIRFLOW_CONN_{connection_id.upper()}"
+    )
+
+
+def of_airflow(connection_id: str, found: Any) -> Connection:
+    """A connection of Airflow's as the engine reads it; from here on this process's log hides its secrets."""
+    connection = Connection(
+        id=connection_id,
+        type=found.conn_type,
+        host=found.host,
+        port=found.port,
+        login=found.login,
+        password=found.password,
+        extra=found.extra_dejson,
+        schema=found.schema,
+    )
+    for value in secret_values(connection):  # Airflow itself knows passwords, and extras by their names alone
+        mask_secret(value)
+    return connection

@@ -11,16 +11,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator, get_parsing_context
+from airflow.sdk import DAG, Asset, BaseOperator, get_parsing_context
 
 from tidegate.config.check import Report
 from tidegate.config.executors import EXECUTOR, executor_warnings
 from tidegate.config.reading import DefinitionError, Reading
 from tidegate.config.settings import Settings
 from tidegate.model.commit_policy import CommitPoint
-from tidegate.model.subscription import AirflowProperties, Problem, Subscription
+from tidegate.model.subscription import AirflowProperties, Problem, RecordSchedule, Subscription
 from tidegate.runtime.definitions import AllDefinitions, is_stored
-from tidegate_airflow.assets import inlets, outlet
+from tidegate_airflow.assets import inlets, outlet, waiting
 from tidegate_airflow.callbacks import named_callback
 from tidegate_airflow.document import document, tags
 from tidegate_airflow.drain import DrainOperator
@@ -30,11 +30,10 @@ from tidegate_airflow.operators import (
     LandOperator,
     PlanOperator,
     ProcessOperator,
-    ReceiveOperator,
-    SettleOperator,
 )
 from tidegate_airflow.permission import operator_tags
 from tidegate_airflow.run_conf import run_params
+from tidegate_airflow.settling import ReceiveOperator, SettleOperator
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     dag = DAG(
         subscription.name,
         description=subscription.description,
-        schedule=subscription.schedule,
+        schedule=_schedule(subscription),
         start_date=_SINCE,
         catchup=False,
         is_paused_upon_creation=False if is_stored(path) else None,  # who subscribes over REST would wait for ever
@@ -125,12 +124,13 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     )
     topics = inlets(subscription)
     where = {"dag": dag, "definition": str(path)}
-    plan = PlanOperator(task_id="plan", inlets=topics, **where)
+    output = outlet(subscription, settings)
+    plan = PlanOperator(task_id="plan", inlets=topics, output=output, **where)
     land = LandOperator.partial(
         task_id="land", inlets=topics, map_index_template="member {{ task.member }}", **where
     ).expand_kwargs(plan.output)
     process = ProcessOperator(task_id="process", **where)
-    last = {"output": outlet(subscription, settings), "trigger_rule": "all_done", **where}
+    last = {"output": output, "trigger_rule": "all_done", **where}
     match subscription.commit_policy.commit_at:
         case CommitPoint.LANDED:
             land >> ReceiveOperator(task_id="commit", **where) >> process
@@ -145,6 +145,11 @@ def _dag(subscription: Subscription, path: Path, settings: Settings) -> DAG:
     if subscription.drain_max_runs:
         settle >> DrainOperator(task_id="drain", **where)
     return dag
+
+
+def _schedule(subscription: Subscription) -> str | list[Asset] | None:
+    given = subscription.schedule
+    return [waiting(subscription.name, given)] if isinstance(given, RecordSchedule) else given
 
 
 def _decided(process: BaseOperator, subscription: Subscription, where: dict[str, Any]) -> BaseOperator:

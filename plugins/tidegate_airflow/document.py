@@ -31,11 +31,11 @@ _TAKEN_AGAIN = "A run that fails is followed by one that takes the same batch ag
 _STANDS_STILL = "every run fails until `tidegate clear {name}` or the DAG `tidegate_clear` says how to go on"
 _FAILURES: Mapping[str, str] = {
     "fail": f"the subscription stops: {_STANDS_STILL}.",
-    "ignore": "nothing of it is published, and the subscription goes on behind it.",
-    "dead-letter-queue": "its records go to the dead-letter topic, and the subscription goes on behind it; past "
+    "ignore": "nothing of it is published, and the subscription goes on after it.",
+    "dead-letter-queue": "its records go to the dead-letter topic, and the subscription goes on after it; past "
     f"`dead-letter-queue.limit` it stops: {_STANDS_STILL}.",
     "delayed-retry-topic": "its records go to a retry topic, from which they are read again later, and the "
-    "subscription goes on behind it.",
+    "subscription goes on after it.",
     "ask": "the task **ask** asks a person (*Required Actions*): deliver it again, dead-letter, skip or stop. The run "
     "waits until somebody answers there, by `tidegate clear {name} --answer ...` or by the DAG `tidegate_clear`.",
 }
@@ -66,6 +66,7 @@ def document(subscription: Subscription, path: Path, settings: Settings) -> str:
         "members": subscription.members,
         "schedule": subscription.schedule or "only when triggered",
         **(_spark(processing) if processing.endpoint is None else _http(processing.endpoint)),
+        "processing.format": processing.format,
         "processing.output": redact(processing.output),
         "commit-strategy": subscription.commit_strategy,
         "failure-strategy": subscription.failure_strategy,

@@ -11,8 +11,6 @@ from tidegate_airflow.operators import BATCH_ID, StepOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidegate.runtime.pipeline import Pipeline
-
 _RUN_ID = re.compile(r"drain__(\d+)__")
 
 
@@ -25,9 +23,13 @@ class DrainOperator(StepOperator):
     def execute(self, context: "Context") -> None:
         """Look what waits, and begin the next run if that is enough."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
+        if batch_id is None:
+            raise AirflowSkipException("nothing was planned: nothing follows")
         number = _number(context["run_id"]) + 1
+        from tidegate.runtime.actions.running import records_waiting  # noqa: PLC0415 (nothing of this at parse time)
+
         with self._pipeline(context) as pipeline:
-            subscription, waiting = pipeline.subscription, _waiting(pipeline)
+            subscription, waiting = pipeline.subscription, records_waiting(pipeline)
         if waiting < subscription.consumer.max_poll_records:
             raise AirflowSkipException(f"{waiting:,} records wait, less than a full batch: nothing follows")
         if number > subscription.drain_max_runs:
@@ -47,14 +49,3 @@ def _number(run_id: str) -> int:
     """How many runs have followed one another by then; 0 for one that something else began."""
     found = _RUN_ID.match(run_id)
     return int(found[1]) if found else 0
-
-
-def _waiting(pipeline: "Pipeline") -> int:
-    """The records that no batch has yet, counted as offsets."""
-    from tidegate.runtime.status import status_of  # noqa: PLC0415 (nothing of this at parse time)
-
-    status = status_of(pipeline, 1)
-    open_batches = [
-        entry.batch for entry in status.history if entry.batch.is_open and not entry.batch.offsets_committed
-    ]
-    return (status.lag or 0) - sum(r.end - r.start for batch in open_batches for r in batch.ranges)

@@ -1,23 +1,23 @@
-"""The tasks of a subscription's DAG: plan, land, process, commit and publish, each one call of the engine.
+"""The tasks plan, land and process of a subscription's DAG, each one call of the engine.
 
-The task ask, which not every DAG has, is in `asking`. Every operator holds the path of its definition and nothing else
-of it. The engine and its clients are imported when a task executes, never when a DAG file is parsed. Between tasks go
-the batch id and small facts only; what decides about a batch is the ledger's, so each task may be cleared and run again
-at any time.
+Commit and publish are in `settling`, ask, which not every DAG has, in `asking`. Every operator holds the path of its
+definition and nothing else of it. The engine and its clients are imported when a task executes, never when a DAG file
+is parsed. Between tasks go the batch id and small facts only; what decides about a batch is the ledger's, so each task
+may be cleared and run again at any time.
 """
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from tidegate.model.errors import (
-    BatchFailedError,
     LostDataError,
     OvertakenError,
     StaleError,
@@ -26,10 +26,14 @@ from tidegate.model.errors import (
     WrongDefinitionError,
     message,
 )
+from tidegate_airflow.asset_events import LOOKED_BACK, unannounced
+from tidegate_airflow.lineage.operator import LineageOperator
+from tidegate_airflow.lineage.seen import SeenBatch, SeenDataset
+from tidegate_airflow.links import BatchLink, SubscriptionLink
 from tidegate_airflow.task_failures import RETRY_POLICY, logged_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Asset, Context
 
@@ -38,16 +42,25 @@ if TYPE_CHECKING:
     from tidegate.model.subscription import Subscription
     from tidegate.ports import JobLogs
     from tidegate.runtime.pipeline import Pipeline
+    from tidegate.steps.await_records import Awaited
     from tidegate_airflow.processors import Stoppable
 
 BATCH_ID = "batch_id"
 """XCom key of plan: the id of the batch that this run takes."""
+UNANNOUNCED = "unannounced"
+"""XCom key of plan: what an asset event is to say of batches that earlier runs published, and Airflow has none of."""
 NOTHING = "nothing"
 """XCom key of plan: why there is no batch. Neither key is there when plan failed."""
+NOTE = "note"
+"""XCom key of the last tasks: what their run came to, for the list of runs."""
 CLEAR = "tidegate_clear"
 RESET = "tidegate_reset"
 COMMIT = "tidegate_commit"
 PRUNE = "tidegate_prune"
+MAINTENANCE = "tidegate_maintenance"
+REPLAY = "tidegate_replay"
+REDRIVE = "tidegate_redrive"
+MONITOR = "tidegate_monitor"
 """The ids of the DAGs for operators: no subscription can have them."""
 ASK = "ask"
 """The id of the task that asks a person."""
@@ -58,7 +71,13 @@ ANSWERED = "answered"
 REDELIVERED_BY = "trigger_run_id"
 """XCom key of ask, under Airflow's own name: the id of the run that it triggered to deliver the batch again."""
 
-_NO_RETRY_HELPS = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
+_NO_TRIGGERER = timedelta(minutes=10)  # beyond its poll timeout, for so long a wait may be without a triggerer
+
+_CLEARED: Final = (
+    "a run that is cleared takes what is next: a batch that is committed isn't made again; `tidegate reprocess %s "
+    "--batch ID` does that"
+)
+NO_RETRY_HELPS: Final = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
 
 class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types aren't followed
@@ -87,6 +106,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             subscription = self._subscription(settings, context)
             processor = self._processor(subscription, settings) if processing else None
             connection = subscription.processing.connection
+            stack.enter_context(self._alerting(subscription, settings, context))
             with open_pipeline(
                 subscription,
                 settings,
@@ -96,7 +116,10 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
                 job_logs=_log_of(context),
             ) as pipeline:
                 yield pipeline
-        self.log.info("%s took %.2f s", self.task_id, time.monotonic() - began)
+        self._took(subscription.name, time.monotonic() - began)
+
+    def _took(self, subscription: str, seconds: float) -> None:  # noqa: ARG002 (of steps alone it is told to others)
+        self.log.info("%s took %.2f s", self.task_id, seconds)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -106,9 +129,18 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
             self.log.debug("where that was raised", exc_info=error)
             raise logged_failure(self, str(error), for_good=isinstance(error, self._final())) from None
 
+    def _alerting(
+        self,
+        subscription: "Subscription",  # noqa: ARG002 (as others)
+        settings: "Settings",  # noqa: ARG002
+        context: "Context",  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """What is around the work of this task, to tell how it ends."""
+        return nullcontext()
+
     def _final(self) -> tuple[type[TidegateError], ...]:
         """The errors that a retry of this task can't mend."""
-        return _NO_RETRY_HELPS
+        return NO_RETRY_HELPS
 
     def _settings(self) -> "Settings":
         from tidegate.config.settings import Settings  # noqa: PLC0415 (see above)
@@ -143,11 +175,23 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
 
 
 class StepOperator(EngineOperator):
-    """One step of the subscription that `definition`, the path of its file, describes."""
+    """One step of the subscription that `definition`, the path of its file, describes.
+
+    `taken` is the id of its batch, once it is known.
+    """
+
+    operator_extra_links = (SubscriptionLink(), BatchLink())
+    taken: str | None = None
 
     def __init__(self, *, definition: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.definition = definition
+
+    def _took(self, subscription: str, seconds: float) -> None:
+        from tidegate_airflow.stats import emit_step  # noqa: PLC0415 (nothing of this at parse time)
+
+        super()._took(subscription, seconds)
+        emit_step(subscription, self.task_id, seconds)
 
     def _subscription(self, settings: "Settings", context: "Context") -> "Subscription":
         from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 (see above)
@@ -156,28 +200,99 @@ class StepOperator(EngineOperator):
         changed = changed_properties(context["dag_run"].conf)
         return AllDefinitions(settings).load(Path(self.definition).stem, changed)
 
+    @contextmanager
+    def _alerting(self, subscription: "Subscription", settings: "Settings", context: "Context") -> Iterator[None]:
+        """A subscription that this step finds stopped is told at once."""
+        try:
+            yield
+        except StoppedError:
+            from tidegate_airflow.alerting import tell_at_once  # noqa: PLC0415 (nothing of this at parse time)
+
+            tell_at_once(subscription, settings, dict(context))
+            raise
+
 
 class PlanOperator(StepOperator):
     """Decides which batch this run takes, and returns one landing assignment for each member with work.
 
-    An assignment is `{"batch_id": str, "member": int}`. Nothing to read skips the task, and with it the run.
+    An assignment is `{"batch_id": str, "member": int}`. Nothing to read skips the task, and with it the run. While it
+    waits for records it holds no worker, where a triggerer runs. `output` is the asset of the subscription's output.
     """
+
+    def __init__(self, *, output: "Asset", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.output_asset = output
 
     def execute(self, context: "Context") -> list[dict[str, Any]]:
         """Plan, or find out that there is nothing to read."""
+        from tidegate_airflow.triggerer import triggerer_runs  # noqa: PLC0415 (nothing of this at parse time)
+
+        return self._plan(context, None, triggerer_runs)
+
+    def resume(self, context: "Context", event: "Mapping[str, Any]") -> list[dict[str, Any]]:
+        """Plan anew when the triggerer has waited, until the deadline of the first wait."""
+        unable = event["unable"]
+        if unable is not None:
+            self.log.warning("the triggerer can't wait for records, so this task waits by itself: %s", unable)
+        return self._plan(context, datetime.fromisoformat(event["deadline"]), lambda: unable is None)
+
+    def _plan(
+        self, context: "Context", deadline: datetime | None, may_leave: Callable[[], bool]
+    ) -> list[dict[str, Any]]:
+        from tidegate.steps.await_records import Awaited  # noqa: PLC0415 (nothing of this at parse time)
+
         with self._pipeline(context) as pipeline:
+            subscription = pipeline.subscription
             try:
-                plan = pipeline.plan()
+                plan = pipeline.plan_or_await(deadline, may_leave)
             except StoppedError as error:
                 raise StoppedError(message(error, remedy=_since(pipeline))) from error
+            if not isinstance(plan, Awaited):
+                self._note_unannounced(context, pipeline.published(LOOKED_BACK), plan.batch)
+        if isinstance(plan, Awaited):
+            raise self._deferred(subscription, plan)
+        if context["ti"].try_number > 1:
+            self.log.info(_CLEARED, subscription.name)
         if plan.batch is None:
             context["ti"].xcom_push(key=NOTHING, value=plan.why)
             raise AirflowSkipException(f"nothing to read: {plan.why}")
+        self.taken = plan.batch.id
         context["ti"].xcom_push(key=BATCH_ID, value=plan.batch.id)
         return [{"batch_id": plan.batch.id, "member": member} for member in plan.members]
 
+    def _note_unannounced(self, context: "Context", newest: "Sequence[Batch]", current: "Batch | None") -> None:
+        """Tell the last task of batches of which Airflow has no event; the one that this run takes has its own."""
+        others = [batch for batch in newest if current is None or batch.id != current.id]
+        if missing := unannounced(self.output_asset, others):
+            context["ti"].xcom_push(key=UNANNOUNCED, value=missing)
 
-class LandOperator(StepOperator):
+    def _deferred(self, subscription: "Subscription", awaited: "Awaited") -> TaskDeferred:
+        """What has the triggerer wait; where none does any more, the task fails some time after the deadline."""
+        from tidegate_airflow.triggers import RecordsTrigger  # noqa: PLC0415 (nothing of this at parse time)
+
+        self.log.info("nothing to read yet: Airflow's triggerer waits until %s", awaited.deadline.isoformat())
+        return TaskDeferred(
+            trigger=RecordsTrigger.of(subscription.name, awaited),
+            method_name="resume",
+            timeout=timedelta(milliseconds=subscription.poll_timeout_ms) + _NO_TRIGGERER,
+        )
+
+
+class BatchOperator(LineageOperator, StepOperator):
+    """A step of one batch, of which lineage is told."""
+
+    @contextmanager
+    def _pipeline_for(self, context: "Context", batch_id: str, *, processing: bool = False) -> Iterator["Pipeline"]:
+        """The opened pipeline of this run; whatever comes of the step, what became of the batch is looked at."""
+        self.taken = batch_id
+        with self._pipeline(context, processing=processing) as pipeline:
+            try:
+                yield pipeline
+            finally:
+                self._look(pipeline.subscription, self._settings(), batch_id)
+
+
+class LandOperator(BatchOperator):
     """Lands one member's share of a batch; mapped over what plan returned."""
 
     def __init__(self, *, batch_id: str, member: int, **kwargs: Any) -> None:
@@ -187,11 +302,17 @@ class LandOperator(StepOperator):
 
     def execute(self, context: "Context") -> None:
         """Land, unless this member's landing was reported before."""
-        with self._pipeline(context) as pipeline:
+        with self._pipeline_for(context, self.batch_id) as pipeline:
             pipeline.land(self.batch_id, self.member)
 
+    def _reads(self, seen: SeenBatch) -> list[SeenDataset]:
+        return seen.topics_of(self.member)
 
-class ProcessOperator(StepOperator):
+    def _writes(self, seen: SeenBatch) -> list[SeenDataset]:
+        return seen.landed_by(self.member)
+
+
+class ProcessOperator(BatchOperator):
     """Has the batch processed: by a Spark job, whichever way the type of its connection says, or by requests over HTTP.
 
     No records skip the task, and so does another run that has gone on with the batch: commit has the last word.
@@ -200,7 +321,7 @@ class ProcessOperator(StepOperator):
     def execute(self, context: "Context") -> None:
         """Process, unless it is done already."""
         batch_id = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
-        with self._pipeline(context, processing=True) as pipeline:
+        with self._pipeline_for(context, batch_id, processing=True) as pipeline:
             pipeline.receive(batch_id)  # planned on receipt, and the definition has another strategy now
             try:
                 batch = pipeline.process(batch_id)
@@ -209,82 +330,11 @@ class ProcessOperator(StepOperator):
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} has no records: nothing to process")
 
+    def _reads(self, seen: SeenBatch) -> list[SeenDataset]:
+        return [seen.landed()]
 
-class _SettlingOperator(StepOperator):
-    """What settles a batch, or part of it.
-
-    `output` is the asset that a published batch has changed; None where nothing is published here.
-    """
-
-    def __init__(self, *, output: "Asset | None" = None, **kwargs: Any) -> None:
-        super().__init__(outlets=[] if output is None else [output], **kwargs)
-        self.output_asset = output
-
-    def execute(self, context: "Context") -> dict[str, Any]:
-        """Settle; returns the batch's small facts. Nothing to settle skips the task."""
-        batch_id = self._batch_id(context)
-        with self._pipeline(context) as pipeline:
-            batch = self._settle(pipeline, batch_id)
-        if batch is None:
-            raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
-        facts = {
-            "batch_id": batch.id,
-            "state": batch.condition,
-            "records": batch.landed_records,
-            "rows": batch.rows,
-            "rejected": batch.rejected,
-        }
-        if batch.rows is None:
-            self.outlets: list[Any] = []  # nothing of the batch was published: the output hasn't changed
-        elif self.output_asset is not None:
-            context["outlet_events"][self.output_asset].extra = facts
-        return facts
-
-    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
-        raise NotImplementedError(pipeline, batch_id)
-
-    def _batch_id(self, context: "Context") -> str:
-        """The id of the batch to settle: of the one that was asked about, else of the planned one."""
-        if ASK not in self.upstream_task_ids:
-            return self._planned(context)
-        asked, answered, run_id = (
-            context["ti"].xcom_pull(task_ids=ASK, key=key) for key in (ASKED, ANSWERED, REDELIVERED_BY)
-        )
-        if run_id is not None and answered is not None:
-            text = f"batch {asked['batch_id']} is delivered again by run {run_id}, as {answered['by']} answered"
-            raise logged_failure(self, text, for_good=True)
-        return self._planned(context) if asked is None else str(asked["batch_id"])
-
-    def _planned(self, context: "Context") -> str:
-        """The id of this run's batch; without one the run is skipped, or failed where plan failed."""
-        batch_id: str | None = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
-        if batch_id is not None:
-            return batch_id
-        why = context["ti"].xcom_pull(task_ids="plan", key=NOTHING)
-        if why is not None:
-            raise AirflowSkipException(f"nothing was planned: {why}")
-        text = "plan didn't finish, so there is nothing to commit and no offset moved: see the log of task plan"
-        raise logged_failure(self, text, for_good=True)
-
-    def _final(self) -> tuple[type[TidegateError], ...]:
-        return (*_NO_RETRY_HELPS, BatchFailedError)  # settling again doesn't process the batch
-
-
-class ReceiveOperator(_SettlingOperator):
-    """Commits the offsets of a batch that has landed, before anybody processes it.
-
-    A batch that was planned under another strategy is committed later.
-    """
-
-    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
-        return pipeline.receive(batch_id)
-
-
-class SettleOperator(_SettlingOperator):
-    """Publishes the batch, whatever became of the tasks before, and commits its offsets if that is its last word."""
-
-    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
-        return pipeline.settle(batch_id)
+    def _writes(self, seen: SeenBatch) -> list[SeenDataset]:
+        return seen.output()
 
 
 def _log_of(context: "Context") -> "JobLogs":

@@ -7,6 +7,7 @@ the task executes.
 import logging
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from tidegate.model.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
 from tidegate.spark.child import overrun, run_child
 from tidegate.spark.connect import connect_url
-from tidegate.spark.environment import job_environment, python_path
+from tidegate.spark.environment import job_environment, python_path, submit_environment
 from tidegate.spark.job import NOTHING, local_job, refuse_distance
 from tidegate.spark.output import JobOutput
 from tidegate.spark.reach import check_binary, check_connect, check_master
@@ -35,6 +36,7 @@ from tidegate.spark.scripts import package_folder
 from tidegate_airflow.connections import AirflowConnections
 
 _WATCHED = 1.0  # seconds between two looks at a job that runs
+_ENDED = re.compile(r"Error code is: (\d+)")  # as the provider's hook writes it
 _STOPPED = "interrupted: Airflow stopped this task, and the Spark job with it; clear the task, or run the DAG again"
 
 
@@ -122,7 +124,12 @@ class SubmitProcessor:
             watching.start()
             try:
                 # the hook's own env_vars go onto the command line for YARN and Kubernetes
-                environment = {**job_environment(os.environ), **python_path(self._jobs), **self._environment}
+                environment = {
+                    **submit_environment(os.environ),
+                    **job_environment(os.environ),
+                    **python_path(self._jobs),
+                    **self._environment,
+                }
                 self._hook.submit(self._job, env=environment)
             except AirflowException as error:
                 raise self._ended_by or output.failure(f"failed ({_summary(error)})") from error
@@ -204,8 +211,9 @@ class ConnectProcessor:
 
 
 def _summary(error: AirflowException) -> str:
-    """The hook's word, without the lines that it repeats."""
-    return str(error).partition("\n")[0]
+    """The hook's word, without the command and the lines that it repeats."""
+    ended = _ENDED.search(str(error))
+    return f"spark-submit ended with status {ended[1]}" if ended else str(error).partition("\n")[0]
 
 
 class _Hook(SparkSubmitHook):  # type: ignore[misc]  # Airflow's types aren't followed

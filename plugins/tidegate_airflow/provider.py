@@ -20,6 +20,14 @@ _OPTIONS: Mapping[str, tuple[str, str | None]] = {
     "operator_roles": ("Roles that may trigger what does it, for auth managers that know roles for a DAG.", "Op"),
     "job_environment": ("Variables that a Spark job sees beside the usual ones: names and patterns.", "AWS_*"),
     "http_allowed": ("Hosts and networks that delivery over HTTP may send to though they aren't public.", "10.0.0.0/8"),
+    "monitor_schedule": (
+        "When the DAG tidegate_monitor looks at all subscriptions, without it */5 * * * *.",
+        "*/15 * * * *",
+    ),
+    "maintenance_schedule": (
+        "When the DAG tidegate_maintenance maintains the subscriptions' tables; without it there is no such DAG.",
+        "@daily",
+    ),
     "umask": ("Permissions that are taken from files and folders that are made, without it 077.", "027"),
 }
 

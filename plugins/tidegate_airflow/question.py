@@ -57,7 +57,7 @@ def _answers(asked: Question, subscription: Subscription) -> Mapping[Resolution,
     tries = subscription.max_retries + 1
     often = "once" if tries == 1 else f"up to {tries} times"
     by_hand = asked.batch.commit_policy.commit_at is CommitPoint.MANUAL
-    on = f"once {code(f'tidegate commit {name}')} has committed it" if by_hand else "behind it"
+    on = f"once {code(f'tidegate commit {name}')} has committed it" if by_hand else "after it"
     return {
         Resolution.REDELIVER: f"the same batch is delivered again, {often}, by a run that starts when this one has "
         "ended. Mend the job first.",

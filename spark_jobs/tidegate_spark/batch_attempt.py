@@ -7,9 +7,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from tidegate_spark.batch_documents import Manifest, WrittenFile, spark_uri
+from tidegate_spark.batch_documents import Manifest, WrittenFile
 from tidegate_spark.context import BatchContext
 from tidegate_spark.outcome import ACK_SCHEMA, TransformError
+from tidegate_spark.uris import spark_uri
 
 
 def _from_the_oldest_that_waits(landed: DataFrame, done: DataFrame) -> DataFrame:

@@ -8,7 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidegate_spark.change_feed import ChangeFeed
 from tidegate_spark.deserializers.decode import Deserialization
+from tidegate_spark.row_layout import AS_RETURNED, RowLayout
+from tidegate_spark.uris import spark_uri
 
 FORMAT = 1
 
@@ -56,7 +59,8 @@ class Manifest:
     The records are those of `files` that lie within `ranges`; `records` is their number, which is less than the
     files' own where the group has gone on within the batch. `progress` is what may be committed while the job runs:
     `whole-batch`, which is nothing, `contiguous-acks` or `highest-ack`. `keeps_state` is whether the job may leave a
-    state; `state` is what the last one left, None before.
+    state; `state` is what the last one left, None before. `layout` is how rows lie in the output's files, of about
+    `target_file_bytes` each, None for any; with a `change_feed` they are changes of what is there.
     """
 
     subscription: str
@@ -77,6 +81,9 @@ class Manifest:
     progress: str = _WHOLE_BATCH
     keeps_state: bool = False
     state: Any = None
+    layout: RowLayout = AS_RETURNED
+    change_feed: ChangeFeed | None = None
+    target_file_bytes: int | None = None
 
     @property
     def commits_acknowledged(self) -> bool:
@@ -99,7 +106,8 @@ class Result:
     Written and rejected rows aren't counted here: the engine counts them in the files themselves. `ack_files` name
     what was acknowledged, None if everything was; `withheld` is how many rows and rejected records aren't written
     because the batch ends before them by that, None where rows can't be told apart. `state` is a checkpoint's new one,
-    None if there is none.
+    None if there is none. Of a change feed `rewritten_files` have rows that were in the table, in files that
+    `replaced_files` name by their URIs, and `tombstone_files` the deleted keys.
     """
 
     batch_id: str
@@ -113,20 +121,14 @@ class Result:
     ack_files: tuple[WrittenFile, ...] | None = None
     withheld: int | None = None
     state: Any = None
+    rewritten_files: tuple[WrittenFile, ...] = ()
+    tombstone_files: tuple[WrittenFile, ...] = ()
+    replaced_files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The document as it is stored, in one line."""
         but_state = asdict(replace(self, state=None))  # asdict copies, which fails for a state that is deeply nested
         return json.dumps({"format": FORMAT, **but_state, "state": self.state})
-
-
-def spark_uri(uri: str) -> str:
-    """`uri` as Spark's file systems want it: s3:// is s3a://.
-
-    Nothing is percent-decoded: Tidegate's URIs, like Hadoop's paths, take every character as it stands.
-    """
-    scheme, colon, rest = uri.partition("://")
-    return ("s3a" if scheme == "s3" else scheme) + colon + rest
 
 
 def texts_at(spark: SparkSession, uri: str) -> list[str]:
@@ -174,4 +176,7 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
         progress=found.get("progress", _WHOLE_BATCH),
         keeps_state=found.get("keeps_state", False),
         state=found.get("state"),
+        layout=RowLayout.of(found["layout"]) if "layout" in found else AS_RETURNED,
+        change_feed=ChangeFeed.of(found["change_feed"]) if found.get("change_feed") else None,
+        target_file_bytes=found.get("target_file_bytes"),
     )

@@ -35,10 +35,11 @@ from tidegate_spark.batch_documents import (
     Result,
     WrittenFile,
     parse_manifest,
-    spark_uri,
     texts_at,
 )
+from tidegate_spark.change_feed import Merged, merged
 from tidegate_spark.deserializers.decode import Deserialization, check, decoded, failures, prepare
+from tidegate_spark.file_size import rebalanced
 from tidegate_spark.outcome import (
     ACK_SCHEMA,
     LANDING_SCHEMA,
@@ -49,6 +50,8 @@ from tidegate_spark.outcome import (
     as_outcome,
     has_place,
 )
+from tidegate_spark.row_layout import AS_RETURNED, RowLayout, check_rows, in_folders, lay_out
+from tidegate_spark.uris import spark_uri
 
 __all__ = [
     "FORMAT",
@@ -60,6 +63,7 @@ __all__ = [
     "Outcome",
     "Range",
     "Result",
+    "RowLayout",
     "TransformError",
     "WrittenFile",
     "open_batch",
@@ -72,9 +76,14 @@ __all__ = [
 ]
 
 _REJECTED = "_rejected"
+_TOMBSTONES = "_tombstones"
 
 # Spark's default, INT96, has no time zone for the readers that still know it.
-_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+_SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+_TABLE_SETTINGS = {
+    "spark.sql.parquet.writeLegacyFormat": "false",  # decimals and lists as the formats want them
+    "spark.sql.parquet.fieldId.write.enabled": "false",  # of columns that come from another table
+}
 
 
 def read_manifest(spark: SparkSession, uri: str) -> Manifest:
@@ -122,10 +131,10 @@ def write_outcome(
 ) -> Result:
     """Write `outcome` into the attempt's folder in the manifest's staging, and last of all the result.
 
-    Rows go to `<staging>/<attempt>/`, partitioned by the manifest's partition_by, rejected records to `_rejected/`
-    below it, acknowledged ones to `_acks/`, and the result to `_result/`, one line of JSON. Of a transform that
-    acknowledges for itself, rows and rejected records behind where the batch ends by that are withheld, if the rows
-    have topic, partition and offset as they came: they come again with the next batch. An attempt without a
+    Rows go to `<staging>/<attempt>/`, laid out as the manifest's layout and partition_by say, rejected records to
+    `_rejected/` below it, acknowledged ones to `_acks/`, and the result to `_result/`, one line of JSON. Of a transform
+    that acknowledges for itself, rows and rejected records behind where the batch ends by that are withheld, if the
+    rows have topic, partition and offset as they came: they come again with the next batch. An attempt without a
     result publishes nothing, so a job that dies, or that a later one overtakes, leaves no output that is used.
     The attempt is that of `batch`, if it was opened before, else one of this call's own.
     Raises TransformError where the outcome isn't one that can be written as the manifest asks.
@@ -135,10 +144,11 @@ def write_outcome(
     _check_strategy(outcome, manifest, transform)
     if manifest.deserialization is not None:
         outcome = _completed(spark, manifest, manifest.deserialization, outcome)
-    _check_partition_columns(outcome.rows, manifest.partition_by, transform)
+    check_rows(outcome.rows, manifest.layout, manifest.partition_by, transform)
     attempt = (batch or open_batch(manifest)).attempt
     attempt.close()
-    spark.conf.set(*_TIMESTAMPS)
+    for name, value in (_SETTINGS if manifest.layout == AS_RETURNED else _SETTINGS | _TABLE_SETTINGS).items():
+        spark.conf.set(name, value)
     with _kept(outcome.shared):
         counts = _count(read_landed(spark, manifest), outcome)
         withheld = None
@@ -146,20 +156,23 @@ def write_outcome(
             attempt.save_acks(outcome.acks)
         if attempt.has_acks and has_place(outcome.rows):
             outcome, withheld = _up_to_the_end(outcome, _left_behind(spark, manifest, outcome, attempt))
-        files, rejected_files = _write(spark, manifest, outcome, attempt, counts)
-        ack_files = _write_acks(spark, manifest, attempt, has_rejected=bool(rejected_files))
+        written = _write(spark, manifest, outcome, attempt, counts)
+        ack_files = _write_acks(spark, manifest, attempt, has_rejected=bool(written.rejected_files))
     result = Result(
         batch_id=manifest.batch_id,
         delivery=manifest.delivery.token,
         attempt=attempt.token,
         read=counts.read,
-        filtered=counts.filtered,
-        files=files,
-        rejected_files=rejected_files,
+        filtered=counts.filtered + written.left_out,
+        files=written.files,
+        rejected_files=written.rejected_files,
         application=spark.conf.get("spark.app.id") or "",
         ack_files=ack_files,
         withheld=withheld,
         state=outcome.state,
+        rewritten_files=written.rewritten_files,
+        tombstone_files=written.tombstone_files,
+        replaced_files=written.replaced_files,
     )
     # not createDataFrame, by which a classic session starts Python on an executor
     line = spark.range(1).select(F.lit(result.to_json()).alias("value"))
@@ -221,19 +234,67 @@ def _up_to_the_end(outcome: Outcome, left_behind: DataFrame) -> tuple[Outcome, i
     return replace(outcome, rows=kept[0], rejected=kept[1] if kept[1:] else None), withheld.count()
 
 
-def _write(
-    spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, counts: _Counts
-) -> tuple[tuple[WrittenFile, ...], tuple[WrittenFile, ...]]:
+@dataclass(frozen=True)
+class _Written:
+    """The files of an attempt, as a result names them, and how many rows of a change feed aren't in them."""
+
     files: tuple[WrittenFile, ...] = ()
     rejected_files: tuple[WrittenFile, ...] = ()
+    rewritten_files: tuple[WrittenFile, ...] = ()
+    tombstone_files: tuple[WrittenFile, ...] = ()
+    replaced_files: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+def _write(spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt, counts: _Counts) -> _Written:
+    transform = manifest.transform or "the job"
+    if manifest.change_feed is not None:
+        with merged(spark, manifest.change_feed, outcome.rows, transform) as changes:
+            written = _write_merged(spark, manifest, changes, attempt)
     # Spark writes a file even for no rows, so where there may be none it is worth a look.
-    if counts.rejected + counts.filtered < counts.read or not outcome.rows.isEmpty():
-        attempt.save(outcome.rows, partition_by=manifest.partition_by)
-        files = attempt.files(spark)
+    elif counts.rejected + counts.filtered < counts.read or not outcome.rows.isEmpty():
+        written = _Written(_write_rows(spark, manifest, outcome.rows, attempt))
+    else:
+        written = _Written()
     if outcome.rejected is not None and counts.rejected:
         attempt.save(outcome.rejected.select(*REJECTED_SCHEMA.fieldNames()), _REJECTED)
-        rejected_files = attempt.files(spark, _REJECTED)
-    return files, rejected_files
+        written = replace(written, rejected_files=attempt.files(spark, _REJECTED))
+    return written
+
+
+def _write_rows(spark: SparkSession, manifest: Manifest, rows: DataFrame, attempt: Attempt) -> tuple[WrittenFile, ...]:
+    transform = manifest.transform or "the job"
+    rows, folders = lay_out(rows, manifest.layout, manifest.batch_id, manifest.partition_by, transform)
+    _save(spark, manifest, rows, folders, attempt)
+    return attempt.files(spark)
+
+
+def _save(spark: SparkSession, manifest: Manifest, rows: DataFrame, folders: tuple[str, ...], attempt: Attempt) -> None:
+    if manifest.target_file_bytes is not None:
+        rows = rebalanced(spark, rows, manifest.target_file_bytes, folders)
+    attempt.save(rows, partition_by=folders)
+
+
+def _write_merged(spark: SparkSession, manifest: Manifest, changes: Merged, attempt: Attempt) -> _Written:
+    """The batch's own rows first: they are counted, and those that were in the table before aren't."""
+    files = _write_rows(spark, manifest, changes.upserts, attempt) if changes.has_upserts else ()
+    rewritten: tuple[WrittenFile, ...] = ()
+    tombstones: tuple[WrittenFile, ...] = ()
+    if changes.rewritten is not None:
+        transform = manifest.transform or "the job"
+        rows, folders = in_folders(changes.rewritten, manifest.layout, manifest.partition_by, transform)
+        _save(spark, manifest, rows, folders, attempt)
+        rewritten = tuple(file for file in attempt.files(spark) if file not in files)
+    if changes.tombstones is not None:
+        attempt.save(changes.tombstones, _TOMBSTONES)
+        tombstones = attempt.files(spark, _TOMBSTONES)
+    return _Written(
+        files,
+        rewritten_files=rewritten,
+        tombstone_files=tombstones,
+        replaced_files=changes.replaced_files,
+        left_out=changes.left_out,
+    )
 
 
 def _write_acks(
@@ -274,13 +335,4 @@ def _check_strategy(outcome: Outcome, manifest: Manifest, transform: str) -> Non
         raise TransformError(
             f"{transform} returned a state, and commit-strategy {manifest.commit_strategy} keeps none; return none, or "
             "set commit-strategy: checkpoint"
-        )
-
-
-def _check_partition_columns(rows: DataFrame, partition_by: tuple[str, ...], transform: str) -> None:
-    missing = [name for name in partition_by if name not in rows.columns]
-    if missing:
-        raise TransformError(
-            f"{transform}: partition-by names {', '.join(missing)}, which its rows lack; "
-            f"they have {', '.join(rows.columns)}"
         )

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from tidegate_spark.batch_documents import spark_uri, texts_at
+from tidegate_spark.batch_documents import texts_at
 from tidegate_spark.job_process import run_job
 from tidegate_spark.landing_request import (
     FORMAT,
@@ -24,6 +24,7 @@ from tidegate_spark.landing_request import (
     parse_landing_request,
     source_options,
 )
+from tidegate_spark.uris import spark_uri
 
 _KAFKA = "TIDEGATE_KAFKA_"
 _RESULT = "_result"

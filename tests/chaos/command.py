@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from chaos.kinds import KINDS, mix, nodes_and_spark
 from chaos.report import Report
 from chaos.session import Chosen, play
 from chaos.tasks import PROJECT
+from tidegate.model.output_uri import OutputFormat
 from tidegate_local.errors import LocalStackError
 from tidegate_local.progress import Display
 
@@ -37,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     nodes, spark = nodes_and_spark(options.seed)
     nodes = options.nodes or (1 if _ways(options.strategy) else nodes)
     spark = spark if options.spark is None else options.spark
-    kinds = tuple(KINDS[name] for name in options.strategy or mix(options.seed, nodes, mounts=can_mount()))
+    names = options.strategy or mix(options.seed, nodes, mounts=can_mount())
+    kinds = tuple(KINDS[name].published_as(options.format) for name in names)
     chosen = Chosen(options.minutes, options.seed, options.rate, options.cap, spark, nodes, options.cache, kinds)
     try:
         if any(kind.has_own_disk for kind in kinds):
@@ -79,6 +82,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, choices=(1, 3), help="how many brokers (default: by the seed)")
     beside = "a subscription of this kind; more than once for several (default: after-processing and three by the seed)"
     parser.add_argument("--strategy", action="append", choices=KINDS, help=beside)
+    written = "the format of the outputs, which others write into as well if they are tables; HTTP keeps Parquet"
+    parser.add_argument("--format", choices=get_args(OutputFormat), default="parquet", help=written)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".cache", help="where Kafka's jars are kept")
     given = parser.parse_args(arguments)

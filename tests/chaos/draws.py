@@ -40,6 +40,7 @@ Target = Literal[
     "disk",
     "broken disk",
     "receiver",
+    "table",
 ]
 
 _OFTEN: dict[Target, int] = {
@@ -55,6 +56,7 @@ _OFTEN: dict[Target, int] = {
     "controller": 4,
     "quota": 1,
     "receiver": 6,
+    "table": 6,
 }
 _SERVERS: tuple[Target, ...] = ("broker", "controller", "postgres", "spark", "receiver")
 STEPS: tuple[Step, ...] = ("plan", "land", "process", "commit")

@@ -1,7 +1,7 @@
 """A driver without Spark: a process of its own that copies what landed, and so can be killed or outlive its task.
 
-`python -m chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--count] [--fail]
-MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps
+`python -m chaos.driver --keeper PID [--work SECONDS] [--late SECONDS] [--reject N --again N] [--table] [--count]
+[--fail] MANIFEST_URI`. It imports little, so that it starts quickly, and ends by itself once the process that keeps
 chaos is gone.
 """
 
@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--late", type=float, default=0.0)
     parser.add_argument("--reject", type=int, default=0, metavar="N", help="reject each number that N divides")
     parser.add_argument("--again", type=int, default=0, metavar="N", help="of retried ones, those that N divides")
+    parser.add_argument("--table", action="store_true", help="write the rows of a table, where the manifest says so")
     parser.add_argument("--count", action="store_true", help="count the records in the transform's state")
     parser.add_argument("manifest")
     parser.add_argument("--fail", action="store_true", help="say that the records failed the job")
@@ -39,7 +40,7 @@ def main() -> int:
     if chosen.fail:
         sys.stdout.write(_RECORDS_FAILED)
         return _CLIENT_FAILED
-    job = _job(chosen.reject, chosen.again)
+    job = _job(chosen.reject, chosen.again, is_table=chosen.table)
     if chosen.count:
         job.fold = _counted
     job.run(chosen.manifest, 0, lambda _: None, lambda: None)
@@ -53,11 +54,14 @@ def _counted(manifest: dict[str, Any]) -> dict[str, int]:
     return {"seen": before["seen"] + manifest["records"]}
 
 
-def _job(divisor: int, again: int) -> CopyingProcessor:
-    if not divisor:
+def _job(divisor: int, again: int, *, is_table: bool) -> CopyingProcessor:
+    if not divisor and not is_table:
         return CopyingProcessor()
     from chaos.rejecting import RejectingProcessor  # noqa: PLC0415 (Arrow takes its time, if wanted)
+    from chaos.table_rows import TableRowsProcessor  # noqa: PLC0415
 
+    if not divisor:
+        return TableRowsProcessor()
     return RejectingProcessor(divisor, again or divisor)
 
 

@@ -7,11 +7,12 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chaos.audit import Evidence, Records, records
+from chaos.outputs import Output, read_files
 from chaos.positions import positions
 from chaos.producing import Numbers
 from chaos.receiver import Received, read_received
@@ -27,6 +28,7 @@ from tidegate.ports import HistoryEntry
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60
 _PAUSE_SECONDS = 0.2
+_COLUMNS = ("value", "partition")
 _FROM_THE_BEGINNING = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": 3}
 
 
@@ -59,15 +61,15 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
     history = history_of(place)
     landing = Path(place.settings.landing.removeprefix("file://"))
     landed = (path for name in place.names for path in landing.glob(f"{name}/*/member-*/**/*"))
-    lake = place.folder / place.kind.output
+    output = place.output
     received = read_received(place.received, place.kind.name) if place.kind.at_once else None
-    rows = answered(lake, received) if received else in_lake(lake)
+    rows = answered(output, received) if received else records_in(output.rows(_COLUMNS))
     return Evidence(
         acknowledged=acknowledged,
         uncertain=uncertain,
         lake=rows,
         dead=in_dead_letters(place),
-        rejected=in_rejected(lake)
+        rejected=records_in(output.rejected(_COLUMNS))
         if FAILURE_POLICIES[place.kind.failure].dead_letters is DeadLetterUse.NEVER
         else _none(),
         given_up=np.setdiff1d(received.records, rows)
@@ -81,32 +83,19 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         open_batches=open_batches(place),
         landed=frozenset(str(path) for path in landed if path.is_file()),
         named=frozenset(file.uri.removeprefix("file://") for line in history for file in line.batch.files),
-        staged=[str(path) for below in ("_staging", "_abandoned") for path in lake.glob(f"{below}/*")],
+        staged=output.staged(),
     )
 
 
-def in_lake(lake: Path) -> Records:
-    """The records that a reader of the lake sees: those in `batch_id=*/`."""
-    return _held(_published(lake))
-
-
-def answered(lake: Path, received: Received) -> Records:
+def answered(output: Output, received: Received) -> Records:
     """The records whose requests were answered, as a reader of the lake sees them, who sees places and no values."""
-    files = _published(lake)
-    if not files:
-        return _none()
-    rows = ds.dataset(files).to_table(["partition", "offset"])
-    return received.of(rows["partition"].to_numpy(), rows["offset"].to_numpy())
-
-
-def in_rejected(lake: Path) -> Records:
-    """The records that were rejected beside the output."""
-    return _held(sorted(map(str, lake.glob("batch_id=*/_rejected/*.parquet"))))
+    rows = output.rows(["partition", "offset"])
+    return received.of(rows["partition"].to_numpy(), rows["offset"].to_numpy()) if rows is not None else _none()
 
 
 def in_landing(files: Iterable[LandedFile]) -> Records:
     """The records of batches that were given up, which are nowhere else."""
-    return _held([file.uri.removeprefix("file://") for file in files])
+    return records_in(read_files([Path(file.uri.removeprefix("file://")) for file in files], _COLUMNS))
 
 
 def seen(place: Place) -> int | None:
@@ -129,14 +118,10 @@ def _none() -> Records:
     return np.array([], np.int64)
 
 
-def _published(lake: Path) -> list[str]:
-    return sorted(map(str, lake.glob("batch_id=*/*.parquet")))
-
-
-def _held(files: list[str]) -> Records:
-    if not files:
+def records_in(rows: pa.Table | None) -> Records:
+    """The records of rows with their values and partitions."""
+    if rows is None:
         return _none()
-    rows = ds.dataset(files).to_table(["value", "partition"])
     numbers = pc.cast(pc.cast(rows["value"], "string"), "int64")
     return records(numbers.to_numpy(), rows["partition"].to_numpy())
 

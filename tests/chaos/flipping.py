@@ -15,8 +15,7 @@ def landed_files(place: Place, batch_id: str) -> list[Path]:
 
 def staged_files(place: Place, batch_id: str) -> list[Path]:
     """The data files of a batch that wait to be published, where one attempt has left its result."""
-    staging = place.folder / place.kind.output / "_staging"
-    results = sorted(staging.glob(f"{batch_id}-*/*/_result/part-00000*"))
+    results = sorted(place.output.staging().glob(f"{batch_id}-*/*/_result/part-00000*"))
     if len(results) != 1:
         return []
     attempt = results[0].parent.parent

@@ -1,16 +1,19 @@
 """The subscriptions of chaos: all read the same topic, each with strategies, a group and a lake of its own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse, FailureStrategy
+from tidegate.model.output_uri import OutputFormat
 
 SUBSCRIPTION = "numbers"
 MANY = 100_000
 DISK = "disk"
 RECEIVED = "received.csv"
+CATALOG = "catalog"
+"""The connection id of the catalog that Iceberg tables are in."""
 _SENDING = 3  # times as long as copying
 _LARGER = 5  # batches over HTTP, that they keep up; one that is killed goes on where it was
 _SOME = 97  # each number that this divides
@@ -31,7 +34,8 @@ commit-strategy: {commit}
 failure-strategy: {failure}
 max-retries: {retries}
 {more}processing:
-{over_http}  output: {output}
+{over_http}  format: {format}
+  output: {output}
 """
 _OVER_HTTP = """\
   kind: http
@@ -58,8 +62,8 @@ class Kind:
 
     Its job rejects each number that `rejects` divides, 0 for none, and of records that come from a retry topic those
     that `rejects_again` does. It `counts` records in the transform's state. A `person` commits its batches, answers for
-    those that failed as often as they may, or has them redelivered. `output` is the lake's
-    folder, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time; one that
+    those that failed as often as they may, or has them redelivered. `output` is the lake's folder, and `format` what is
+    there, `topic` what it reads. One that `is_renamed` has a number behind its name, another one each time; one that
     `has_own_disk` has its landing and its lake there, and the disk fills up now and then. `access` is how it comes to
     the broker: `chaos.access` has what happens on each of the ways. Over HTTP so many requests of a partition are under
     way `at_once`; 0 for a job.
@@ -80,10 +84,20 @@ class Kind:
     person: Person | None = None
     max_retries: int = MANY
     at_once: int = 0
+    format: OutputFormat = "parquet"
+
+    def published_as(self, written_as: OutputFormat) -> "Kind":
+        """The same subscription with an output of this format, if its job can write that."""
+        return self if self.at_once else replace(self, format=written_as)
 
     def named(self, times: int) -> str:
         """The subscription's name when it was renamed so many times."""
         return f"{self.name}-{times}" if self.is_renamed else self.name
+
+    @property
+    def has_table(self) -> bool:
+        """Whether its output is a table, into which others write too."""
+        return self.format != "parquet"
 
     @property
     def policy(self) -> CommitPolicy:
@@ -155,8 +169,20 @@ class Kind:
             + (_GOES_ON if self.is_fleeting else "")
             + (_COMMITS_OFTEN if self.at_once and self.commit == "throttled" else ""),
             over_http=over_http if self.at_once else "",
-            output=self.output,
+            format=self.format,
+            output=as_written(self.output, self.format),
         )
+
+
+def table_name(output: str) -> tuple[str, ...]:
+    """The namespace and the name of the table in a catalog that lies where the output does."""
+    folders = tuple(output.split("/"))
+    return folders if len(folders) > 1 else ("tables", *folders)
+
+
+def as_written(output: str, written_as: OutputFormat) -> str:
+    """What a definition calls the output of this format that lies there."""
+    return ".".join((CATALOG, *table_name(output))) if written_as == "iceberg" else output
 
 
 PLAIN = Kind()

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidegate.testing.copying import CopyingProcessor
+from chaos.table_rows import TableRowsProcessor
 
 _REASON = "it is a multiple"
 _RETRY = "_retry_"
 
 
-class RejectingProcessor(CopyingProcessor):
+class RejectingProcessor(TableRowsProcessor):
     """Copies, and then takes each number that `divisor` divides away; nobody looks before it has ended well.
 
     Of records that come from a retry topic, those that `again` divides.

@@ -4,17 +4,16 @@ A batch is in the lake once, under its own id, and holds the records of its rang
 group.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.dataset as ds
+import pyarrow as pa
 
 from chaos.audit import Verdict, partitions_of
 from chaos.evidence import gather
+from chaos.outputs import Ranges
 from chaos.positions import kafka_lags
 from chaos.producing import Numbers
 from chaos.tasks import Place
@@ -58,11 +57,10 @@ def gather_rereads(place: Place, numbers: Numbers) -> Rereads:
     told, at = np.array(numbers.acknowledged, np.int64), np.array(numbers.offsets, np.int64)
     partitions = partitions_of(told)
     history = SqlLedger(place.ledger).history(place.kind.name, _ALL)
-    lake = place.folder / place.kind.output
     return Rereads(
         acknowledged={int(p): np.sort(at[partitions == p]) for p in np.unique(partitions)},
         unsure=bool(found.uncertain.size),
-        batches={path.name.removeprefix("batch_id="): _read(path) for path in lake.glob("batch_id=*")},
+        batches={name: _read(ranges, rows) for name, (ranges, rows) in place.output.batches().items()},
         closed=frozenset(line.batch.id for line in history if line.batch.outcome is Outcome.UNCOMMITTED),
         moved=sum(lag.committed is not None for lag in kafka_lags(place)),
         open_batches=found.open_batches,
@@ -105,12 +103,8 @@ def audit_rereads(found: Rereads) -> Verdict:
     )
 
 
-def _read(folder: Path) -> Reread:
-    manifest = json.loads((folder / "_manifest.json").read_text(encoding="utf-8"))
-    ranges = {r["partition"]: (r["start"], r["end"]) for r in manifest["ranges"]}
-    files = sorted(map(str, folder.glob("*.parquet")))
-    if not files:
+def _read(ranges: Ranges, rows: pa.Table | None) -> Reread:
+    if rows is None:
         return Reread(ranges, {})
-    rows = ds.dataset(files).to_table(["partition", "offset"])
     partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
     return Reread(ranges, {int(p): offsets[partitions == p] for p in np.unique(partitions)})

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import forkserver
@@ -25,6 +25,7 @@ from chaos.tally import ABORTED, Tally
 from chaos.tasks import DUMP_SIGNAL, PYTHON_PATH, Part, Place, Said, Task, run
 from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
+from tidegate.model.output_uri import OutputFormat
 
 HUNG_SECONDS = 150
 _FORK_SERVER = "chaos.fork_server"
@@ -39,12 +40,21 @@ _IN_PLACE_OF_A_DRIVER: dict[Blow, Blow] = {
     "driver lives on": "kill task",
     "records fail": "pause task",
 }
+_NEEDED: dict[OutputFormat, tuple[str, ...]] = {
+    "parquet": (),
+    "delta": ("tidegate.lake.delta_log",),
+    "iceberg": ("tidegate.lake.iceberg_log", "tidegate.lake.catalogs", "pyiceberg.catalog.sql"),
+}
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
 
 
-def start_fork_server() -> None:
-    """Start what forks the tasks. To be called in the main thread: it ends with the thread that started it."""
-    multiprocessing.set_forkserver_preload([_FORK_SERVER, run.__module__, "alembic.command", "psycopg2"])
+def start_fork_server(formats: Collection[OutputFormat] = ()) -> None:
+    """Start what forks the tasks. To be called in the main thread: it ends with the thread that started it.
+
+    What outputs of these formats need is imported there, once for all tasks.
+    """
+    needed = [module for each in sorted(formats) for module in _NEEDED[each]]
+    multiprocessing.set_forkserver_preload([_FORK_SERVER, run.__module__, "alembic.command", "psycopg2", *needed])
     with patch.dict(os.environ, {"PYTHONPATH": PYTHON_PATH}):  # its tasks inherit it, and so do their drivers
         forkserver.ensure_running()
 

@@ -13,6 +13,7 @@ from chaos.draws import fates, strikes
 from chaos.evidence import gather, history_lines
 from chaos.fleeting import Fleeting
 from chaos.kinds import PLAIN, Kind
+from chaos.others import Others
 from chaos.producing import Numbers, Producing
 from chaos.quiet import come_to_rest
 from chaos.receipts import audit_receipts, gather_receipts
@@ -50,7 +51,7 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
     """Play it in this folder; the figures. Every process is over then, and when this raises."""
     tally = Tally()
     runners: list[Runner] = []
-    start_fork_server()
+    start_fork_server({kind.format for kind in chosen.kinds})
     try:
         with World(
             folder,
@@ -68,11 +69,11 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
             persons = [each for each in places if each.kind.person]
             runners += [Runner(number, each, tally) for number, each in enumerate(whose)]
             runners += [Runner(len(whose) + n, each, tally, is_person=True) for n, each in enumerate(persons)]
-            flows = _flows(places, chosen)
+            flows, others = _flows(places, chosen), Others(places)
             began = time.monotonic()
             watch = Watch(began, 60 * chosen.minutes, tally, flows[TOPIC].numbers)
             with watching(watch, show), _flowing(flows), _running(runners, chosen, tally):
-                _strike(world, chosen, watch, flows)
+                _strike(world, chosen, watch, flows, others)
             minutes = (time.monotonic() - began) / 60
             with show.step("Quiet: plain runs, until nothing is left"):
                 _quieten(world, flows)
@@ -83,7 +84,12 @@ def play(chosen: Chosen, folder: Path, keeper: int, show: Display) -> Report:
                 tally=tally,
                 numbers=[flow.numbers for flow in flows.values()],
                 rests=rests,
-                verdict=total({each.kind.name: judge(each, flows[each.kind.topic].numbers) for each in places}),
+                verdict=total(
+                    {
+                        "others": others.audit(),
+                        **{each.kind.name: judge(each, flows[each.kind.topic].numbers) for each in places},
+                    }
+                ),
             )
             if report.is_clean:
                 return report
@@ -144,9 +150,9 @@ def _flowing(flows: Mapping[str, Flow]) -> Iterator[None]:
         yield
 
 
-def _strike(world: World, chosen: Chosen, watch: Watch, flows: Mapping[str, Flow]) -> None:
+def _strike(world: World, chosen: Chosen, watch: Watch, flows: Mapping[str, Flow], others: Others) -> None:
     """One fault after the other until the time is over; none of them lasts then."""
-    faults = world.faults
+    faults = world.faults | others.faults
     for flow in flows.values():
         faults |= flow.faults if isinstance(flow, Fleeting) else {}
     for strike in strikes(chosen.seed, faults):

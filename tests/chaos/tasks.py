@@ -17,7 +17,8 @@ from types import FrameType
 from typing import Literal
 
 from chaos.access import client
-from chaos.kinds import DISK, PLAIN, RECEIVED, Access, Kind
+from chaos.kinds import CATALOG, DISK, PLAIN, RECEIVED, Access, Kind
+from chaos.outputs import Output, Where, output_at
 from tidegate.config import reading
 from tidegate.config.settings import Settings
 from tidegate.model.batch import SETTLED, Batch, Resolution, State
@@ -83,6 +84,17 @@ class Place:
     def received(self) -> Path:
         """What the receiver of webhooks writes, where a subscription has one."""
         return self.folder / RECEIVED
+
+    @property
+    def output(self) -> Output:
+        """What the subscription publishes, as others see it."""
+        return output_at(Where(self.folder, self.kind.output, self.ledger), self.kind.format)
+
+    @property
+    def catalog(self) -> Connection:
+        """The catalog of Iceberg tables: in the ledger's database, and so it is killed with that."""
+        extra = {"type": "sql", "uri": self.ledger, "warehouse": f"file://{self.folder}"}
+        return Connection(CATALOG, "iceberg", None, None, None, None, extra)
 
     @property
     def settings(self) -> Settings:
@@ -182,7 +194,8 @@ def opened(place: Place, processor: Processor | None = None, clock: Clock | None
     """The pipeline of the subscription at this place."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, place.client)
     subscription = _defined(place)
-    with open_pipeline(subscription, place.settings, MemoryConnections(kafka), processor, clock=clock) as pipeline:
+    connections = MemoryConnections(kafka, place.catalog)
+    with open_pipeline(subscription, place.settings, connections, processor, clock=clock) as pipeline:
         yield pipeline
 
 
@@ -252,12 +265,14 @@ def _processor(task: Task) -> Processor | None:
         return ConnectProcessor(task.place.spark, processing_job())
     times = ("--work", f"{task.work:.3f}", "--late", f"{task.late:.3f}")
     kind = task.place.kind
-    bare = () if kind.rejects else ("-S",)  # who rejects needs Arrow, who copies only starts quicker without
+    needs_arrow = kind.rejects or kind.has_table
+    bare = () if needs_arrow else ("-S",)  # who copies only starts quicker without
     rejecting = ("--reject", str(kind.rejects), "--again", str(kind.dies)) if kind.rejects else ()
     counting = ("--count",) if kind.counts else ()
+    laid_out = ("--table",) if kind.has_table else ()
     failing = ("--fail",) if task.fails else ()
     driver = (sys.executable, *bare, "-m", _DRIVER, "--keeper", str(task.place.keeper))
-    return SubmitProcessor((*driver, *times, *rejecting, *counting, *failing))
+    return SubmitProcessor((*driver, *times, *rejecting, *laid_out, *counting, *failing))
 
 
 def _become_a_task(task: Task) -> None:

@@ -109,7 +109,7 @@ def test_files_are_found_after_their_delivery_was_set_aside_and_until_it_is_remo
     bench.lake.read_acks(file, into)
     assert into[P0].now().backlog(Range(*P0, 0, 10)) == 9
     assert bench.lake.ack_files(bench.staging) == ()
-    bench.lake.remove_staged([aside])
+    bench.lake.remove_staged(output, [aside])
     assert bench.lake.ack_files(aside) == ()
 
 

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from tidegate.lake import parquet as lake_module
+from tidegate.lake import staged_files
 from tidegate.lake.parquet import ParquetLake
+from tidegate.lake.published import published_batches
 from tidegate.lake.rename import TakenError, rename_folder
 from tidegate.model.batch import Batch, Delivery, LandedFile
 from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
@@ -29,6 +30,8 @@ from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Failure, Rejected, rejection
 from tidegate.ports import Lake
+from tidegate.runtime.lakes import lakes
+from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.lake import MemoryLake, StagedAttempt
 
 RACES = 40
@@ -117,7 +120,7 @@ class MemoryBench:
 
 class ParquetBench:
     def __init__(self, folder: Path) -> None:
-        self.lake = ParquetLake()
+        self.lake: Lake = ParquetLake()
         self.folder = folder
         self.output = f"file://{folder}"
 
@@ -242,9 +245,16 @@ def parquet(tmp_path: Path) -> ParquetBench:
     return ParquetBench(folder)
 
 
-@pytest.fixture(params=["memory", "parquet"])
+@pytest.fixture
+def by_output(parquet: ParquetBench) -> ParquetBench:
+    """The lake of a pipeline, which looks at the output's URI."""
+    parquet.lake = lakes(MemoryConnections())
+    return parquet
+
+
+@pytest.fixture(params=["memory", "parquet", "by_output"])
 def bench(request: pytest.FixtureRequest) -> Bench:
-    return MemoryBench() if request.param == "memory" else request.getfixturevalue("parquet")
+    return MemoryBench() if request.param == "memory" else request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -413,14 +423,14 @@ def test_what_was_set_aside_while_it_was_verified_is_stale_and_not_damaged(
     parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = sealed(parquet, manifest_of(parquet.output))
-    files = lake_module.sealed_files
+    files = staged_files.sealed_files
 
     def then_set_aside(*arguments: Any) -> Any:
         found = files(*arguments)
         parquet.lake.set_aside(parquet.output, of(B1))
         return found
 
-    monkeypatch.setattr(lake_module, "sealed_files", then_set_aside)
+    monkeypatch.setattr(staged_files, "sealed_files", then_set_aside)
     with pytest.raises(StaleError, match="gone"):
         parquet.lake.publish(manifest, "a1")
 
@@ -450,6 +460,17 @@ def test_what_is_published_tells_its_ranges_records_and_files(bench: Bench, lake
         manifest.batch.rejected,
     )
     assert lake.published(bench.output, of(B2)) is None
+
+
+def test_what_is_published_is_there_for_readers(parquet: ParquetBench) -> None:
+    manifest = sealed(parquet, manifest_of(parquet.output))
+    assert published_batches(parquet.output) == []
+    parquet.lake.publish(manifest, "a1")
+    (batch,) = published_batches(parquet.output)
+    assert (batch.id, batch.number, batch.rows) == (B1, 1, manifest.batch.rows)
+    folder = path_of(batch.uri)
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
+    assert {file.path for file in batch.files or ()} == {path for path in written if not path.startswith("_")}
 
 
 def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
@@ -553,7 +574,7 @@ def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: B
 
 def clear(lake: Lake, output: str, batch_id: str) -> None:
     """Remove what is staged and set aside of a batch."""
-    lake.remove_staged(lake.staged_folders(output).get(batch_id, frozenset()))
+    lake.remove_staged(output, lake.staged_folders(output).get(batch_id, frozenset()))
 
 
 def test_what_is_staged_or_set_aside_is_told_by_batch(bench: Bench, lake: Lake) -> None:
@@ -578,8 +599,8 @@ def test_what_has_been_listed_is_removed_and_nothing_that_came_later(bench: Benc
     bench.stage(first, "a1")
     found = lake.staged_folders(bench.output)[B1]
     bench.stage(second, "a1")
-    lake.remove_staged(found)
-    lake.remove_staged(found)
+    lake.remove_staged(bench.output, found)
+    lake.remove_staged(bench.output, found)
     assert not lake.has_attempt(first.staging, "a1")
     assert lake.has_attempt(second.staging, "a1")
 
@@ -729,7 +750,7 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
         return True
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidegate.lake.parquet._is_folder", look_then_sleep)
+        patch.setattr("tidegate.lake.staged_files.is_folder", look_then_sleep)
         with pytest.raises(StaleError, match="gone"):
             parquet.lake.publish(manifest, "a1")
     assert parquet.lake.published(parquet.output, of(B1)) is None
@@ -743,8 +764,8 @@ def test_who_may_look_into_a_batch_is_said_by_this_process_and_not_by_the_job(
     manifest = replace(manifest_of(f"{parquet.output}/new"), staging=f"{parquet.output}/new/_staging/{B1}-{T1}")
     before = os.umask(umask)
     try:
-        parquet.lake.prepare(manifest.staging)
-        parquet.lake.prepare(manifest.staging)
+        parquet.lake.prepare(manifest)
+        parquet.lake.prepare(manifest)
     finally:
         os.umask(before)
     parquet.stage(manifest, "a1")
@@ -903,3 +924,83 @@ def test_where_a_rename_moves_into_folders_nothing_is_mixed(tmp_path: Path) -> N
     assert (tmp_path / "one/one.parquet").exists()
     rename_folder(MovesInto(), source, f"{target}-2")
     assert Path(f"{target}-2/one.parquet").exists()
+
+
+# Replacing
+
+
+def generation(bench: Bench, number: int, token: str = T2, rows: int = 7) -> Manifest:
+    """A later generation of the batch B1, whose attempt `a2` was staged and audited."""
+    manifest = manifest_of(bench.output, token=token)
+    staging = bench.lake.staging_of(bench.output, B1, token, number)
+    manifest = replace(manifest, generation=number, staging=staging)
+    counts = bench.lake.seal(manifest.staging, bench.stage(manifest, "a2", rows))
+    return replace(manifest, batch=replace(manifest.batch, seal=counts.seal, rows=counts.written))
+
+
+def test_a_later_generation_takes_the_place_of_what_is_published(bench: Bench, lake: Lake) -> None:
+    first = manifest_of(bench.output)
+    bench.stage(first, "a1")
+    lake.publish(first, "a1")
+    assert lake.replacement(bench.output, of(B1)) is None
+    lake.replace(generation(bench, 2), "a2")
+    for found in (lake.replacement(bench.output, of(B1)), lake.published(bench.output, of(B1))):
+        assert found is not None
+        assert (found.generation, found.ranges, found.files) == (2, first.batch.ranges, first.batch.files)
+
+
+def test_where_nothing_is_published_a_generation_is_put(bench: Bench, lake: Lake) -> None:
+    lake.replace(generation(bench, 4), "a2")
+    found = lake.replacement(bench.output, of(B1))
+    assert found is not None
+    assert found.generation == 4
+
+
+@pytest.mark.parametrize("late", [2, 3])
+def test_whoever_slept_through_a_generation_replaces_nothing(bench: Bench, lake: Lake, late: int) -> None:
+    first, slept = generation(bench, late, T1, rows=1), generation(bench, 3)
+    lake.replace(slept, "a2")
+    with pytest.raises(StaleError, match="in the output already"):
+        lake.replace(first, "a2")
+    found = lake.replacement(bench.output, of(B1))
+    assert found is not None
+    assert (found.generation, found.rows) == (3, slept.batch.rows)
+
+
+def test_what_a_generation_has_staged_is_swept_by_nobody_else(bench: Bench, lake: Lake) -> None:
+    manifest = generation(bench, 2)
+    assert lake.staged_folders(bench.output) == {}
+    lake.set_aside(bench.output, of(B1))
+    assert lake.has_attempt(manifest.staging, "a2")
+    lake.remove_superseded(bench.output, of(B1), [manifest.staging])
+    assert not lake.has_attempt(manifest.staging, "a2")
+
+
+def test_a_folder_is_replaced_at_once_and_what_it_held_is_swept_with_the_staging(parquet: ParquetBench) -> None:
+    manifests = [generation(parquet, number, f"{number:032}") for number in range(2, 40)]
+    parquet.lake.replace(manifests[0], "a2")
+    folder, is_done, seen = parquet.folder / f"batch_id={B1}" / "_manifest.json", threading.Event(), set()
+
+    def watch() -> None:
+        while not is_done.is_set():
+            seen.add(json.loads(folder.read_text()).get("generation"))
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        for manifest in manifests[1:]:
+            parquet.lake.replace(manifest, "a2")
+        is_done.set()
+        watching.result()
+    assert seen <= set(range(2, 40))
+    parquet.lake.remove_superseded(parquet.output, of(B1), [each.staging for each in manifests])
+    assert list((parquet.folder / "_staging").iterdir()) == []
+
+
+def test_where_folders_cannot_be_exchanged_another_output_is_asked_for(
+    parquet: ParquetBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet.lake.replace(generation(parquet, 2, T1), "a2")
+    monkeypatch.setattr("tidegate.lake.rename._UNKNOWN", frozenset(range(200)))
+    monkeypatch.setattr("tidegate.lake.rename._EXCHANGE", 1 << 20)
+    with pytest.raises(WrongDefinitionError, match=r"can't be replaced at once.*another --output"):
+        parquet.lake.replace(generation(parquet, 3), "a2")

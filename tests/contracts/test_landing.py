@@ -1,8 +1,9 @@
 """What every landing promises; the double in memory and Parquet files are held to the same."""
 
 import json
+import uuid
 import zlib
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from moto_s3 import MotoS3, OneConnection, running_moto
 from pyarrow import fs
 
 from tidegate.kafka.columns import SCHEMA
@@ -21,6 +23,7 @@ from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Failure
 from tidegate.parquet.files import remove_empty
+from tidegate.parquet.known_stores import use_connections
 from tidegate.parquet.locations import locate
 from tidegate.ports import Landing
 from tidegate.testing.landing import MemoryLanding
@@ -68,10 +71,8 @@ class MemoryPlace:
         self.landing.damaged.add(file.uri)
 
 
-class ParquetPlace:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.landing = ParquetLanding(f"file://{folder}")
+class _Chunks:
+    """Chunks of a landing in Parquet files, and what such files hold."""
 
     def chunk(self, first: int, end: int) -> Sized:
         place: dict[str, Any] = {"topic": "flights", "partition": 0}
@@ -89,6 +90,12 @@ class ParquetPlace:
         found: list[int] = pq.read_table(path, filesystem=system)["offset"].to_pylist()
         return found
 
+
+class ParquetPlace(_Chunks):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.landing = ParquetLanding(f"file://{folder}")
+
     def uris(self) -> set[str]:
         return {f"file://{path}" for path in self._folder.rglob("*") if path.is_file()}
 
@@ -98,6 +105,28 @@ class ParquetPlace:
     def damage(self, file: LandedFile) -> None:
         path = Path(file.uri.removeprefix("file://"))
         path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+
+
+class S3Place(_Chunks):
+    def __init__(self, server: MotoS3) -> None:
+        use_connections(OneConnection(server.connection()))
+        self._server, self._bucket = server, server.bucket(f"landing-{uuid.uuid4().hex}")
+        self._uri = f"s3://store@{self._bucket}"
+        self.landing = ParquetLanding(f"{self._uri}/a landing %20")
+
+    def uris(self) -> set[str]:
+        return {f"{self._uri}/{key}" for key in self._server.keys(self._bucket)}
+
+    def text(self, uri: str) -> str:
+        content: bytes = self._object(uri)["Body"].read()
+        return content.decode()
+
+    def damage(self, file: LandedFile) -> None:
+        content = bytes(byte ^ 1 for byte in self._object(file.uri)["Body"].read())
+        self._server.client.put_object(Bucket=self._bucket, Key=file.uri.removeprefix(f"{self._uri}/"), Body=content)
+
+    def _object(self, uri: str) -> Any:
+        return self._server.client.get_object(Bucket=self._bucket, Key=uri.removeprefix(f"{self._uri}/"))
 
 
 def row(read: ReadRecord) -> dict[str, Any]:
@@ -115,9 +144,21 @@ def row(read: ReadRecord) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(params=["memory", "parquet"])
+@pytest.fixture(scope="module")
+def server() -> Iterator[MotoS3]:
+    with running_moto() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "parquet", pytest.param("s3", marks=pytest.mark.object_store)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return MemoryPlace() if request.param == "memory" else ParquetPlace(tmp_path / "a landing %20")
+    match request.param:
+        case "memory":
+            return MemoryPlace()
+        case "parquet":
+            return ParquetPlace(tmp_path / "a landing %20")
+        case _:
+            return S3Place(request.getfixturevalue("server"))
 
 
 def manifest() -> Manifest:

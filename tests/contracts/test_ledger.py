@@ -327,7 +327,7 @@ def test_the_first_processed_delivery_wins(ledger: Ledger) -> None:
     second = ledger.start_delivery(batch_id)
     won = ledger.processed(batch_id, first, result(batch_id, first, "early"), COUNTS)
     assert (won.state, won.delivery, won.attempt) == (State.PROCESSED, first, "early")
-    assert (won.rows, won.rejected) == (7, 1)
+    assert (won.rows, won.rejected, won.filtered) == (7, 1, 0)
     for go_on in (
         lambda: won,
         lambda: ledger.adopt(batch_id, published(won)),

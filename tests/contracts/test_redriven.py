@@ -10,6 +10,7 @@ from tidegate.dead_letters.letter import Intent, RedriveStatus, Settled, TopicId
 from tidegate.dead_letters.ports import RedriveLedger
 from tidegate.ledger.redriven import SqlRedrives
 from tidegate.model.errors import StaleError
+from tidegate.model.offsets import Range
 from tidegate.testing.redriving import MemoryRedrives
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
@@ -148,6 +149,20 @@ def test_of_several_redrives_of_a_letter_the_newest_that_was_carried_out_counts(
     ledger.mark("t2")
     ledger.note(IDENTITY, turn, intent("t3", 3, minutes=2))
     assert states(ledger, 3) == {3: "redriven"}
+
+
+def test_letters_that_were_redriven_are_counted_once_and_within_ranges(ledger: RedriveLedger) -> None:
+    turn = ledger.take_turn(IDENTITY.topic)
+    for token, offsets in {"t1": (3, 5), "t2": (5, 7), "t3": (9,)}.items():
+        ledger.note(IDENTITY, turn, intent(token, *offsets))
+    ledger.note(IDENTITY, turn, intent("t4", 3, partition=1))
+    for token in ("t1", "t2", "t4"):
+        ledger.mark(token)
+    topic = IDENTITY.topic
+    assert ledger.redriven(IDENTITY, [Range(topic, 0, 0, 20)]) == 3
+    assert ledger.redriven(IDENTITY, [Range(topic, 0, 4, 7), Range(topic, 1, 0, 20)]) == 2
+    assert ledger.redriven(TopicIdentity(topic, "id-2"), [Range(topic, 0, 0, 20)]) == 0
+    assert ledger.redriven(IDENTITY, []) == 0
 
 
 def test_turns_taken_at_once_are_all_different(two: Two) -> None:

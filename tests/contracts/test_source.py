@@ -285,6 +285,54 @@ def test_offsets_at_a_time_are_the_first_at_or_after_it(world: World) -> None:
     assert offset(31) == {at: 3, other: 0}
 
 
+def second(number: float) -> datetime:
+    return datetime.fromtimestamp(number, UTC)
+
+
+def test_the_time_of_the_first_record_at_or_after_each_position(world: World) -> None:
+    topic, source = world.topic(3), world.source()
+    for each in (10, 30, 20):
+        world.produce(topic, b"r", timestamp=each * 1000)
+    world.produce(topic, b"r", timestamp=40_250, partition=2)
+    of = [TopicPartition(topic, number) for number in range(3)]
+    assert source.times_of({of[0]: 0, of[1]: 0, of[2]: 0}, SECONDS) == {
+        of[0]: second(10),
+        of[1]: None,
+        of[2]: second(40.25),
+    }
+    assert source.times_of({of[0]: 1}, SECONDS) == {of[0]: second(30)}
+    assert source.times_of({of[0]: 2, of[2]: 1}, SECONDS) == {of[0]: second(20), of[2]: None}
+    assert source.times_of({}, SECONDS) == {}
+
+
+def test_the_time_of_the_first_record_after_a_gap_of_aborted_ones(world: World) -> None:
+    topic = world.topic()
+    world.transaction(topic, *numbers(0, 3), end="abort")
+    at = TopicPartition(topic, 0)
+    assert world.source().times_of({at: 1}, SECONDS) == {at: None}
+    world.produce(topic, b"after", timestamp=5_000)
+    assert world.source().times_of({at: 1}, SECONDS) == {at: second(5)}
+
+
+def test_a_record_of_an_open_transaction_has_no_time_yet(world: World) -> None:
+    topic = world.topic()
+    world.transaction(topic, b"open", end="open")
+    world.produce(topic, b"after", timestamp=5_000)
+    at = TopicPartition(topic, 0)
+    assert world.source().times_of({at: 0}, SECONDS) == {at: None}
+    assert world.source("read_uncommitted").times_of({at: 1}, SECONDS) == {at: second(5)}
+
+
+def test_a_time_that_isnt_known_is_left_out(world: World) -> None:
+    topic = world.topic()
+    world.produce(topic, *numbers(0, 5), timestamp=5_000)
+    world.expire(topic, 3)
+    at, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 7)
+    assert world.source().times_of({at: 1}, SHORT) == {}  # gone
+    assert world.source().times_of({at: 3, nowhere: 0}, SHORT) == {at: second(5)}
+    assert world.unreachable().times_of({at: 3}, SHORT) == {}
+
+
 def test_each_topic_has_an_id_and_a_missing_one_has_none(world: World) -> None:
     one, two, source = world.topic(), world.topic(2), world.source()
     ids = source.topic_ids([one, "nowhere", two])

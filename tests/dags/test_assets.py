@@ -8,6 +8,7 @@ import pytest
 
 from tidegate.config.reading import load
 from tidegate.config.settings import Settings
+from tidegate.model.output_uri import OutputFormat
 from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate_airflow.assets import inlets, outlet
 
@@ -24,6 +25,7 @@ Define = Callable[..., Path]
         ("abfs://lake@account.dfs.core.windows.net/x", "abfs://lake@account.dfs.core.windows.net/x"),
         ("hdfs://user:secret@namenode:8020/flights", "hdfs://namenode:8020/flights"),
         ("/data/what?#", "file:///data/what%3F%23"),
+        ("s3://minio@lake/flights", "s3://lake/flights"),
     ],
 )
 def test_an_outputs_uri_is_whole_and_holds_no_password(define: Define, home: Path, output: str, uri: str) -> None:
@@ -31,6 +33,22 @@ def test_an_outputs_uri_is_whole_and_holds_no_password(define: Define, home: Pat
     moved = replace(subscription, processing=replace(subscription.processing, output=output))
     asset = outlet(moved, Settings.from_environment({"TIDEGATE_HOME": str(home)}))
     assert asset.uri == uri
+
+
+@pytest.mark.parametrize(
+    ("format_", "output", "uri"),
+    [
+        ("delta", "/lake/flights", "file:///lake/flights"),
+        ("delta", "s3://minio@lake/flights", "s3://lake/flights"),
+        ("iceberg", "lake.europe.air.departures", "iceberg://lake/europe/air/departures"),
+    ],
+)
+def test_a_tables_asset_is_known_by_the_tables_own_uri(
+    define: Define, home: Path, format_: OutputFormat, output: str, uri: str
+) -> None:
+    subscription = load(define("flights"))
+    moved = replace(subscription, processing=replace(subscription.processing, format=format_, output=output))
+    assert outlet(moved, Settings.from_environment({"TIDEGATE_HOME": str(home)})).uri == uri
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,15 @@ HEAVY = ("confluent_kafka", "pyarrow", "pyspark", "numpy", "pandas", "alembic", 
 Define = Callable[..., Path]
 
 
-OPERATIONS = {"tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
+OPERATIONS = {
+    "tidegate_clear",
+    "tidegate_commit",
+    "tidegate_monitor",
+    "tidegate_prune",
+    "tidegate_redrive",
+    "tidegate_replay",
+    "tidegate_reset",
+}
 
 
 def bag() -> DagBag:
@@ -55,7 +63,10 @@ def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
         "weather": "subscriptions.py",
         "tidegate_clear": "subscriptions.py",
         "tidegate_commit": "subscriptions.py",
+        "tidegate_monitor": "subscriptions.py",
         "tidegate_prune": "subscriptions.py",
+        "tidegate_redrive": "subscriptions.py",
+        "tidegate_replay": "subscriptions.py",
         "tidegate_reset": "subscriptions.py",
     }
 

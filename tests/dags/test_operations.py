@@ -27,7 +27,8 @@ from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.errors import BatchFailedError, StoppedError
-from tidegate_airflow.operations import operations
+from tidegate_airflow.operations import OPERATIONS, operations
+from tidegate_airflow.operators import MAINTENANCE
 from tidegate_airflow.permission import named_by_both, operator_tags, refusal
 
 pytestmark = pytest.mark.airflow
@@ -119,22 +120,48 @@ def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dag
     define("weather")
     define("orders")
     made = dags()
-    schemas = {name: dict(dag.params.items()) and dag.params for name, dag in made.items()}
+    schemas = {name: dag.params for name, dag in made.items()}
     assert {name: list(params) for name, params in schemas.items()} == {
-        "tidegate_clear": ["subscription", "answer", "batch", "note"],
-        "tidegate_commit": ["subscription", "batch"],
+        "tidegate_clear": ["subscription", "answer", "batch", "note", "previewed"],
+        "tidegate_commit": ["subscription", "batch", "previewed"],
+        "tidegate_monitor": [],
         "tidegate_prune": ["dry_run"],
-        "tidegate_reset": ["subscription", "to", "offsets", "by", "partitions", "abandon", "dry_run", "note"],
+        "tidegate_redrive": [
+            "subscription",
+            "reason",
+            "since",
+            "until",
+            "topic",
+            "partition",
+            "limit",
+            "again",
+            "ends",
+            "dry_run",
+            "previewed",
+        ],
+        "tidegate_replay": ["subscription", "from", "to", "output", "note", "previewed"],
+        "tidegate_reset": [
+            "subscription",
+            "to",
+            "offsets",
+            "by",
+            "partitions",
+            "abandon",
+            "dry_run",
+            "note",
+            "previewed",
+        ],
     }
-    for name in schemas.keys() - {"tidegate_prune"}:
+    for name in schemas.keys() - {"tidegate_monitor", "tidegate_prune"}:
         assert schemas[name].get_param("subscription").schema["enum"] == ["orders", "weather"]
     answer = made["tidegate_clear"].params.get_param("answer")
     assert answer.schema["enum"] == ["redeliver", "dead-letter", "skip", "stop"]
     assert answer.value == "redeliver"
     for name, dag in made.items():
-        schedule = "@daily" if name == "tidegate_prune" else None
+        schedule = {"tidegate_monitor": "*/5 * * * *", "tidegate_prune": "@daily"}.get(name)
         assert (dag.schedule, dag.tags, dag.access_control, dag.catchup) == (schedule, {"tidegate"}, None, False)
-        assert [task.retries for task in dag.tasks] == [0]
+        retries = 0 if schedule is None else 2  # what a person decides is decided once
+        assert [task.retries for task in dag.tasks] == [retries]
 
 
 def test_the_scheduler_can_hold_them(define: Define, dags: Callable[..., Any]) -> None:
@@ -155,17 +182,17 @@ def test_definitions_that_are_wrong_take_them_not_down(define: Define, home: Pat
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
     assert set(found.import_errors) == {"broken_subscriptions.py"}
-    assert set(found.dags) == {"tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
+    assert set(found.dags) == OPERATIONS - {MAINTENANCE}
     assert found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"] == ["orders", "weather"]
 
 
-@pytest.mark.parametrize("name", ["tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"])
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_a_definition_of_the_same_name_is_refused_and_takes_no_other_down(define: Define, name: str) -> None:
     define("orders")
     define(name)
     folder = PROJECT / "dags"
     found = DagBag(folder, bundle_path=folder, bundle_name="dags-folder")
-    assert set(found.dags) == {"orders", "tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
+    assert set(found.dags) == {"orders", *OPERATIONS} - {MAINTENANCE}
     assert set(found.import_errors) == {"broken_subscriptions.py"}
     assert f"{name} is the name of another DAG" in found.import_errors["broken_subscriptions.py"]
 
@@ -175,7 +202,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
     define: Define, dags: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     define("orders")
-    assert [dag.access_control for dag in dags(OPERATOR_ROLES="Ops").values()] == [None] * 4
+    assert all(dag.access_control is None for dag in dags(OPERATOR_ROLES="Ops").values())
     monkeypatch.setenv(
         "AIRFLOW__CORE__AUTH_MANAGER", "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
     )
@@ -184,7 +211,7 @@ def test_roles_are_asked_for_where_the_auth_manager_knows_them(
         assert "can_create" in dag.access_control["Ops"]["DAG Runs"]
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         assert set(again.access_control) == {"Ops", "Night"}
-    assert [dag.access_control for dag in dags().values()] == [None] * 4
+    assert all(dag.access_control is None for dag in dags().values())
 
 
 def test_parsing_them_imports_nothing_heavy(define: Define) -> None:
@@ -415,7 +442,7 @@ def test_a_param_that_pruning_does_not_have_is_refused(define: Define, operate: 
 
 def test_they_are_never_paused_before_somebody_pauses_them(define: Define, dags: Callable[..., Any]) -> None:
     define("orders")
-    assert [dag.is_paused_upon_creation for dag in dags().values()] == [False] * 4
+    assert all(dag.is_paused_upon_creation is False for dag in dags().values())
 
 
 def test_an_operator_may(world: World, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:

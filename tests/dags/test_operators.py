@@ -3,9 +3,11 @@
 import json
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +33,7 @@ from tidegate.model.errors import (
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
+from tidegate.steps.await_records import Awaited
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -47,7 +50,7 @@ BATCH = Batch(
     rows=9,
     rejected=1,
 )
-COMMITTED = replace(BATCH, state=Outcome.COMMITTED)
+COMMITTED = replace(BATCH, state=State.CLOSED, outcome=Outcome.COMMITTED)
 
 Define = Callable[..., Path]
 
@@ -67,14 +70,18 @@ class Script:
     land: Any = BATCH
     process: Any = BATCH
     commit: Any = COMMITTED
+    published: tuple[Batch, ...] = ()
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
     umasks: list[int] = field(default_factory=list)
+    waits: list[tuple[datetime | None, Callable[[], bool]]] = field(default_factory=list)
 
     def __getitem__(self, step: str) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             self.calls.append((step, *arguments))
             outcome = getattr(self, step)
+            if isinstance(outcome, list):
+                outcome = outcome.pop(0)
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
@@ -84,10 +91,15 @@ class Script:
 
 class ScriptedPipeline:
     def __init__(self, script: Script) -> None:
-        self.plan, self.land, self.process, self.settle = (
-            script[step] for step in ("plan", "land", "process", "commit")
-        )
+        self.land, self.process, self.settle = (script[step] for step in ("land", "process", "commit"))
         self.receive = lambda batch_id: batch_id
+        self.published = lambda limit: script.published[:limit]
+        self.subscription = script.subscriptions[-1]
+        self._script = script
+
+    def plan_or_await(self, deadline: datetime | None, may_leave: Callable[[], bool]) -> Any:
+        self._script.waits.append((deadline, may_leave))
+        return self._script["plan"]()
 
 
 def umask() -> int:
@@ -183,24 +195,107 @@ def test_each_landing_is_named_after_its_member(run: Callable[..., Run]) -> None
     assert names == {"member 0", "member 1"}
 
 
-def test_a_commit_tells_whom_the_output_concerns(run: Callable[..., Run]) -> None:
-    run(Script())
+def events() -> list[AssetEvent]:
+    """Those of the asset, the newest last."""
     with create_session() as session:
-        event = session.scalars(select(AssetEvent).order_by(AssetEvent.id.desc())).first()
-        assert event is not None
-        assert event.source_task_id == "commit"
-        assert event.extra == {"batch_id": "b1", "state": "committed", "records": 10, "rows": 9, "rejected": 1}
+        return list(session.scalars(select(AssetEvent).order_by(AssetEvent.id)))
 
 
-@pytest.mark.parametrize("state", [Outcome.IGNORED, Outcome.DEAD_LETTERED, Outcome.RETRIED])
-def test_a_batch_of_which_nothing_is_published_changes_no_output(run: Callable[..., Run], state: State) -> None:
-    def events() -> int:
-        with create_session() as session:
-            return len(session.scalars(select(AssetEvent)).all())
+def batch(number: int, **changes: Any) -> Batch:
+    """The committed batch of this number, with an id that no other test has."""
+    return replace(COMMITTED, id=f"b{number}-{uuid.uuid4().hex}", receipt=Receipt("one", "b0", number - 1), **changes)
 
-    before = events()
-    done = run(Script(commit=replace(BATCH, state=state, rows=None, rejected=None)))
-    assert (done.state, events()) == ("success", before)
+
+def script_of(taken: Batch | None, *earlier: Batch) -> Script:
+    """An engine that takes this batch, or finds nothing to read, after those, the oldest first."""
+    plan = Planned(None, (), "there is nothing to read") if taken is None else Planned(taken, (0,), "planned")
+    newest = (*reversed(earlier),) if taken is None else (taken, *reversed(earlier))
+    return Script(plan=plan, commit=taken, published=newest)
+
+
+def told(event: AssetEvent) -> list[str]:
+    """The ids of the batches in an event, the oldest first."""
+    return [each["batch_id"] for each in (*event.extra.get("earlier", ()), event.extra)]
+
+
+def test_a_commit_tells_whom_the_output_concerns_and_of_which_records(run: Callable[..., Run]) -> None:
+    taken = batch(7, output="hdfs://etl:s3cret@namenode:8020/lake")
+    run(script_of(taken))
+    event = events()[-1]
+    assert event.source_task_id == "commit"
+    assert event.extra == {
+        "batch_id": taken.id,
+        "number": 7,
+        "subscription": "flights",
+        "uri": f"hdfs://namenode:8020/lake/batch_id={taken.id}",
+        "state": "committed",
+        "records": 10,
+        "rows": 9,
+        "rejected": 1,
+        "ranges": [{"topic": "flights", "partition": 0, "start": 0, "end": 10, "records": 10}],
+        "ranges_left_out": 0,
+    }
+
+
+def test_an_event_names_so_many_ranges_and_none_that_are_empty(run: Callable[..., Run]) -> None:
+    ranges = tuple(Range("flights", number, 0, 1 if number else 0) for number in range(110))
+    taken = batch(1, ranges=ranges, records={})
+    run(script_of(taken))
+    extra = events()[-1].extra
+    assert [each["partition"] for each in extra["ranges"]] == list(range(1, 101))
+    assert extra["ranges_left_out"] == 9
+
+
+def test_a_batch_is_announced_once_however_often_its_task_is_run(run: Callable[..., Run]) -> None:
+    taken = batch(1)
+    assert run(script_of(taken)).state == "success"
+    before = len(events())
+    assert run(script_of(taken)).state == "success"
+    assert len(events()) == before
+
+
+def test_the_next_batch_takes_along_those_that_airflow_never_heard_of(run: Callable[..., Run]) -> None:
+    first, lost, lost_too, taken = (batch(number) for number in range(1, 5))
+    run(script_of(first))
+    run(script_of(taken, first, lost, lost_too))
+    assert told(events()[-1]) == [lost.id, lost_too.id, taken.id]
+    before = len(events())
+    run(script_of(lost_too, first, lost))  # the task that died is run again
+    assert len(events()) == before
+
+
+def test_a_run_with_nothing_to_read_announces_what_a_dead_run_published(run: Callable[..., Run]) -> None:
+    first, lost = batch(1), batch(2)
+    run(script_of(first))
+    done = run(script_of(None, first, lost))
+    assert (done.state, done.tasks["plan"], done.tasks["commit"]) == ("success", ["skipped"], ["success"])
+    assert told(events()[-1]) == [lost.id]
+    before = len(events())
+    assert run(script_of(None, first, lost)).tasks["commit"] == ["skipped"]
+    assert len(events()) == before
+
+
+def test_a_run_that_only_announces_has_no_run_follow(run: Callable[..., Run]) -> None:
+    done = run(script_of(None, batch(1)), retries="0\ndrain: {max-runs: 2}")
+    assert (done.tasks["commit"], done.tasks["drain"]) == (["success"], ["skipped"])
+
+
+def test_a_run_that_fails_announces_nothing_and_leaves_it_to_the_next(run: Callable[..., Run]) -> None:
+    first, lost, taken = batch(1), batch(2), batch(3)
+    run(script_of(first))
+    before = len(events())
+    failed = replace(script_of(taken, first, lost), commit=BatchFailedError("no"))
+    assert run(failed).state == "failed"
+    assert len(events()) == before
+    run(script_of(taken, first, lost))
+    assert told(events()[-1]) == [lost.id, taken.id]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.IGNORED, Outcome.DEAD_LETTERED, Outcome.RETRIED])
+def test_a_batch_of_which_nothing_is_published_changes_no_output(run: Callable[..., Run], outcome: Outcome) -> None:
+    before = len(events())
+    done = run(Script(commit=replace(BATCH, state=State.CLOSED, outcome=outcome, rows=None, rejected=None)))
+    assert (done.state, len(events())) == ("success", before)
 
 
 def test_nothing_to_read_skips_everything_and_the_run_is_green(run: Callable[..., Run]) -> None:
@@ -209,6 +304,24 @@ def test_nothing_to_read_skips_everything_and_the_run_is_green(run: Callable[...
     assert done.state == "success"
     assert all(states == ["skipped"] for states in done.tasks.values())
     assert script.calls == [("plan",)]
+
+
+@pytest.mark.parametrize("connection", ["kafka_default", "unknown"])
+def test_a_wait_is_left_to_the_triggerer_until_its_deadline_or_told_to_be_impossible_there(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], connection: str
+) -> None:
+    kafka = {"conn_type": "kafka", "password": "hush-hush", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{connection.upper()}", json.dumps(kafka))
+    deadline = datetime.now(UTC) - timedelta(seconds=1)
+    script = Script(plan=[Awaited({AT: 3, TopicPartition("flights", 1): None}, deadline), Planned(BATCH, (0, 1), "")])
+    done = run(script)
+    assert (done.state, done.tasks["plan"]) == ("success", ["success"])
+    (first, _), (second, may_leave) = script.waits
+    assert (first, second) == (None, deadline)
+    assert may_leave() == (connection == "kafka_default")
+    shown = "".join(capfd.readouterr())
+    assert ("waits by itself" in shown) == (connection != "kafka_default")
+    assert "hush-hush" not in shown
 
 
 def test_a_failed_job_makes_the_run_red_and_commit_says_why_in_one_line(run: Callable[..., Run]) -> None:
@@ -299,6 +412,18 @@ def test_whoever_is_called_back_about_a_failed_task_reads_why(run: Callable[...,
     told: list[str] = []
     run(Script(plan=failed), on_failure_callback=lambda context: told.append(str(context["exception"])))
     assert told == [str(failed)]
+
+
+def test_lineage_that_cant_be_looked_up_is_a_warning(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """The ledger of a scripted engine knows no batch."""
+    monkeypatch.setenv(
+        "AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps({"type": "file", "log_file_path": str(tmp_path / "events")})
+    )
+    assert run(Script()).state == "success"
+    assert run(Script(process=BatchFailedError("no such column"))).tasks["process"] == ["failed"]
+    assert "OpenLineage isn't told of this task's datasets: the ledger doesn't know the batch" in caplog.text
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", 0o077), ("007", 0o007)])

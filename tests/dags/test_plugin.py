@@ -21,6 +21,8 @@ stems = {path.stem for path in Path(sys.argv[1]).glob("*.py")} - {"__init__"}
 print(json.dumps({
     "plugins": [plugin.name for plugin in plugins],
     "errors": errors,
+    "views": [[each["destination"], each["href"]] for each in plugins_manager._get_ui_plugins()[0]],
+    "is_api_imported": any(name in sys.modules for name in ("tidegate_airflow.page.app", "tidegate_airflow.rest.app")),
     "bare": sorted(stem for stem in stems if stem in sys.modules),
 }))
 """
@@ -32,3 +34,18 @@ print(json.dumps({
     assert "tidegate" in said["plugins"]
     assert said["errors"] == {}
     assert said["bare"] == []
+    assert ["nav", "/tidegate/page/"] in said["views"]
+    assert ["dag", "/tidegate/page/subscriptions/{DAG_ID}"] in said["views"]
+    assert not said["is_api_imported"], "only the API server needs that"
+
+
+def test_the_page_is_mounted_before_rest_and_below_airflows_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidegate_airflow.plugin import TidegatePlugin  # noqa: PLC0415 (imports Airflow)
+
+    plugin = TidegatePlugin()
+    assert [each["url_prefix"] for each in plugin.fastapi_apps] == ["/tidegate/page", "/tidegate"]
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.test/data/airflow/")
+    assert [each["href"] for each in plugin.external_views] == [
+        "/data/airflow/tidegate/page/",
+        "/data/airflow/tidegate/page/subscriptions/{DAG_ID}",
+    ]

@@ -159,10 +159,26 @@ def test_a_job_imports_what_the_task_does_and_the_installations_own_modules_firs
     assert "-packages" not in first + last
 
 
+@pytest.mark.parametrize("own", [None, "-XX:SharedArchiveFile=/a.jsa"], ids=["unset", "set"])
+def test_spark_submit_compiles_quickly_unless_the_worker_says_otherwise(
+    connection: Connect, spark_submit: Program, monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    if own is not None:
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", own)
+    spark_submit('echo "options: $SPARK_SUBMIT_OPTS"')
+    connection("spark", host="local[2]")
+    said: list[str] = []
+    processor("spark_test", JOB).run(MANIFEST, 30, said.append, lambda: None)
+    assert f"options: {own or '-XX:TieredStopAtLevel=1'}" in said
+
+
 def test_a_failed_submit_repeats_its_last_lines(connection: Connect, spark_submit: Program) -> None:
     spark_submit("echo no such column: delay; exit 3")
     connection("spark", host="local[2]")
-    with pytest.raises(BatchFailedError, match="no such column: delay"):
+    with pytest.raises(
+        BatchFailedError, match=r"^the Spark job failed \(spark-submit ended with status 3\): no such column: delay\n"
+    ):
         processor("spark_test", JOB).run(MANIFEST, 30, print, lambda: None)
 
 

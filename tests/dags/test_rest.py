@@ -51,6 +51,7 @@ LEAST: Mapping[tuple[str, str], tuple[str, Any]] = {
     ("POST", "/broker/subscription"): ("user", SUBSCRIBE),
     ("GET", "/broker/subscription"): ("viewer", None),
     ("POST", "/broker/unsubscribe"): ("user", SUBSCRIBE),
+    ("GET", "/metrics"): ("viewer", None),
     ("GET", "/subscriptions"): ("viewer", None),
     ("GET", "/subscriptions/{name}"): ("viewer", None),
     ("GET", "/subscriptions/{name}/changes"): ("viewer", None),
@@ -478,6 +479,14 @@ def test_a_callback_cannot_be_named(op: TestClient, name: str) -> None:
     assert answer.status_code == 422
     assert answer.json()["problems"] == [
         {"property": f"airflow.{name}", "message": "only a definition in a file can name a callback"}
+    ]
+
+
+def test_a_notifier_cannot_be_named(op: TestClient) -> None:
+    answer = op.put("/subscriptions/parcels", json={**DEFINITION, "alerts": {"notify": ["os:abort"]}})
+    assert answer.status_code == 422
+    assert answer.json()["problems"] == [
+        {"property": "alerts.notify", "message": "only a definition in a file can name a notifier"}
     ]
 
 

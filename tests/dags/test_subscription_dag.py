@@ -16,8 +16,9 @@ from tidegate.config.settings import Settings
 from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.errors import WrongDefinitionError
 from tidegate_airflow.dag_factory import subscription_dag
-from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator, SettleOperator
+from tidegate_airflow.operators import LandOperator, PlanOperator, ProcessOperator
 from tidegate_airflow.run_conf import changed_properties
+from tidegate_airflow.settling import SettleOperator
 
 pytestmark = pytest.mark.airflow
 
@@ -89,6 +90,19 @@ def test_what_a_runs_conf_changes(conf: dict[str, Any] | None, changed: dict[str
 def test_what_is_no_param_is_refused_by_name(conf: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongDefinitionError, match=re.escape(said)):
         changed_properties(conf)
+
+
+def test_a_schedule_of_records_is_an_asset_that_the_triggerer_watches_by_names_and_numbers_alone(
+    define: Define, dag_of: Callable[[Path], DAG]
+) -> None:
+    dag = dag_of(define("flights", schedule="{records: 10000, or-after.ms: 60000}"))
+    (watched,) = DagSerialization.to_dict(dag)["dag"]["timetable"]["__var"]["asset_condition"]["objects"]
+    assert watched["uri"] == "tidegate://records/flights"
+    (watcher,) = watched["watchers"]
+    trigger = watcher["trigger"]
+    assert trigger["classpath"] == "tidegate_airflow.triggers.RecordScheduleTrigger"
+    assert trigger["kwargs"] == {"subscription": "flights", "records": 10_000, "or_after_ms": 60_000}
+    assert "when 10,000 records wait, or one has waited for 60,000 ms" in dag.doc_md
 
 
 def test_a_subscription_that_spark_lands_has_the_same_tasks(define: Define, dag_of: Callable[[Path], DAG]) -> None:

@@ -1,15 +1,13 @@
 """Tidegate in an Airflow that somebody runs already, by docs/install.md alone: nothing here comes from the checkout.
 
-The wheel and the sdist are built from it; pip installs the wheel into an empty environment.
+The wheel and the sdist are built from it; pip installs the wheel into an empty environment. `make nightly` does it in
+each cell of cells.toml.
 """
 
 import json
-import os
-import subprocess
-import sys
+import shutil
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -17,16 +15,19 @@ from zipfile import ZipFile
 import pyarrow.dataset
 import pytest
 import yaml
+from cells import Cell, cells, spark_home
 from confluent_kafka import Producer
-from documents import ROOT, Block, all_blocks
+from documents import Block
+from installed import PAGE, Installed, installed_by_pip
 
 from tidegate_local.broker import Broker
+from tidegate_local.java import find_java
+from tidegate_local.loopback import HOST
 from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECORDS = 30
-PAGE = [block for block in all_blocks() if block.page.name == "install.md"]
 TRANSFORM = """\
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -50,56 +51,41 @@ def shout(value):
 """
 
 
-@dataclass
-class Installed:
-    """An environment with Airflow and the wheel, an AIRFLOW_HOME, and a working folder that is neither."""
-
-    folder: Path
-    around: dict[str, str]
-
-    @property
-    def airflow_home(self) -> Path:
-        return self.folder / "airflow"
-
-    @property
-    def home(self) -> Path:
-        return self.airflow_home / "tidegate"
-
-    def run(self, *command: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [self.folder / "environment" / "bin" / command[0], *command[1:]],
-            cwd=self.folder / "elsewhere",
-            env=self.around,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == status, f"{command}: {done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def write(self, place: Path, text: str) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    folder = tmp_path_factory.mktemp("installed")
-    built = [sys.executable, "-m", "hatchling", "build", "-d", str(folder / "dist")]
-    subprocess.run(built, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True, timeout=120)
-    (folder / "elsewhere").mkdir()
-    passed = ("PATH", "LANG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "JAVA_HOME")
-    around = {name: value for name, value in os.environ.items() if name in passed or name.startswith("PIP_")}
-    around |= {"HOME": os.environ["HOME"], "AIRFLOW_HOME": str(folder / "airflow")}
-    made = Installed(folder, around)
-    (wheel,) = (folder / "dist").glob("*.whl")
+@pytest.fixture(
+    scope="module",
+    params=[Cell(), *(pytest.param(cell, marks=pytest.mark.nightly) for cell in cells())],
+    ids=str,
+)
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    cell: Cell = request.param
+    python = cell.interpreter()
+    if python is None:
+        pytest.skip(f"there is no Python {cell.python} on this machine")
+    extras = "airflow,connect" if cell.engine == "connect" else "airflow"
+    made = installed_by_pip(cell, python, tmp_path_factory.mktemp("installed"), extras)
+    (wheel,) = (made.folder / "dist").glob("*.whl")
     (command,) = [block.text.strip() for block in PAGE if block.text.startswith("pip install")]
-    assert f"dist/{wheel.name}[" in command
-    extras = command[command.index("[") : command.index("]") + 1]
-    made.run("pip", "install", "--quiet", f"{wheel}{extras}")
-    return made
+    assert command == f'pip install "dist/{wheel.name}[airflow,connect]"'
+    yield made
+    if cell.pinned:
+        shutil.rmtree(made.folder)  # there are four of a gigabyte
+
+
+@pytest.fixture
+def spark(installed: Installed, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Any]]:
+    """The connection to the cell's Spark; spark-submit is on PATH for it."""
+    cell = installed.cell
+    if cell.spark is None:
+        yield request.getfixturevalue("spark_connect").connection
+        return
+    home = spark_home(cell.spark, installed.programs / "pip")
+    if cell.engine == "submit":
+        installed.around |= {"PATH": f"{home / 'bin'}:{installed.around['PATH']}", "SPARK_LOCAL_IP": HOST}
+        yield {"conn_type": "spark", "host": "local[2]"}
+        return
+    python = str(installed.programs / "python")
+    with SparkConnect(java=find_java(), data=installed.folder / "spark", home=home, python=python) as server:
+        yield server.connection
 
 
 def block(file: str) -> Block:
@@ -124,26 +110,33 @@ def names(wheel: Path) -> set[str]:
 
 
 def test_a_subscription_runs_by_the_page_from_a_foreign_folder(
-    installed: Installed, broker: Broker, spark_connect: SparkConnect, topic: Callable[..., str]
+    installed: Installed, broker: Broker, spark: Mapping[str, Any], topic: Callable[..., str]
 ) -> None:
     name = topic(2, name=f"orders-{uuid.uuid4().hex[:8]}")
-    kafka, spark = _connections()
+    kafka, by_connect = _connections()
+    assert by_connect["conn_type"] == "spark_connect"
     kafka["extra"]["bootstrap.servers"] = broker.bootstrap_servers
     installed.around["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps(kafka)
-    installed.around["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(spark | spark_connect.connection)
+    installed.around["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(spark)
     installed.around["AIRFLOW__CORE__LOAD_EXAMPLES"] = "false"
     dags = installed.airflow_home / "dags"
-    for file in ("tidegate_subscriptions.py", "tidegate_problems.py"):
-        installed.write(dags / file, block(file).text)
+    dags.mkdir(parents=True)
+    (command,) = [each.text for each in PAGE if "tidegate init" in each.text]
+    installed.run(*command.split())
+    for each in ("tidegate_subscriptions.py", "tidegate_problems.py"):
+        assert (dags / each).read_text() == block(each).text.partition("\n")[2]
+    installed.around["TIDEGATE_TEST_SPARK"] = json.dumps(dict(spark))
+    assert installed.run("tidegate", "test", "orders").endswith("2 passed, 0 failed\n")
     installed.write(dags / "transforms" / "__init__.py", "")
     installed.write(dags / "transforms" / "orders.py", TRANSFORM)
     installed.write(dags / "transforms" / "words.py", WORDS)
-    definition = yaml.safe_load(block("include/subscriptions/orders.yaml").text)
+    file = installed.home / "include" / "subscriptions" / "orders.yaml"
+    definition = yaml.safe_load(file.read_text())
     definition |= {"topics": [name], "poll-timeout.ms": 3000, "failure-strategy": "dead-letter-queue"}
     definition["consumer"]["group.id"] = f"{name}-lake"
     definition["processing"]["transform"] = "transforms.orders:placed"
     definition["dead-letter-queue.topic"] = topic(1, name=f"{name}-dead")
-    installed.write(installed.home / "include" / "subscriptions" / "orders.yaml", json.dumps(definition))
+    file.write_text(json.dumps(definition))
     _produce(broker, name)
 
     installed.run("airflow", "db", "migrate")
@@ -162,7 +155,15 @@ def test_a_subscription_runs_by_the_page_from_a_foreign_folder(
     assert wrong["filepath"].endswith("tidegate_problems.py")
     assert "broken.yaml:1: error: " in wrong["error"]
     listed = _listed(installed.run("airflow", "dags", "list", "--local", "--output", "json"))
-    operations = {"tidegate_clear", "tidegate_commit", "tidegate_prune", "tidegate_reset"}
+    operations = {
+        "tidegate_clear",
+        "tidegate_commit",
+        "tidegate_monitor",
+        "tidegate_prune",
+        "tidegate_redrive",
+        "tidegate_replay",
+        "tidegate_reset",
+    }
     assert {each["dag_id"] for each in listed} == {"orders", *operations}
 
 

@@ -3,28 +3,56 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pyarrow.dataset
 import pytest
 
 PROJECT = Path(__file__).parents[2]
 DEPARTURES = 336_776
+SAID_WITHIN = 5  # seconds; stopping the others takes longer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
-def run_once(project: Path) -> str:
+def run_once(project: Path, *options: str) -> str:
     """What it printed; its exit status must be 0."""
-    command = [sys.executable, "-m", "tidegate_local.run", "--once", "--project", str(project)]
+    command = [sys.executable, "-m", "tidegate_local.run", "--once", "--project", str(project), *options]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
-def test_every_departure_is_in_the_lake_once_and_a_second_run_goes_on_from_there(tmp_path: Path) -> None:
+def run_until_a_server_is_killed(project: Path, part: str) -> tuple[str, int]:
+    """What it printed, and its process id; it stays up until a server is killed, and its exit status must be 1."""
+    command = [sys.executable, "-m", "tidegate_local.run", "--project", str(project)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        printed: list[str] = []
+        for line in process.stdout:
+            printed.append(line)
+            if "All stays up" in line:
+                servers = psutil.Process(process.pid).children()
+                next(each for each in servers if part in each.cmdline()).kill()
+                killed = time.monotonic()
+            if "make run: " in line:
+                assert time.monotonic() - killed < SAID_WITHIN
+        assert process.wait(60) == 1, "".join(printed)
+    return "".join(printed), process.pid
+
+
+def share(project: Path) -> None:
+    """Make a folder a project with the code of this one."""
     for shared in (".cache", "dags", "include", "plugins", "spark_jobs"):
-        (tmp_path / shared).symlink_to(PROJECT / shared)
+        (project / shared).symlink_to(PROJECT / shared)
+
+
+def test_every_departure_is_in_the_lake_once_a_second_run_goes_on_and_says_that_a_server_was_killed(
+    tmp_path: Path,
+) -> None:
+    share(tmp_path)
 
     first = run_once(tmp_path)
 
@@ -37,8 +65,26 @@ def test_every_departure_is_in_the_lake_once_and_a_second_run_goes_on_from_there
     assert rows.num_rows == DEPARTURES
     assert rows.group_by(["partition", "offset"]).aggregate([]).num_rows == DEPARTURES
 
-    again = run_once(tmp_path)
+    again, pid = run_until_a_server_is_killed(tmp_path, "triggerer")
 
     assert "all were there already" in again
+    assert re.search(r"Runs +0", again)
+    assert re.search(r"Rows written +336,776 ", again)
+    said = again.partition("All stays up until Ctrl-C")[2]
+    assert "make run: Airflow's triggerer ended with status -9 (SIGKILL). The last lines of" in said
+    assert str(tmp_path / "data/airflow/triggerer.log") in said.replace("\n", "")
+    assert "Starting the triggerer" in said.replace("\n", " ")
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("table", ["delta", "iceberg"])
+def test_every_departure_is_in_a_table_once(tmp_path: Path, table: str) -> None:
+    share(tmp_path)
+
+    first = run_once(tmp_path, "--format", table)
+
+    assert re.search(r"Rows written +336,776 .*, 0 rejected", first)
+    again = run_once(tmp_path, "--format", table)
     assert re.search(r"Runs +0", again)
     assert re.search(r"Rows written +336,776 ", again)

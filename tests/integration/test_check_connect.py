@@ -106,6 +106,26 @@ def test_a_connection_that_isnt_there_is_named(line: CommandLine) -> None:
     assert [rule for rule, _, _ in problems(line)] == ["no-broker", "no-spark"]
 
 
+def test_connections_of_places_and_catalogs_that_arent_there_are_named(
+    line: CommandLine, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    line.connect("minio", "aws", password="s3cret")
+    line.define("orders", name, processing={"output": "s3://minio@lake/orders"})
+    assert problems(line, 0) == []
+    line.set("TIDEGATE_LANDING", "s3://gone@landing")
+    line.define("flights", name, processing={"format": "delta", "output": "s3://nobody@lake/flights"})
+    line.define("parcels", name, processing={"format": "iceberg", "output": "nowhere.shop.parcels"})
+    found = problems(line)
+    assert {(rule, severity) for rule, severity, _ in found} == {("no-connection", "error")}
+    places = [message.partition(":")[0] for _, _, message in found]
+    assert sorted(places) == ["TIDEGATE_LANDING"] * 3 + ["processing.output"] * 2
+    told = "\n".join(message for _, _, message in found)
+    for each in ("gone", "nobody", "nowhere"):
+        assert f"there is no Airflow connection {each}: set AIRFLOW_CONN_{each.upper()}" in told
+    assert "s3cret" not in told
+
+
 def test_a_live_consumer_in_the_group_is_named(line: CommandLine, broker: Broker, topic: Callable[..., str]) -> None:
     name = topic()
     line.define("orders", name)

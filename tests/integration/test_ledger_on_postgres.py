@@ -11,10 +11,15 @@ from ledger_batches import COUNTS, NOON, T0, closed, landed, opened, plan, proce
 from sqlalchemy import NullPool, create_engine, make_url
 
 from tidegate.ledger import database
+from tidegate.ledger.audit import audit_trail
+from tidegate.ledger.batch_record import history_page
+from tidegate.ledger.observations import Observations
+from tidegate.ledger.overview import overview
+from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, Outcome
+from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
-from tidegate.ports import Loss
+from tidegate.ports import Decision, Loss
 from tidegate_local.loopback import HOST
 from tidegate_local.postgres import Postgres, short_lived
 
@@ -375,3 +380,25 @@ def test_a_deadlock_is_unavailable_and_nothing_of_the_loser_is_written(postgres_
     assert sorted(answers) == ["unavailable", "written"]
     versions = [ledger.look(name).version.partition(":")[2] for name in ("a", "b")]
     assert versions == ["2", "2"]
+
+
+def test_what_a_page_reads_is_read_of_a_server(postgres_ledger: str) -> None:
+    ledger = SqlLedger(postgres_ledger)
+    batch = landed(ledger)
+    ledger.failed(batch.id, ledger.start_delivery(batch.id), "why")
+    ledger.resolve(batch.id, Resolution.STOP, "why")
+    Observations(postgres_ledger).note("orders", {"verdict": "OK", "positions": [1], "lag": 3})
+    SqlRunLog(postgres_ledger).ended("orders", "fine")
+    SqlRunLog(postgres_ledger).answered("flights")
+    seen = overview(postgres_ledger)
+    assert sorted(seen.entries) == ["flights", "orders"]
+    flights, orders = seen.entries["flights"], seen.entries["orders"]
+    assert flights.open is not None
+    assert (flights.open.batch.id, flights.open.batch.condition) == (batch.id, "stopped")
+    assert flights.contact is not None
+    assert orders.summary == {"verdict": "OK", "lag": 3}
+    assert orders.last_run is not None
+    assert [each.batch.id for each in history_page(postgres_ledger, "flights", 0, 5)] == [batch.id]
+    assert history_page(postgres_ledger, "flights", 1, 5) == ()
+    ledger.clear(batch.id, Decision("ann", NOON, "mended"))
+    assert [each.by for each in audit_trail(postgres_ledger, "flights", 5)] == ["ann"]

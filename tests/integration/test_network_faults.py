@@ -3,8 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidegate.config import consumer_properties
+from tidegate.kafka.offsets import KafkaOffsets, PlainFence
+from tidegate.kafka.transaction import TransactionalFence
 from tidegate.model.batch import Batch
 from tidegate.model.errors import (
     BrokerUnavailableError,
@@ -21,7 +23,8 @@ from tidegate.model.errors import (
     TidegateError,
     UnavailableError,
 )
-from tidegate.ports import Fence, Lake, LandingWriter, OffsetStore, Processor, RecordSource
+from tidegate.model.offsets import TopicPartition
+from tidegate.ports import Committed, Fence, Lake, LandingWriter, OffsetStore, Processor, RecordSource
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Method, watched
 from tidegate_local import traffic as kafka
@@ -236,6 +239,38 @@ def test_a_broker_that_crashes_and_comes_back_loses_nothing(
         ended = made.run(POINTS[point], crash)
     assert isinstance(ended, Batch), ended
     made.go_on()
+
+
+LOST_LOOKUP = Fault(frozenset({kafka.FIND_COORDINATOR}), hold="answer", times=1)
+"""As of a broker that dies right after it was asked; a client waits a minute for the answer."""
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_lookup_of_the_coordinator_that_gets_lost_is_made_again(topic: Callable[..., str], road: Traffic) -> None:
+    at, client = TopicPartition(topic(), 0), {"bootstrap.servers": f"127.0.0.1:{road.port}"}
+    store = KafkaOffsets(client, group=at.topic, poll_timeout=40, commit_timeout=40, take_fence=PlainFence)
+    with closing(store):
+        assert store.committed([at]) == {}
+        with road.faulty(LOST_LOOKUP):
+            road.cut()
+            assert road.has_struck(kafka.FIND_COORDINATOR, 20)
+            assert store.committed([at]) == {}
+
+
+@pytest.mark.usefixtures("broker")
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_fence_is_taken_though_a_lookup_of_a_coordinator_gets_lost(
+    topic: Callable[..., str], road: Traffic, spare: int
+) -> None:
+    at, client = TopicPartition(topic(), 0), {"bootstrap.servers": f"127.0.0.1:{road.port}"}
+    store = KafkaOffsets(client, group=at.topic, poll_timeout=14, commit_timeout=14, take_fence=TransactionalFence)
+    with closing(store):
+        assert store.committed([at]) == {}
+        with road.faulty(replace(LOST_LOOKUP, spare=spare)), store.fence():
+            assert road.struck[kafka.FIND_COORDINATOR] == 1
+        with store.fence() as fence:
+            fence.commit({at: 1}, "receipt")
+        assert store.committed([at]) == {at: Committed(1, "receipt")}
 
 
 def test_slow_answers_are_waited_for(expose: Expose, road: Traffic) -> None:

@@ -1,7 +1,6 @@
 """`tidegate dead-letters` on a real broker: listed, shown and redriven each once, whatever is killed."""
 
 import json
-import multiprocessing
 import os
 import pty
 import signal
@@ -20,6 +19,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from forking import Forked
 from redrive_world import Yard, opened
 from typer.testing import CliRunner, Result
 
@@ -203,11 +203,8 @@ def struck_redrive(name: str, home: Path, servers: str, point: str, strike: sign
             os._exit(_SHUT_OUT)
 
 
-def started(yard: Yard, point: str, strike: signal.Signals) -> Any:
-    arguments = (yard.name, yard.home, yard.broker.bootstrap_servers, point, strike)
-    child = multiprocessing.get_context("forkserver").Process(target=struck_redrive, args=arguments, daemon=True)
-    child.start()
-    return child
+def started(yard: Yard, point: str, strike: signal.Signals) -> Forked:
+    return Forked(struck_redrive, yard.name, yard.home, yard.broker.bootstrap_servers, point, strike)
 
 
 POINTS = {
@@ -227,8 +224,8 @@ POINTS = {
 def test_after_a_kill_the_next_redrive_brings_each_record_once(yard, point):
     yard.put(3)
     child = started(yard, point, signal.SIGKILL)
-    child.join(_SECONDS)
-    assert child.exitcode == -signal.SIGKILL, f"not killed {point}"
+    assert child.is_over(_SECONDS)
+    assert child.exit_code == -signal.SIGKILL, f"not killed {point}"
     second = yard.redrive()
     assert second.settled == POINTS[point]
     assert yard.values() == [0, 1, 2]
@@ -257,11 +254,10 @@ def test_whoever_slept_through_a_whole_redrive_is_shut_out(yard, point, ends):
         assert yard.redrive().settled.unknown == 0
         assert yard.values() == [0, 1, 2]
         os.kill(child.pid, signal.SIGCONT)
-        child.join(_SECONDS)
-        assert child.exitcode == ends
+        assert child.is_over(_SECONDS)
+        assert child.exit_code == ends
     finally:
-        child.kill()
-        child.join(_SECONDS)
+        child.end(_SECONDS)
     assert yard.values() == [0, 1, 2]
     last = yard.redrive()
     assert (last.settled, last.done.redriven_before) == (Settled(), 3)

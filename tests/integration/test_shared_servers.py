@@ -9,6 +9,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from class_data import VARIABLES, archive, options
+
+from tidegate_local.broker import Broker
+from tidegate_local.java import find_java
+from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = pytest.mark.postgres
 
@@ -95,3 +100,23 @@ def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     run.kill()
     run.wait()
     wait_until(lambda: not psutil.pid_exists(server), tmp_path)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+def test_their_java_has_its_classes_from_an_archive(broker: Broker, spark_connect: SparkConnect) -> None:
+    for program, server in (("kafka", broker), ("spark", spark_connect)):
+        assert str(archive(program).resolve()) in Path(f"/proc/{server.pid}/maps").read_text()
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.usefixtures("broker", "spark_connect")
+@pytest.mark.parametrize("program", VARIABLES)
+def test_java_starts_without_a_word_about_an_archive_that_is_not_for_it(program: str) -> None:
+    assert archive(program).exists()
+    java = [str(find_java().program), *options(program).split()]
+    command = [*java, "-cp", os.pathsep.join(("/nowhere", os.curdir)), "-version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "cds" not in said.stdout + said.stderr
+    assert len(said.stderr.splitlines()) == 3, said.stderr

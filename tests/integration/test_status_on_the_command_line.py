@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,7 @@ def test_one_that_is_broken_or_leads_nowhere_keeps_no_other_from_being_told(
     line: CommandLine, topic: MakeTopic
 ) -> None:
     line.define("asking", topic())
+    assert line.run("run", "asking").returncode == 0
     line.define("broken", members=0)
     line.define("lost", "nowhere")
     line.connect("kafka_elsewhere", "kafka", **{"bootstrap.servers": f"127.0.0.1:{free_port()}"})
@@ -178,3 +181,44 @@ def test_a_ledger_that_is_away_is_unknown_to_a_monitor(line: CommandLine, topic:
     found = json.loads(told.stdout)
     assert (told.returncode, found["verdict"], found["reason"][:10]) == (3, "UNKNOWN", "the ledger"), told
     assert "secret" not in told.stdout
+
+
+def test_a_ledger_that_is_not_there_is_named_and_not_made(line: CommandLine, topic: MakeTopic) -> None:
+    line.define("orders", topic())
+    assert line.run("run", "orders").returncode == 0
+    assert checked(line) == (0, "OK orders\n")
+    mistyped = f"sqlite:///{line.home}/nowhere/ledger.db"
+    why = f"there is no ledger at {mistyped} yet: no run has made it"
+    done = line.run("status", "--check", TIDEGATE_LEDGER=mistyped)
+    assert (done.returncode, done.stdout.startswith(f"WARN orders: {why}. To do: ")) == (1, True), done
+    assert "TIDEGATE_LEDGER" in done.stdout
+    for name in ((), ("orders",)):
+        assert " ".join(why.split()) in " ".join(line.run("status", *name, TIDEGATE_LEDGER=mistyped).stdout.split())
+    told = json.loads(line.run("status", "orders", "--json", TIDEGATE_LEDGER=mistyped).stdout)
+    assert (told["verdict"], told["reason"], told["lag"]) == ("WARN", why, 0)
+    assert not (line.home / "nowhere").exists()
+
+
+def test_a_monitor_that_looks_into_the_wrong_ledger_is_warned_again_and_again(
+    line: CommandLine, topic: MakeTopic
+) -> None:
+    line.define("orders", topic())
+    assert line.run("run", "orders").returncode == 0
+    mistyped = f"sqlite:///{line.home}/nowhere/ledger.db"
+    for _ in range(2):
+        done = line.run("metrics", TIDEGATE_LEDGER=mistyped)
+        assert re.search(r'tidegate_verdict\{.*"WARN"\} 1.0', done.stdout), done.stdout
+    done = line.run("status", "--check", TIDEGATE_LEDGER=mistyped)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"WARN orders: no run has written to {mistyped} yet"), done
+
+
+def test_watch_makes_no_ledger(line: CommandLine, topic: MakeTopic) -> None:
+    line.define("orders", topic())
+    command = [str(Path(sys.executable).with_name("tidegate")), "watch"]
+    with subprocess.Popen(command, env={**line.environment}, cwd=line.home, stdout=subprocess.PIPE) as watching:
+        assert watching.stdout is not None
+        first = watching.stdout.readline().decode()
+        watching.kill()
+    assert first.startswith("WARN orders (lag 0, no batch yet): there is no ledger at ")
+    assert not (line.home / "data").exists()

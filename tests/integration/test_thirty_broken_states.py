@@ -382,7 +382,9 @@ STATES = {
     "Spark Connect away": State(
         spark_away, "can't be reached", "then run again", place="spark_default", verdict="WARN", check=1
     ),
-    "no spark-submit": State(no_spark_submit, "isn't on PATH", "install pyspark", place="spark_default", run=2),
+    "no spark-submit": State(
+        no_spark_submit, "isn't on PATH", "put the bin folder of a Spark on the PATH", place="spark_default", run=2
+    ),
     "a Spark connection of a wrong type": State(
         spark_of_a_wrong_type, "has type http", "spark_connect connection", place="spark_default", run=2
     ),
@@ -500,26 +502,48 @@ STATES = {
 
 
 HEAD = r"\A{name}, group {name}-lake, lag "
+WAITED = r"(?: \(the oldest record has waited [^)]+\))?\n  "
 BLOCKS = {
-    "a mistyped topic": (HEAD + "0\n  WARN: not there: ordres[.] To do: create it", "last run .*: none of the topics"),
+    "a mistyped topic": (
+        HEAD + r"0" + WAITED + r"WARN: not there: ordres[.] To do: create it",
+        "last run .*: none of the topics",
+    ),
     "wrong bootstrap.servers": (
-        HEAD + "unknown\n  UNREACHABLE: .*To do: look at the brokers",
+        HEAD + r"unknown" + WAITED + r"UNREACHABLE: .*To do: look at the brokers",
         "last run .*: no broker",
     ),
-    "a topic created again": (HEAD + r"\d+\n  STALLED: records are gone: .*To do: set on-data-loss", "committed"),
-    "another cluster": (HEAD + r"\d+\n  STALLED: no run begins: .*accept-cluster {name}", "last run .*another Kafka"),
-    "records gone": (HEAD + r"\d+\n  STALLED: .*To do: set on-data-loss: reset", "last run .*records are lost"),
-    "a group moved forward": (HEAD + r"2\n  REWOUND: somebody moved the group: ", "moved .*from 10 to 18"),
-    "Spark Connect away": (HEAD + r"10\n  WARN: the last run failed: ", "open: batch b[0-9a-f]+ is landed since"),
+    "a topic created again": (
+        HEAD + r"\d+" + WAITED + r"STALLED: records are gone: .*To do: set on-data-loss",
+        "committed",
+    ),
+    "another cluster": (
+        HEAD + r"\d+" + WAITED + r"STALLED: no run begins: .*accept-cluster {name}",
+        "last run .*another Kafka",
+    ),
+    "records gone": (
+        HEAD + r"\d+" + WAITED + r"STALLED: .*To do: set on-data-loss: reset",
+        "last run .*records are lost",
+    ),
+    "a group moved forward": (HEAD + r"2" + WAITED + r"REWOUND: somebody moved the group: ", "moved .*from 10 to 18"),
+    "Spark Connect away": (
+        HEAD + r"10" + WAITED + r"WARN: the last run failed: ",
+        "open: batch b[0-9a-f]+ is landed since",
+    ),
     "a transform that raises": (
-        HEAD + r"10\n  STOPPED: batch b[0-9a-f]+ is stopped: .*no rate for XYZ",
+        HEAD + r"10" + WAITED + r"STOPPED: batch b[0-9a-f]+ is stopped: .*no rate for XYZ",
         "To do: correct the job, then `tidegate clear {name}`",
         "open: batch b[0-9a-f]+ is stopped since",
     ),
-    "a question": (HEAD + r"10\n  STOPPED: batch b[0-9a-f]+ waits for an answer: ", "open: batch b[0-9a-f]+ is asking"),
-    "damaged landed files": (HEAD + r"10\n  WARN: the last run failed: ", "batch b[0-9a-f]+ is abandoned: landed"),
+    "a question": (
+        HEAD + r"10" + WAITED + r"STOPPED: batch b[0-9a-f]+ waits for an answer: ",
+        "open: batch b[0-9a-f]+ is asking",
+    ),
+    "damaged landed files": (
+        HEAD + r"10" + WAITED + r"WARN: the last run failed: ",
+        "batch b[0-9a-f]+ is abandoned: landed",
+    ),
     "a full disk while publishing": (
-        HEAD + r"10\n  WARN: the last run failed: ",
+        HEAD + r"10" + WAITED + r"WARN: the last run failed: ",
         "open: batch b[0-9a-f]+ is processed",
     ),
     "another group with an open batch": (r"\A{name}, group {name}-new, lag ", "STALLED: .*To do: correct"),

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from mock_cluster import _librdkafka as librdkafka
 
 from tidegate.model.errors import LostDataError
+from tidegate.model.offsets import TopicPartition as Position
 from tidegate.runtime.pipeline import Pipeline
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
@@ -188,6 +189,9 @@ def test_a_range_that_was_compacted_away_is_passed(
             assert producer.flush(SECONDS) == 0
             sent += 60
     pipeline = open_subscription(name, consumer={"max_poll_records": 50}, poll_timeout_ms=3000)
+    (oldest,) = pipeline.source.times_of({Position(name, 0): 0}, SECONDS).values()
+    assert oldest is not None
+    assert round(oldest.timestamp() * 1000) == first_message(broker.bootstrap_servers, name).timestamp()[1]
     first = deliver(pipeline)
     assert first is not None
     assert (first.ranges[0].end, first.landed_records) == (50, 0)  # it ends in a gap, and nothing is left of it

@@ -216,10 +216,10 @@ class Audit:
                 self.compared -= {runner}
             case "offsets", "committed" if world.spark.acknowledges:
                 self.looked[runner] = Look(dict(world.offsets.positions), dict(world.spark.acknowledged_of))
-                world.touched("audit")
+                world.noted()
             case "processor", "begin":
                 self._check_handed(world, self.looked.get(runner, Look()))
-            case "lake", "publish":
+            case ("lake", "publish") | ("log", "append" | "load"):
                 self._look_at_the_lake(world)
             case "lake", _:
                 self._unchanged(world)
@@ -229,7 +229,7 @@ class Audit:
                 self._check_alive(world, runner, call)
                 self._look_at_the_ledger(world, call)
                 self._check_thrown_away(world)
-                world.touched("audit")
+                world.noted()
 
     def ended_late(self, world: "World") -> None:
         """A transaction took effect whose committer doesn't know it."""
@@ -328,7 +328,7 @@ class Audit:
                 continue
             if batch.id in self.made and batch.state is State.FAILED and batch.delivery is not None:
                 took = now - self.begun[batch.id]
-                staging = manifest_of(batch, batch.delivery, self.subscription).staging
+                staging = manifest_of(batch, batch.delivery, self.subscription, world.lake).staging
                 if took <= limit and world.lake.results(staging):
                     raise ViolationError(f"batch {batch.id} is failed {took:.1f} s after it was begun: {batch.reason}")
             self.made -= {batch.id}

@@ -34,7 +34,8 @@ class Setting:
     """What a schedule begins with: the definition, the events that have happened and those that may at any time.
 
     `person` is what the second runner does in each of its runs, in place of DAG runs; `answer` what a person says of
-    a batch that stops or asks. Where the job `acknowledges`, it does so record by record while it runs.
+    a batch that stops or asks. Where the job `acknowledges`, it does so record by record while it runs; with a `table`
+    batches are published by its log.
     """
 
     subscription: Subscription = field(default_factory=subscription)
@@ -47,3 +48,4 @@ class Setting:
     person: Work | None = None
     answer: Resolution = Resolution.REDELIVER
     acknowledges: bool = False
+    table: bool = False

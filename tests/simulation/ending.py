@@ -118,8 +118,7 @@ def _check_nothing_lies_about(world: World) -> None:
     But for what was made for a batch that is known nowhere any more, once a ledger was lost, and for what a killed
     landing left below an earlier name of the definition: that stays where it is.
     """
-    staged = {uri.rpartition("/")[2] for uri, attempts in world.lake.staged.items() if attempts}
-    left = {name for name in (*staged, *world.lake.abandoned) if _is_known(world, name.partition("-")[0])}
+    left = {name for name in world.staged if _is_known(world, name.partition("-")[0])}
     if left:
         raise ViolationError(f"left in staging: {', '.join(sorted(left))}")
     named = {file.uri for held in world.lake.published_attempts.values() for file in held.manifest.batch.files}

@@ -80,6 +80,7 @@ class Exploration:
                 fencing=self._setting.fencing,
                 answer=self._setting.answer,
                 acknowledges=self._setting.acknowledges,
+                table=self._setting.table,
             )
             if self._setting.audited_as_fenced is not None:
                 self._world.audit.fencing = self._setting.audited_as_fenced
@@ -135,7 +136,7 @@ class Exploration:
             self._tell(f"runner {node.current}", "CRASHES", f"before {self._runners[node.current].following}")
             self._runners[node.current].crash()
             self._world.audit.stopped_run(node.current)
-            self._world.touched("fence")
+            self._world.noted()
 
     def _resume(self, number: int, order: Order) -> None:
         runner = self._runners[number]
@@ -147,7 +148,7 @@ class Exploration:
         if runner.following is None:
             self._tell(f"runner {number}", "the run ends")
             self._world.audit.stopped_run(number)
-            self._world.touched("fence")
+            self._world.noted()
 
     def _goes_without_saying(self, current: int, left: Budget) -> bool:
         """Whether there is but one way to go on, so that the state needn't be kept."""

@@ -136,3 +136,15 @@ DEEPER_STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "latest and a switch": (LATEST, Bounds(preemptions=1, crashes=0, failures=1)),
 }
 """Up to half a minute each."""
+
+
+def _with_table(explorations: dict[str, tuple[Setting, Bounds]]) -> dict[str, tuple[Setting, Bounds]]:
+    return {
+        f"{what}, into a table": (replace(setting, table=True), bounds)
+        for what, (setting, bounds) in explorations.items()
+    }
+
+
+QUICK_TABLES = _with_table(QUICK)
+STRATEGIES_TABLES = _with_table(STRATEGIES)
+"""A second or two each, and the quick ones up to a minute."""

@@ -46,6 +46,7 @@ _ACCEPTED = 0.7
 _JUMP = 0.005
 _LATE = 0.1
 _OF_A_REDRIVE = 0.6
+_INTO_A_TABLE = 0.4
 _PASSES = (0.2, 60, 400, _DAY + 1)
 _NAMES = ("orders", "purchases", "sales")
 
@@ -165,6 +166,7 @@ class _Scheduler:
             answer=chosen.answer,
             acknowledges=chosen.acknowledges,
             redrives=redrives > 0,
+            table=random.Random(f"table {seed}").random() < _INTO_A_TABLE,  # noqa: S311 (no secret)
         )
         self._world.script.go_on()
         is_kept = store is PositionStore.KAFKA

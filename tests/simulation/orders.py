@@ -40,7 +40,7 @@ _LOCAL = frozenset(
         *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
     }
 )
-UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare"}
+UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare", "lake.make_folder"}
 """Effects that no other runner can see or change: to switch to one before is to do so after."""
 
 READS = _LOCAL | frozenset(
@@ -58,7 +58,8 @@ READS = _LOCAL | frozenset(
         *("redrives.marks", "redrives.check_turn", "redrive_fence.committed"),
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
-        *("lake.rejections", "lake.rejected"),
+        *("lake.rejections", "lake.rejected", "lake.rejected_by", "lake.verified"),
+        *("lake.is_passed", "lake.has_forgotten", "log.load", "log.is_undone", "log.note", "log.notes"),
         *("lake.ack_files", "lake.settled_files", "lake.read_acks", "landing.pending_acks"),
     }
 )

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from simulation.acknowledged import Settled, pending_acks, told
-from tidegate.testing.effects import CONSTANT, HELD, Effect
+from tidegate.testing.effects import CONSTANT, HELD, Effect, effect_of
 
-_STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("letters", "read")})
+_STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("lake", "rejected_by"), ("letters", "read")})
 
 
 class Performer(Protocol):
@@ -37,7 +37,7 @@ class Kept:
         if (self._port, name) in HELD:
             held = HELD[self._port, name]
             return lambda *args, **kwargs: _Holding(held, found(*args, **kwargs), self._life)
-        effect = Effect(self._port, name)
+        effect = effect_of(self._port, name)
         if str(effect) == "landing.pending_acks":
             return lambda *args: pending_acks(self._life.perform(effect, lambda: told(found(*args)), args))
         if str(effect) == "lake.read_acks":
@@ -60,7 +60,7 @@ class Kept:
         return Kept(self._port, iter(self._real), self._life)
 
     def __next__(self) -> Any:
-        chunk = self._life.perform(Effect(self._port, "next"), lambda: next(self._real, None), ())
+        chunk = self._life.perform(effect_of(self._port, "next"), lambda: next(self._real, None), ())
         if chunk is None:
             raise StopIteration
         return chunk
@@ -76,14 +76,16 @@ class _Holding:
         self._is_entered = False
 
     def __enter__(self) -> Kept:
-        return Kept(self._held, self._life.perform(Effect(self._held, "open"), self._enter, ()), self._life)
+        return Kept(self._held, self._life.perform(effect_of(self._held, "open"), self._enter, ()), self._life)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         if error is not None:
             return False if self._life.dead else self._exit(kind, error, trace)
-        close: bool | None = self._life.perform(Effect(self._held, "close"), lambda: self._exit(None, None, None), ())
+        close: bool | None = self._life.perform(
+            effect_of(self._held, "close"), lambda: self._exit(None, None, None), ()
+        )
         return close
 
     def _enter(self) -> Any:

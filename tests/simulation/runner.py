@@ -170,19 +170,18 @@ class Life:
 
     def watched(self, pipeline: Pipeline) -> Pipeline:
         """The pipeline, stopped at every effect."""
-        ports = {
-            name: Kept(name, getattr(pipeline, name), self)
-            for name in ("source", "offsets", "landing", "lake", "ledger")
-        }
+        ports = {name: Kept(name, getattr(pipeline, name), self) for name in ("source", "offsets", "landing", "ledger")}
         kept = Pipeline(
             subscription=pipeline.subscription,
             output=pipeline.output,
             run_log=pipeline.run_log,
             clock=pipeline.clock,
+            lake=Kept("lake", self._world.lake, self),
             processor=Kept("processor", self._world.spark, self),
             **ports,
         )
         seen = watched(kept, self)
+        seen = replace(seen, lake=self._world.lake_of(seen.lake, self.port))
         job: Any = seen.processor
         return replace(seen, processor=AcknowledgingJob(job)) if self._world.spark.acknowledges else seen
 
@@ -247,7 +246,7 @@ class Life:
         if self.replaying:
             return
         runner = self._runner
-        self._world.touched(effect.port)
+        self._world.touched(effect)
         held = answer if effect.call != "open" else None
         runner.hash = hash((runner.hash, effect.call, self._order, self._world.hash(error or held)))
         runner.log.append(Effected(effect, self._order, answer, error, runner.hash))

@@ -1,6 +1,6 @@
 """Everything outside of the steps, in memory: it can be kept, compared and gone back to."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -8,22 +8,26 @@ from typing import Any
 
 from simulation.audit import Audit
 from simulation.job import AcknowledgingJob
-from simulation.orders import FROM_THE_JOB, Order
+from simulation.orders import FROM_THE_JOB, READS, Order
 from simulation.redrives import Redrives
 from simulation.script import TOPIC, Script, TopicEvent
 from simulation.spark import SimulatedSpark
+from simulation.table import SimulatedTable, StagedBesideTable
 from simulation.tokens import Tokens
 from simulation.unkept import UnkeptStores
 from simulation.values import Values
 from simulation.violation import ViolationError
+from tidegate.lake.log_lake import LogLake
 from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clock, Committed
+from tidegate.ports import Clock, Committed, Lake
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.testing.clock import MemoryClock
+from tidegate.testing.effects import Effect
 from tidegate.testing.lake import MemoryLake
 from tidegate.testing.landing import MemoryLanding
 from tidegate.testing.ledger import MemoryLedger
@@ -40,10 +44,15 @@ _CHANGED_BY = {
     "landing": ("landing",),
     "writer": ("landing",),
     "lake": ("lake", "audit"),
+    "log": ("log", "lake", "audit"),
     "ledger": ("ledger",),
     "processor": ("spark", "lake", "audit"),
-    "audit": ("audit",),
 }
+_CHANGED_BY_READING = {
+    "fence": ("audit",),
+    "ledger": ("ledger",),
+    "log": ("lake", "audit"),
+}  # who has read; what a look finds empty, it makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class World:
         answer: Resolution = Resolution.REDELIVER,
         acknowledges: bool = False,
         redrives: bool = False,
+        table: bool = False,
     ) -> None:
         self.subscription = subscription
         self.names = frozenset({subscription.name})
@@ -90,7 +100,7 @@ class World:
         self.tokens = tokens
         self.clock = MemoryClock()
         self.topics = MemoryTopics()
-        for topic in subscription.produced_topics:
+        for topic in self.failed_record_topics:
             self.topics.create(topic)
         self.script = Script(self.topics, events)
         produced_to = self.topics if subscription.retry_topics or redrives else None
@@ -103,7 +113,8 @@ class World:
         )
         self.unkept = UnkeptStores(produced_to)
         self.landing = MemoryLanding()
-        self.lake = MemoryLake()
+        self.lake = StagedBesideTable() if table else MemoryLake()
+        self.log = SimulatedTable(self.lake) if isinstance(self.lake, StagedBesideTable) else None
         self.ledger = MemoryLedger(self.clock.now)
         self.spark = SimulatedSpark(self.landing, self.lake, acknowledges=acknowledges)
         self.audit = Audit(subscription, fencing=fencing)
@@ -114,6 +125,7 @@ class World:
             "unkept": self.unkept,
             "landing": self.landing,
             "lake": self.lake,
+            **({} if self.log is None else {"log": self.log}),
             "ledger": self.ledger,
             "spark": self.spark,
             "audit": self.audit,
@@ -121,6 +133,12 @@ class World:
         self._values = Values(self.clock, *self._parts.values())
         self._saved: dict[str, Saved] = {}
         self._dirty = set(self._parts)
+
+    @property
+    def failed_record_topics(self) -> list[str]:
+        """The topics that failed records go to, by the definition or by the person's answer."""
+        answered = [DeadLetters.of(self.subscription).topic] if self.answer is Resolution.DEAD_LETTER else []
+        return list(dict.fromkeys([*self.subscription.produced_topics, *answered]))
 
     @property
     def retry_partitions(self) -> list[TopicPartition]:
@@ -148,12 +166,24 @@ class World:
             source=MemorySource(self.topics, isolation_level=isolation, clock=clock),
             offsets=self.unkept.of(run) if commits_nothing else self.offsets,
             landing=self.landing,
-            lake=self.lake,
+            lake=self.lake_of(self.lake, lambda _, log: log),
             ledger=self.ledger,
             run_log=MemoryRunLog(clock.now),
             processor=AcknowledgingJob(self.spark) if self.spark.acknowledges else self.spark,
             clock=clock,
         )
+
+    def lake_of(self, lake: Lake, watched: Callable[[str, object], Any]) -> Lake:
+        """The lake as the steps have it: the one that is watched, or a table beside it whose log is watched too."""
+        return lake if self.log is None else LogLake(watched("log", self.log), lake)
+
+    @property
+    def staged(self) -> set[str]:
+        """The names of the folders in which something is staged or set aside."""
+        if self.log is not None:
+            return self.log.left(OUTPUT)
+        staged = {uri.rpartition("/")[2] for uri, attempts in self.lake.staged.items() if attempts}
+        return staged | {*self.lake.abandoned}
 
     def stay(self) -> bool:
         """Whether somebody has accepted the cluster that the connection leads to, which is the group's own then.
@@ -171,9 +201,14 @@ class World:
     def _noted_cluster(self, group: str) -> str | None:
         return self.ledger.look(self.subscription.name).clusters.get(group)
 
-    def touched(self, port: str) -> None:
-        """An effect of this port has happened."""
-        self._dirty.update(_CHANGED_BY.get(port, ()))
+    def touched(self, effect: Effect) -> None:
+        """An effect has happened; where it only reads, little can have changed."""
+        changed = _CHANGED_BY_READING if str(effect) in READS else _CHANGED_BY
+        self._dirty.update(changed.get(effect.port, ()))
+
+    def noted(self) -> None:
+        """The audit has noted something."""
+        self._dirty.add("audit")
 
     def touched_all(self) -> None:
         """Anything may have changed."""
@@ -322,7 +357,7 @@ class Rename:
         """What happened, for the history."""
         world.subscription = replace(world.subscription, name=self.name)
         world.names |= {self.name}
-        for topic in world.subscription.produced_topics:
+        for topic in world.failed_record_topics:
             if not any(at.topic == topic for at in world.topics.logs):  # a cluster may tell no ids
                 world.topics.create(topic)
         return f"the definition is renamed: {self.name}"
@@ -364,7 +399,7 @@ class GoElsewhere:
         offsets = world.offsets
         world.home = Home(dict(vars(topics)), dict(offsets.positions), offsets.pending, dict(vars(world.audit)))
         topics.cluster_id, topics.logs, topics.ids = "elsewhere", {}, {}
-        for name in (TOPIC, *world.subscription.produced_topics):
+        for name in (TOPIC, *world.failed_record_topics):
             topics.create(name, self.partitions)
         for partition in range(self.partitions):
             topics.produce(TOPIC, *[Record(world.script.value)] * self.records, partition=partition)

@@ -1,6 +1,7 @@
 """batch_io over a real Spark Connect: what a job of anybody's own can rely on."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 from landed import LANDING, Batch, Record, departure
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.core import SparkConnectClient
 
 from tidegate_spark.batch_io import (
     ManifestError,
@@ -40,6 +42,26 @@ def test_records_without_a_transform_are_written_as_they_were_landed(spark, tmp_
 
     assert batch.rows() == [record.row(2 * at) for at, record in enumerate(sent)]
     assert (result.read, result.filtered, result.rejected_files) == (len(sent), 0, ())
+
+
+def test_a_batch_asks_spark_no_more_than_it_must(spark, tmp_path, monkeypatch):
+    asked = Counter()
+    for name in ("_analyze", "_execute", "_execute_and_fetch_as_iterator"):
+        monkeypatch.setattr(SparkConnectClient, name, counted(getattr(SparkConnectClient, name), name, asked))
+
+    process(spark, Batch(tmp_path, [Record(departure())]), departures)
+
+    # executed: count, write the rows, list their files, write the result
+    # analysed: the schemas of rows and rejected records, keeping what they share, and letting it go
+    assert asked == {"_execute_and_fetch_as_iterator": 4, "_analyze": 4}
+
+
+def counted(method, name: str, asked: Counter[str]):
+    def call(*given, **named):
+        asked[name] += 1
+        return method(*given, **named)
+
+    return call
 
 
 def test_the_landed_columns_are_those_of_sparks_kafka_source(spark, tmp_path):
@@ -252,6 +274,8 @@ def test_a_manifest_that_is_not_json_is_an_error():
     [
         ("s3://bucket/a/b", "s3a://bucket/a/b"),
         ("s3a://bucket/a", "s3a://bucket/a"),
+        ("s3://store@bucket/a@b", "s3a://bucket/a@b"),
+        ("s3a://store@bucket", "s3a://bucket"),
         ("gs://bucket/s3://a", "gs://bucket/s3://a"),
         ("abfs://box@account.dfs.core.windows.net/a", "abfs://box@account.dfs.core.windows.net/a"),
         ("file:///a%20b/50%", "file:///a%20b/50%"),

@@ -60,6 +60,15 @@ def test_a_batch_by_spark_submit(java, tmp_path):
     assert "read 4 records" in done.stdout
 
 
+def test_a_batch_for_a_table_by_spark_submit(java, tmp_path):
+    batch = Batch(tmp_path, [Record(departure()), Record(departure(carrier="AA"))], table="delta")
+
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert [(row["carrier"], row["batch_id"]) for row in batch.rows()] == [("UA", "b3f0"), ("AA", "b3f0")]
+
+
 def submit(batch: Batch) -> list[str]:
     program = str(spark_home() / "bin" / "spark-submit")
     options = ["--master", "local[2]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"]

@@ -1,7 +1,6 @@
 """A Spark job without Spark that acknowledges as it goes on, and leaves what `batch.acknowledge` leaves."""
 
 import json
-import multiprocessing
 import os
 import signal
 import uuid
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from forking import Forked
 
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Subscription
@@ -63,11 +63,9 @@ class AcknowledgingProcessor:
 
 def run_until_killed(subscription: Subscription, settings: Settings, bootstrap_servers: str, *steps: Acks) -> None:
     """One run in a process of its own, which is killed while its job runs, after it acknowledged its last step."""
-    context = multiprocessing.get_context("forkserver")
-    child = context.Process(target=_run, args=(subscription, settings, bootstrap_servers, steps))
-    child.start()
-    child.join(120)
-    assert child.exitcode == -signal.SIGKILL
+    child = Forked(_run, subscription, settings, bootstrap_servers, steps)
+    assert child.is_over(120)
+    assert child.exit_code == -signal.SIGKILL
 
 
 def _run(subscription: Subscription, settings: Settings, bootstrap_servers: str, steps: Sequence[Acks]) -> None:

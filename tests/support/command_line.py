@@ -1,14 +1,18 @@
-"""The command line as a person has it: `tidegate` in a process of its own, in a folder with definitions."""
+"""The command line as a person has it: `tidegate` in a process of its own, in a folder with definitions.
+
+Its processes are forked (see `forking`); `desk` has those that are started as a person's shell does.
+"""
 
 import json
 import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from forking import run_tidegate
 
 from tidegate.config.settings import Settings
 from tidegate.runtime.connections import AirflowConnections
@@ -16,13 +20,12 @@ from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.copying import CopyingProcessor
 
-PROGRAM = Path(sys.executable).with_name("tidegate")
-
 
 class CommandLine:
     """A folder of an installation's own, whose connection `kafka_default` leads to these brokers.
 
-    Its groups are its own too, whatever the subscriptions are called: other tests use the broker at the same time.
+    Its groups are its own too, whatever the subscriptions are called: other tests use the broker at the same time. So
+    is its Airflow, which writes a configuration wherever it is asked for a connection.
     """
 
     def __init__(self, home: Path, bootstrap_servers: str) -> None:
@@ -30,7 +33,7 @@ class CommandLine:
         self._mark = uuid.uuid4().hex[:8]
         self.subscriptions = home / "include" / "subscriptions"
         self.subscriptions.mkdir(parents=True)
-        self._own = {"TIDEGATE_HOME": str(home)}
+        self._own = {"TIDEGATE_HOME": str(home), "AIRFLOW_HOME": str(home / "airflow")}
         self.connect("kafka_default", "kafka", **{"bootstrap.servers": bootstrap_servers})
 
     def connect(
@@ -47,6 +50,10 @@ class CommandLine:
         said = {"conn_type": kind, "host": host, "port": port, "password": password, "extra": extra}
         self._own[f"AIRFLOW_CONN_{connection_id.upper()}"] = json.dumps(said)
 
+    def set(self, variable: str, value: str) -> None:
+        """Set a variable for all that is run from here on."""
+        self._own[variable] = value
+
     def group(self, name: str) -> str:
         """The group of a subscription that is defined here, unless it says another."""
         return f"{name}-{self._mark}-lake"
@@ -62,15 +69,8 @@ class CommandLine:
 
     def run(self, *arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
         """`tidegate ...`, to its end."""
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            env=self.environment | environment,
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        given = self.environment | environment
+        return run_tidegate(arguments, environment=given, folder=self.home, timeout=timeout)
 
     @property
     def environment(self) -> Mapping[str, str]:

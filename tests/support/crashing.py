@@ -6,37 +6,38 @@ one costs no more than its run. Parents say where by a `Point`, one line each.
 
 import json
 import logging
-import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock, local
+from threading import Event, local
 from time import monotonic
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import psutil
+from forking import Forked
 from sqlalchemy import Engine, event
 
+from chaos.kinds import CATALOG
 from tidegate.config.settings import Settings
 from tidegate.kafka.group import Group
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.lake import parquet as lake
 from tidegate.lake import rename
+from tidegate.lake.log_entries import LogEntries
 from tidegate.landing import writer
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.model.errors import TidegateError
 from tidegate.model.subscription import Subscription
 from tidegate.parquet import files
-from tidegate.ports import Connection, Processor
+from tidegate.ports import Connection, Processor, TableLog
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate.runtime.run import Run, run_batch
+from tidegate.runtime.run import DELIVERY_FAILED, Run, run_batch
 from tidegate.testing import copying
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
@@ -44,10 +45,10 @@ from tidegate.testing.effects import Effect, Method, Watcher, watched
 
 _SECONDS = 120
 _PAUSE = Event()
-_ONE_AT_A_TIME = Lock()  # multiprocessing looks after all children of a process whenever one is started or asked for
 
 
 Strike = Callable[[], None]
+Open = Callable[[Subscription, Settings, str, Processor], AbstractContextManager[Pipeline]]
 
 
 def _before(owner: Any, name: str, strike: Strike) -> None:
@@ -106,6 +107,35 @@ def _half_a_result(strike: Strike) -> None:
     Path.write_text = write  # type: ignore[method-assign,assignment]
 
 
+class _StruckLog:
+    """A table's log whose commit is struck, before it or once the commit is there."""
+
+    def __init__(self, log: TableLog, strike: Strike, *, first: bool) -> None:
+        self._log = log
+        self._strike = strike
+        self._first = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def append(self, *given: Any, **more: Any) -> None:
+        """See `TableLog`."""
+        if self._first:
+            self._strike()
+        self._log.append(*given, **more)
+        if not self._first:
+            self._strike()
+
+
+def _at_log_commit(strike: Strike, *, first: bool) -> None:
+    made = LogEntries.__init__
+
+    def init(entries: LogEntries, log: TableLog, *given: Any) -> None:
+        made(entries, cast("TableLog", _StruckLog(log, strike, first=first)), *given)
+
+    LogEntries.__init__ = init  # type: ignore[method-assign]
+
+
 class Inside(Enum):
     """An instant within an effect, by what has happened and what hasn't, and how to strike there in this process."""
 
@@ -128,6 +158,8 @@ class Inside(Enum):
     MANIFEST_PUT = "manifest put, not synced", partial(_before, lake, "sync_folder")
     MANIFEST_SYNCED = "manifest put, not renamed", partial(_before, lake, "rename_folder")
     RENAMED = "renamed, not synced", partial(_before, rename, "sync")
+    LOG_NOT_COMMITTED = "note put, table's log not committed", partial(_at_log_commit, first=True)
+    LOG_COMMITTED = "table's log committed, nobody told", partial(_at_log_commit, first=False)
 
     patch: Callable[[Strike], None]
 
@@ -195,7 +227,10 @@ def within(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words."""
+    """What a child runs, where it is struck and by which signal, and the folder for its log and its last words.
+
+    `open` gives it its pipeline, on a real broker if nobody says otherwise.
+    """
 
     subscription: Subscription
     settings: Settings
@@ -204,6 +239,7 @@ class Task:
     strike: signal.Signals
     folder: Path
     job: Processor = field(default_factory=CopyingProcessor)
+    open: Open = field(default_factory=lambda: opened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +308,7 @@ def run(task: Task) -> None:
     if task.point.within is not None:
         task.point.within.patch(striker.strike_within)
     try:
-        with opened(task.subscription, task.settings, task.bootstrap_servers, task.job) as pipeline:
+        with task.open(task.subscription, task.settings, task.bootstrap_servers, task.job) as pipeline:
             done = run_watched(pipeline, striker)
         ended = Ended(None, done.why)
     except TidegateError as error:
@@ -294,7 +330,9 @@ class StepWatcher(Watcher, Protocol):
 
 def run_watched(pipeline: Pipeline, watcher: StepWatcher) -> Run:
     """One run in the order of its commit strategy, each step and effect of which is told; raises what it ends with."""
-    done = run_batch(watched(pipeline, watcher), watcher.enter)
+    done = run_batch(
+        watched(pipeline, watcher), lambda said: watcher.enter("commit" if said == DELIVERY_FAILED else said)
+    )
     if done.error is not None:
         raise done.error
     return done
@@ -306,8 +344,20 @@ def opened(
 ) -> Iterator[Pipeline]:
     """The pipeline of a subscription on this broker, with this job in place of Spark."""
     kafka = Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": bootstrap_servers})
-    with open_pipeline(subscription, settings, MemoryConnections(kafka), job) as pipeline:
+    connections = MemoryConnections(kafka, catalog_connection(settings))
+    with open_pipeline(subscription, settings, connections, job) as pipeline:
         yield pipeline
+
+
+def catalog_uri(settings: Settings) -> str:
+    """The database of the catalog that Iceberg tables are in."""
+    return f"sqlite:///{settings.home}/data/catalog.db"
+
+
+def catalog_connection(settings: Settings) -> Connection:
+    """The connection of that catalog."""
+    extra = {"type": "sql", "uri": catalog_uri(settings), "warehouse": f"file://{settings.home}"}
+    return Connection(CATALOG, "iceberg", None, None, None, None, extra)
 
 
 class Child:
@@ -317,24 +367,18 @@ class Child:
         task.folder.mkdir(parents=True)
         self._folder = task.folder
         self._point = task.point
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["__main__", __name__, "alembic.command"])
-        with _ONE_AT_A_TIME:
-            self._process = context.Process(target=run, args=(task,))
-            self._process.start()
-            self._sentinel = self._process.sentinel
-            self._pid = self._process.pid or 0
+        self._process = Forked(run, task)
 
     def was_killed(self) -> None:
         """Wait for its end, which the point must have brought about."""
-        assert self._is_over(_SECONDS), f"neither killed nor done: {self._said()}"
-        assert self._exit_code() == -signal.SIGKILL, f"not killed at {self._point}: {self._said()}"
+        assert self._process.is_over(_SECONDS), f"neither killed nor done: {self._said()}"
+        assert self._process.exit_code == -signal.SIGKILL, f"not killed at {self._point}: {self._said()}"
 
     def is_asleep(self) -> None:
         """Wait until it stopped itself at the point."""
         deadline = monotonic() + _SECONDS
-        while not self._is_over(0):
-            if psutil.Process(self._pid).status() == psutil.STATUS_STOPPED:
+        while not self._process.is_over(0):
+            if psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED:
                 return
             assert monotonic() < deadline, f"never came to {self._point}: {self._said()}"
             _PAUSE.wait(0.02)
@@ -342,26 +386,16 @@ class Child:
 
     def wake(self) -> Ended:
         """Let it go on to its end, and hear how that was."""
-        os.kill(self._pid, signal.SIGCONT)
-        assert self._is_over(_SECONDS), f"never came to its end: {self._said()}"
-        assert self._exit_code() == 0, self._said()
+        os.kill(self._process.pid, signal.SIGCONT)
+        assert self._process.is_over(_SECONDS), f"never came to its end: {self._said()}"
+        assert self._process.exit_code == 0, self._said()
         return Ended(*json.loads((self._folder / "ended.json").read_text(encoding="utf-8")))
 
     def end(self) -> None:
         """Make sure that it is gone."""
-        if not self._is_over(0):
-            with _ONE_AT_A_TIME:
-                self._process.kill()
-        self._is_over(_SECONDS)
-
-    def _is_over(self, seconds: float) -> bool:
-        return bool(multiprocessing.connection.wait([self._sentinel], seconds)) or self._exit_code() is not None
-
-    def _exit_code(self) -> int | None:
-        with _ONE_AT_A_TIME:
-            return self._process.exitcode
+        self._process.end(_SECONDS)
 
     def _said(self) -> str:
         names = ("ended.json", "child.log")
         said = [(self._folder / name).read_text(encoding="utf-8") for name in names if (self._folder / name).exists()]
-        return "\n".join([f"exit code {self._exit_code()}", *said])
+        return "\n".join([f"exit code {self._process.exit_code}", *said])

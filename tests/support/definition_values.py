@@ -31,6 +31,7 @@ from tidegate.config.schemas import JsonSchema
 
 _OBJECT = {"type": "object", "properties": {"flight": {"type": "integer"}}}
 _WORDS = st.text(st.characters(categories=["L", "N"], max_codepoint=0x7F), min_size=1, max_size=8)
+_FUNCTION_PATTERN = PROPERTIES["processing"]["transform"].type.pattern
 _KNOWN: Mapping[type, tuple[object, ...]] = {
     DeserializerClass: (*NAMES, *CLASSES),
     Charset: ("UTF-8", "latin1", "UTF-16BE"),
@@ -41,7 +42,7 @@ _KNOWN: Mapping[type, tuple[object, ...]] = {
     AssignSeek: ("flights:0:5", "0, 1:-1", " ", 3, "a:0:0,flights:1"),
     Pattern: ("flights", "flights[.].*", "a|b"),
     Moment: ("2026-01-31T00:00:00Z", "2026-01-31 01:00:00+01:00"),
-    Output: ("out", "data/lake", "hdfs://name:8020/lake", "file:///lake"),
+    Output: ("out", "data/lake", "hdfs://name:8020/lake", "file:///lake", "s3://c@b/lake", "lake.a.b", "a/b/"),
     Schedule: ("@daily", "*/5 * * * *", "0 6 * * MON-FRI"),
     PartitionLists: ({"flights": [0, 2]}, {"a": [1], "b": [0]}),
     HttpUri: ("http://hooks.test/flights", "HTTPS://[::1]:8443?a=b"),
@@ -80,7 +81,7 @@ def right(kind: PropertyType) -> st.SearchStrategy[Any]:
         case Listing(item):
             return st.lists(right(item), min_size=1, max_size=3)
         case Text() | Prose() if type(kind) not in _KNOWN:
-            return st.just("a.b:c") if kind == PROPERTIES["processing"]["transform"].type else _WORDS
+            return st.just("a.b:c") if getattr(kind, "pattern", None) == _FUNCTION_PATTERN else _WORDS
     return st.sampled_from(_KNOWN[type(kind)])
 
 

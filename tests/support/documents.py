@@ -16,6 +16,9 @@ ELSEWHERE = "elsewhere"
 TEXT = "text"
 """The language of what nobody can copy: drawings, and what programs print."""
 
+OWN_TESTS = frozenset({"install.md", "reprocess.md", "runbook.md"})
+"""The pages whose commands a test of their own carries out, one after the other."""
+
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.(?:ya?ml|py))\n")
 _FUNCTION = re.compile(r"^def (\w+)\(records\b", re.MULTILINE)

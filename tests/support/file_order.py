@@ -2,17 +2,21 @@
 
 A file is one worker's, and workers take files in order. In the order of their folders all that wait for brokers came in
 a row, while the cores had little to do, and explorations that take a core came last, when one worker was left alone.
-tests/file_order.toml has the seconds of the long files; of the others the order among each other stays.
+tests/file_order.toml has the seconds of the long files; of the others the order among each other stays. It also names
+folders whose files are one worker's, as if they were one file: they share a server that only one worker has.
 """
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parents[1]
 FILES = TESTS / "file_order.toml"
+NAMED: Mapping[str, Any] = tomllib.loads(FILES.read_text("utf-8"))
 _WAITS = "integration/"
 _SECONDS = 1.0  # of a file that isn't named
 
@@ -36,13 +40,30 @@ def _spread(files: Sequence[str], seconds: Mapping[str, float]) -> dict[str, flo
     return begins
 
 
+def unit_of(file: str, together: Iterable[str]) -> str:
+    """What one worker gets at once: a file, or the folder among these that it is in; paths below tests/."""
+    return next((folder for folder in together if file.startswith(f"{folder}/")), file)
+
+
+class _Units(LoadFileScheduling):
+    """Gives the files of a folder that is named to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(super()._split_scope(nodeid).removeprefix(f"{TESTS.name}/"), NAMED["together"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Of xdist's ways to share tests out, change the one by files."""
+    return _Units(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests in the order of their files; within a file it stays."""
-    named = tomllib.loads(FILES.read_text("utf-8"))
-    of_file: dict[str, list[pytest.Item]] = {}
+    of_unit: dict[str, list[pytest.Item]] = {}
     for item in items:
         file = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else str(item.path)
-        of_file.setdefault(file, []).append(item)
-    order = in_order(of_file, named["waiting"] | named["computing"], named["computing"])
-    items[:] = [item for file in order for item in of_file[file]]
+        of_unit.setdefault(unit_of(file, NAMED["together"]), []).append(item)
+    order = in_order(of_unit, NAMED["waiting"] | NAMED["computing"], NAMED["computing"])
+    items[:] = [item for unit in order for item in of_unit[unit]]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy
+from tidegate.model.row_layout import row_layout
 from tidegate.parquet.acks import COLUMNS, ack_files
 
 LANDING = pa.schema(
@@ -92,7 +93,8 @@ class Batch:
     """A landed batch in a folder of its own, and what its job leaves there.
 
     The record at place n has offset 2n, so offsets have gaps. `ranges` are topic, partition, start, end and records;
-    without them the manifest's range holds all records, which are of the first partition then.
+    without them the manifest's range holds all records, which are of the first partition then. `table` is the format of
+    a table to be written for, `delta` or `iceberg`, with `rescues` and its schema.
     """
 
     folder: Path
@@ -104,6 +106,9 @@ class Batch:
     commit_strategy: CommitStrategy | None = None
     state: Any = None
     ranges: Sequence[tuple[str, int, int, int, int]] | None = None
+    table: str | None = None
+    rescues: bool = False
+    table_schema: Mapping[str, Any] | None = None
     manifest: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,14 +142,21 @@ class Batch:
             "partition_by": list(self.partition_by),
             "row_accounting": "strict",
             "staging": f"file://{self.staging}",
+            **self._layout(),
             **({"deserialization": self.deserialization} if self.deserialization else {}),
             **(_strategy(self.commit_strategy, self.state) if self.commit_strategy else {}),
         }
 
+    def _layout(self) -> dict[str, Any]:
+        if self.table is None:
+            return {}
+        layout = row_layout(f"{self.table}+file://{self.folder}/lake", rescues=self.rescues).to_json()
+        return {"layout": layout | {"table_schema": self.table_schema}}
+
     @property
     def staging(self) -> Path:
         """The folder of this delivery."""
-        return self.folder / "lake" / "_staging" / f"b3f0-{self.token}"
+        return self.folder / "lake" / ("data" if self.table else "_staging") / f"b3f0-{self.token}"
 
     @property
     def attempts(self) -> list[Path]:

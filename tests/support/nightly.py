@@ -15,10 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cells import cells
+
 TESTS = Path(__file__).parents[1]
 PROJECT = TESTS.parent
 RESULT = TESTS / "nightly.json"
 _LAST_LINES = 12
+_FORMATS = ("parquet", "delta", "iceberg")
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,17 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
     """The commands by what they are, as arguments of Python."""
     return {
         "simulation": ("-m", "simulation", "--seeds", str(seeds)),
-        "chaos": ("-m", "chaos", "--minutes", f"{minutes:g}"),
+        **{f"chaos: {each}": ("-m", "chaos", "--minutes", f"{minutes:g}", "--format", each) for each in _FORMATS},
+        **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in cells()},
+        "celery": tests("e2e/test_celery_executor.py"),
+        "tables": tests("integration/test_crashes_of_tables.py"),
+        "make run into tables": tests("e2e/test_make_run.py"),
     }
+
+
+def tests(file: str, *options: str) -> Sequence[str]:
+    """The command for the tests of a file that `make test` leaves out."""
+    return "-m", "pytest", "-q", "-m", "nightly", f"tests/{file}", *options
 
 
 def run(arguments: Sequence[str]) -> Outcome:
@@ -75,7 +87,7 @@ def result(commands: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def main() -> int:
     """The exit status: 0 if everything held."""
     parser = argparse.ArgumentParser(prog="nightly", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30, help="how long the chaos goes on")
+    parser.add_argument("--minutes", type=float, default=30, help="how long the chaos of each format goes on")
     parser.add_argument("--seeds", type=int, default=10_000, help="how many long histories to simulate")
     parser.add_argument("--result", type=Path, default=RESULT, help="the file to write")
     given = parser.parse_args()

@@ -61,6 +61,9 @@ class Shared:
     def spark_connect(self) -> "SharedSparkConnect":
         return SharedSparkConnect(**self._ask("spark_connect"))
 
+    def table_spark(self) -> "SharedTableSpark":
+        return SharedTableSpark(**self._ask("table_spark"))
+
     def postgres(self) -> "SharedPostgres":
         return SharedPostgres(**self._ask("postgres"))
 
@@ -135,6 +138,12 @@ class SharedSparkConnect(_NotOurs, SparkConnect):
                 session.stop()
 
 
+class SharedTableSpark(SharedSparkConnect):
+    def __init__(self, *, port: int, token: str, log: str, pid: int, store: str) -> None:
+        super().__init__(port=port, token=token, log=log, pid=pid)
+        self.store = store
+
+
 class SharedPostgres(_NotOurs, Postgres):
     def __init__(self, *, port: int, password: str, log: str, pid: int) -> None:
         self.port, self.password, self.log, self._pid = port, password, Path(log), pid
@@ -160,6 +169,17 @@ def broker(shared_servers: Shared) -> SharedBroker:
 def spark_connect(shared_servers: Shared) -> Iterator[SharedSparkConnect]:
     """A real Spark Connect server that all tests of a run share, with Kafka's source, Avro and a log of events."""
     server = shared_servers.spark_connect()
+    yield server
+    server.end_sessions()
+
+
+@pytest.fixture(scope="session")
+def table_spark(shared_servers: Shared) -> Iterator[SharedTableSpark]:
+    """A real Spark Connect server that all tests of a run share, with Delta, Iceberg and s3a:// on a store of its own.
+
+    The store, which speaks S3 and takes every key, answers at `table_spark.store`.
+    """
+    server = shared_servers.table_spark()
     yield server
     server.end_sessions()
 

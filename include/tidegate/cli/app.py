@@ -26,29 +26,47 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli import dead_letters, group
+from tidegate.cli import batches, dead_letters, group, ledger
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.files import files
+from tidegate.cli.init import init
+from tidegate.cli.maintain import maintain
+from tidegate.cli.metrics import metrics
+from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.plan import plan
 from tidegate.cli.prune import prune
 from tidegate.cli.replay import replay
-from tidegate.cli.settings import settings_here, show_settings
+from tidegate.cli.reprocess import reprocess
+from tidegate.cli.settings import Name, defined_names, settings_here, show_settings
+from tidegate.cli.status import status, watch
+from tidegate.cli.try_cases import try_cases
 from tidegate.config.settings import Settings, umask
-from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
+from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Problem
 
-_UNKNOWN = 3  # of monitoring plugins
-_LEDGER = "correct TIDEGATE_LEDGER (`tidegate settings` shows it), or what it names"
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Kafka records into a lake in bounded batches; offsets are committed last.",
 )
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
+app.add_typer(batches.app, name="batch")
+app.command()(plan)
+app.command()(status)
+app.command()(watch)
+app.command()(metrics)
+app.command("batches")(batches.batches)
+app.add_typer(ledger.app, name="ledger")
 app.command()(replay)
+app.command()(reprocess)
 app.command()(prune)
+app.command()(maintain)
+app.command()(files)
+app.command()(init)
+app.command("test")(try_cases)
 app.command("settings")(show_settings)
 offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
 app.add_typer(offsets, name="offsets")
@@ -64,9 +82,26 @@ def main() -> None:
         sys.exit(2 if isinstance(error, WrongDefinitionError) else 1)
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 (as typer hands it over)
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - each command imports only what it needs
+
+        print(f"tidegate {version('tidegate')}")  # noqa: T201 - for scripts, in no terminal's colours
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Kafka records into a lake in bounded batches; offsets are committed last."""
+
+
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")],
+    name: Name,
     as_json: Json = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
 ) -> None:
@@ -77,7 +112,7 @@ def run(
     _log_to_stderr(verbose=verbose)
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with _pipeline(subscription, settings) as pipeline:
+    with pipeline_here(subscription, settings) as pipeline:
         progress = err.status("") if err.is_terminal and not verbose else nullcontext()
         with progress as spinner:
 
@@ -126,8 +161,17 @@ def check(
         _print_problems("errors", report.errors, "red")
         _print_problems("warnings", report.warnings, "yellow")
         out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
+    if _is_of_nothing(report, paths or [settings.subscriptions]):
+        raise typer.Exit(2)
     if report.errors:
         raise typer.Exit(1)
+
+
+def _is_of_nothing(report: Any, places: Sequence[Path]) -> bool:
+    """Whether there is no definition in these places at all, right or wrong."""
+    named = set(map(str, places))
+    said_of_places = all(problem.file in named for problem in report.problems)
+    return not report.subscriptions and said_of_places and not any(place.is_file() for place in places)
 
 
 def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> Any:
@@ -187,133 +231,20 @@ def schema() -> None:
 
 
 @app.command()
-def status(
-    name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
-    as_json: Json = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
-    for_monitor: Annotated[
-        bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
-    ] = False,
-) -> None:
-    """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
-    from tidegate.cli import status_text  # noqa: PLC0415 - see above
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-
-    settings = settings_here()
-    if name:
-        AllDefinitions(settings).load(name)  # raises: who names one wants to know
-    try:
-        if name:
-            documents = [_status(name, settings, limit)]
-        else:
-            names = _names(settings)
-            documents = [*(_status(each, settings, limit) for each in names), *_orphans(names, settings)]
-    except (UnavailableError, UnusableLedgerError) as error:
-        if not (as_json or for_monitor):
-            raise
-        raise typer.Exit(_print_ledger_error(error, as_json=as_json, for_monitor=for_monitor)) from None
-    if as_json:
-        print_json(documents[0] if name else documents)
-    elif for_monitor:
-        status_text.print_lines(documents)
-    else:
-        status_text.print_all(documents)
-    if code := _monitored(documents) if for_monitor else _looked_at(documents):
-        raise typer.Exit(code)
-
-
-def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:
-    """Print the one verdict that there is without a ledger; the exit status.
-
-    A ledger that is away may be back, and so the verdict isn't known; one that can't be used stays so.
-    """
-    from tidegate.cli.status_text import print_finding  # noqa: PLC0415 - see above
-
-    is_unusable = isinstance(error, UnusableLedgerError)
-    finding = {
-        "verdict": "UNREACHABLE" if is_unusable else "UNKNOWN",
-        "reason": str(error),
-        "since": None,
-        "action": _LEDGER if is_unusable else None,
-    }
-    if as_json:
-        print_json(finding)
-    else:
-        print_finding(finding)
-    if is_unusable:
-        return 2
-    return _UNKNOWN if for_monitor else 1
-
-
-def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
-    """The exit status for a monitor: that of the worst verdict."""
-    from tidegate.runtime.health import Verdict  # noqa: PLC0415 - see above
-
-    return max(Verdict(document["verdict"]).exit_status for document in documents)
-
-
-def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
-    """The exit status for a person: whether every subscription could be looked at."""
-    if any("group" not in document and "orphan" not in document for document in documents):
-        return 2
-    return 1 if any(document.get("unavailable") for document in documents) else 0
-
-
-def _names(settings: Settings) -> list[str]:
-    """All subscriptions. Raises WrongDefinitionError if there are none."""
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-
-    folder, names = settings.subscriptions, AllDefinitions(settings).names()
-    if names:
-        return names
-    if not folder.is_dir():
-        raise WrongDefinitionError(settings.no_subscriptions)
-    raise WrongDefinitionError(
-        f"there is no definition (*.yaml) in {folder}: write one, or set TIDEGATE_SUBSCRIPTIONS to their folder"
-    )
-
-
-def _status(name: str, settings: Settings, limit: int) -> dict[str, Any]:
-    """The status as a document; without a group where the definition, or what it names, can't be used."""
-    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.health import Finding, Verdict  # noqa: PLC0415 - see above
-    from tidegate.runtime.status import finding_to_json, status_of  # noqa: PLC0415 - see above
-
-    try:
-        with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
-            return status_of(pipeline, limit).to_json()
-    except UnusableLedgerError:
-        raise
-    except DefinitionError as error:
-        errors = [problem for problem in error.problems if problem.severity == "error"]
-        reason = f"its definition is broken, no run begins: {'; '.join(map(str, errors))}"
-        finding = Finding(Verdict.STALLED, reason, None, "correct the file: `tidegate check` has all that is wrong")
-    except WrongDefinitionError as error:
-        finding = Finding(Verdict.STALLED, f"no run begins: {error}", None, "correct what it names")
-    return {"subscription": name, **finding_to_json(finding)}
-
-
-def _orphans(names: Sequence[str], settings: Settings) -> Iterator[dict[str, Any]]:
-    """A document for each open batch of which there is no definition any more."""
-    from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
-    from tidegate.runtime.health import orphaned  # noqa: PLC0415 - see above
-    from tidegate.runtime.status import finding_to_json  # noqa: PLC0415 - see above
-
-    for batch in orphaned_batches(settings.ledger, names):
-        yield {"subscription": batch.subscription, **finding_to_json(orphaned(batch)), "orphan": batch.id}
-
-
-@app.command()
 def commit(
-    name: Annotated[str, typer.Argument(help="The subscription, whose commit-strategy is manual or on-next-poll.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The subscription, whose commit-strategy is manual or on-next-poll.", autocompletion=defined_names
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Commit the offsets of the batch that is published and waits for its commit."""
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
@@ -335,19 +266,21 @@ class _Answer(StrEnum):
 
 _NEXT: Mapping[_Answer, str] = {
     _Answer.REDELIVER: "the next run delivers it again",
-    _Answer.DEAD_LETTER: "the next run sends its records to the dead-letter topic and goes on behind it",
-    _Answer.SKIP: "the next run goes on behind it",
+    _Answer.DEAD_LETTER: "the next run sends its records to the dead-letter topic and goes on after it",
+    _Answer.SKIP: "the next run commits its offsets, publishes nothing of it, and goes on after it",
     _Answer.STOP: "it stays as it is",
 }
 
 
 @app.command()
 def clear(
-    name: Annotated[str, typer.Argument(help="The subscription that is stopped, or asks.")],
+    name: Annotated[
+        str, typer.Argument(help="The subscription that is stopped, or asks.", autocompletion=defined_names)
+    ],
     answer: Annotated[
         _Answer,
         typer.Option(
-            help="redeliver: as often as at first; dead-letter: all its records; skip: publish nothing; stop: leave it."
+            help="redeliver: as often as at first; dead-letter: all its records; skip: it is ignored; stop: leave it."
         ),
     ] = _Answer.REDELIVER,
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
@@ -358,7 +291,7 @@ def clear(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
@@ -368,7 +301,12 @@ def clear(
 
 @offsets.command("accept-cluster")
 def accept_cluster(
-    name: Annotated[str, typer.Argument(help="The subscription whose connection leads to another cluster now.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The subscription whose connection leads to another cluster now.", autocompletion=defined_names
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Let a subscription go on in the Kafka cluster that its connection leads to now, though it read from another.
@@ -381,7 +319,7 @@ def accept_cluster(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
         abandoned = pipeline.accept_cluster(getpass.getuser())
         cluster = pipeline.source.cluster_id()
     if as_json:
@@ -395,7 +333,12 @@ def accept_cluster(
 
 @offsets.command("move")
 def move(
-    name: Annotated[str, typer.Argument(help="The subscription whose commit-strategy keeps positions elsewhere now.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The subscription whose commit-strategy keeps positions elsewhere now.", autocompletion=defined_names
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Take a subscription's positions to where its commit-strategy keeps them: Kafka, or the ledger for checkpoint.
@@ -406,7 +349,7 @@ def move(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with _pipeline(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
         moved = pipeline.move_positions(getpass.getuser())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]
@@ -434,15 +377,6 @@ def _interruptible() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _pipeline(subscription: Any, settings: Settings) -> Iterator[Any]:
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
-    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
-
-    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
-        yield pipeline
 
 
 def _log_to_stderr(*, verbose: bool) -> None:

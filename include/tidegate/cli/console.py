@@ -2,10 +2,13 @@
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 _WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to a file
 out = Console(highlight=False, soft_wrap=True, width=_WIDE)
@@ -17,3 +20,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 def print_json(document: object) -> None:
     """Print the document alone, in no terminal's colours."""
     print(json.dumps(document, indent=2))  # noqa: T201 - see above
+
+
+def instant(text: str) -> str:
+    """`2026-01-31 08:00:00 UTC`, of an instant in ISO 8601 and UTC."""
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def table(rows: Iterable[Mapping[str, Any]], *columns: str) -> Table:
+    """These columns of the rows, each named as in the document; nothing where a row has none."""
+    made = Table(*columns, box=None, padding=(0, 2, 0, 2))
+    for row in rows:
+        made.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    return made

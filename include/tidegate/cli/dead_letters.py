@@ -16,7 +16,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.cli.settings import settings_here
+from tidegate.cli.settings import Name, settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
 app = typer.Typer(no_args_is_help=True, help="Look at a subscription's dead letters, and redrive them.")
@@ -51,7 +51,6 @@ def _place(written: str) -> tuple[int, int]:
 
 _as_time = _read(_time, "time in ISO 8601")
 
-Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
 Reason = Annotated[
     re.Pattern[str] | None,
     typer.Option(parser=_read(re.compile, "regular expression"), metavar="REGEX", help="Found in the reason."),

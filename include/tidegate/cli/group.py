@@ -4,7 +4,6 @@ Exit status: 0 done or nothing to do, 1 refused as things stand, or a system fai
 """
 
 import getpass
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -14,11 +13,10 @@ from rich.table import Table
 
 from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
-from tidegate.cli.settings import settings_here
+from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.settings import Name, settings_here
 
 app = typer.Typer(no_args_is_help=True, help="See a subscription's consumer group, and reset its positions.")
-
-Name = Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")]
 
 
 @app.command()
@@ -145,11 +143,8 @@ def _text(value: object) -> str:
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    subscription = AllDefinitions(settings).load(name)
-    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
         yield pipeline

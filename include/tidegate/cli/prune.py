@@ -1,29 +1,43 @@
 """`tidegate prune`: remove landings and ledger rows of batches that were published longer ago than `retention.ms`."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.cli.settings import settings_here
+from tidegate.cli.settings import NameOrAll, settings_here
 from tidegate.model.errors import WrongDefinitionError
 
 
 def prune(
-    name: Annotated[str | None, typer.Argument(help="One subscription; default: all.")] = None,
+    name: NameOrAll = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    removed: Annotated[
+        bool, typer.Option("--removed", help="NAME has no definition any more: remove all that it left, of any age.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Remove landings and ledger rows of batches that were published longer ago than their retention.ms.
 
     The output is never touched. What is open, stopped, dead-lettered, retried, ignored or abandoned stays, and so do
-    batches that somebody decided about, the newest of each group, and those of subscriptions without a definition.
+    batches that somebody decided about, the newest of each group, and those of subscriptions without a definition,
+    which go by --removed.
     """
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
-    from tidegate.runtime.prune import prune_all  # noqa: PLC0415 - see above
+    from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.prune import prune_all, prune_removed  # noqa: PLC0415 - see above
 
     settings = settings_here()
+    use_connections(AirflowConnections(os.environ))
+    if removed:
+        if name is None:
+            raise typer.BadParameter("say which subscription: tidegate prune NAME --removed")
+        gone = prune_removed(name, settings, dry_run=dry_run)
+        print_json(gone.to_json()) if as_json else out.print(str(gone), markup=False)
+        return
     if name is not None:
         AllDefinitions(settings).load(name)  # raises: who names one wants to know
     names = AllDefinitions(settings).names() if name is None else [name]

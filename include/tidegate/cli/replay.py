@@ -8,11 +8,11 @@ import typer
 
 from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.cli.settings import settings_here
+from tidegate.cli.settings import Name, settings_here
 
 
 def replay(
-    name: Annotated[str, typer.Argument(help="The subscription: its file's name without .yaml.")],
+    name: Name,
     *,
     from_: Annotated[
         str,
@@ -23,14 +23,19 @@ def replay(
         ),
     ],
     to: Annotated[str, typer.Option("--to", metavar=BOUND, help="Where to end; what stands there isn't read.")],
-    output: Annotated[str, typer.Option(help="The folder or URI to write to: another one than the subscription's.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            help="Where to write: another folder or table than the subscription's; a relative path is in TIDEGATE_HOME."
+        ),
+    ],
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
     as_json: Json = False,
 ) -> None:
     """Read a range of a subscription once more, through its transform, into another output; its group stays untouched.
 
     Each record of the range comes once there. The same command goes on with a replay that was cut short, and ends at
-    once when it is done.
+    once when it is done. `tidegate reprocess` replaces batches that are published instead.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from configparser import ConfigParser, DuplicateOptionError, DuplicateSectionError, InterpolationError, ParsingError
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass
 from os.path import expanduser
 from pathlib import Path
@@ -35,6 +36,31 @@ class Given:
 def airflow_home(environ: Mapping[str, str]) -> Path:
     """Airflow's folder. Raises WrongDefinitionError for a relative one."""
     return _place("AIRFLOW_HOME", environ.get("AIRFLOW_HOME") or "~/airflow", environ)
+
+
+def dags_folder(environ: Mapping[str, str]) -> Path:
+    """Airflow's dags folder, which may be missing. Raises WrongDefinitionError for a relative one."""
+    given = core_option(environ, "dags_folder")
+    return _place("dags_folder", given.value, environ) if given else airflow_home(environ) / "dags"
+
+
+def is_configured(environ: Mapping[str, str]) -> bool:
+    """Whether somebody has said where their Airflow is, or has one where it is by default."""
+    said = ("AIRFLOW_HOME", "AIRFLOW_CONFIG", "AIRFLOW__CORE__DAGS_FOLDER")
+    return any(environ.get(name) for name in said) or airflow_home(environ).is_dir()
+
+
+def core_option(environ: Mapping[str, str], name: str) -> Given | None:
+    """What `[core]` of Airflow's configuration says of one of Airflow's own options; None where it says nothing."""
+    variable = f"AIRFLOW__CORE__{name.upper()}"
+    if environ.get(variable):
+        return Given(environ[variable], variable)
+    file = _file(environ)
+    parser = ConfigParser(interpolation=None, strict=False)
+    with suppress(OSError, UnicodeDecodeError, ConfigParserError):  # which Airflow itself complains of
+        parser.read_string(file.read_text("utf-8"))
+    value = parser.get("core", name, fallback="")
+    return Given(value, f"[core] {name} in {file}") if value else None
 
 
 def airflow_options(environ: Mapping[str, str], known: Collection[str]) -> dict[str, Given]:

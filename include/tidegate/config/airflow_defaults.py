@@ -1,8 +1,8 @@
-"""The file of a folder with what Airflow is told of all its subscriptions: the section `airflow` of `_defaults.yaml`.
+"""The file of a folder with what counts for all its subscriptions: sections airflow and alerts of `_defaults.yaml`.
 
-A definition's own value counts before a default; tags are added to those of the file. No definition can have the
-file's name. While the file has an error none of the folder's definitions can be used: none runs without what is meant
-for all.
+A definition's own value counts before a default; Airflow's tags are added to those of the file. No definition can have
+the file's name. While the file has an error none of the folder's definitions can be used: none runs without what is
+meant for all.
 """
 
 from collections.abc import Mapping
@@ -11,28 +11,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidegate.config.findings import Findings
-from tidegate.config.property_table import EXECUTION_TIMEOUT, PROPERTIES, path_of
+from tidegate.config.property_table import EXECUTION_TIMEOUT, PROPERTIES, fields, path_of, with_defaults
 from tidegate.config.sections import Values, read_section
 from tidegate.config.timeouts import EXECUTION
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
 from tidegate.config.yaml_nodes import MappingNode
+from tidegate.model.alerting import AlertProperties
 from tidegate.model.subscription import Problem
 
 DEFAULTS_FILE: Final = "_defaults.yaml"
 """The file's name; it stands beside the definitions."""
-SECTION: Final = "airflow"
-"""The only section that it has."""
+AIRFLOW: Final = "airflow"
+ALERTS: Final = "alerts"
+SECTIONS: Final = (AIRFLOW, ALERTS)
+"""The only sections that it has."""
 
 
 @dataclass(frozen=True)
 class AirflowDefaults:
-    """What the file says: values that may stand, problems in the order of their lines, the line of each property.
+    """What the file says: values that may stand by section, problems by line, the line of each property.
 
     Where there is no file it says nothing.
     """
 
     file: Path
-    values: Values = field(default_factory=dict, hash=False)
+    values: Mapping[str, Values] = field(default_factory=dict, hash=False)
     problems: tuple[Problem, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict, hash=False)
 
@@ -44,13 +47,22 @@ class AirflowDefaults:
     @property
     def paths(self) -> frozenset[str]:
         """The properties that have a default that may stand, by their whole names."""
-        return frozenset(path_of(SECTION, name) for name in self.values)
+        return frozenset(path_of(section, name) for section, values in self.values.items() for name in values)
 
-    def beneath(self, own: Values) -> dict[str, Any]:
-        """A definition's own values, and the defaults of what it doesn't give."""
-        both = {**self.values, **own}
+    @property
+    def alerts(self) -> AlertProperties:
+        """What counts for a subscription whose own definition can't be read."""
+        return AlertProperties(**fields(ALERTS, ALERTS, with_defaults(ALERTS, self.of(ALERTS))))
+
+    def of(self, section: str) -> Values:
+        """The defaults of one section."""
+        return self.values.get(section, {})
+
+    def beneath(self, section: str, own: Values) -> dict[str, Any]:
+        """A definition's own values of a section, and the defaults of what it doesn't give."""
+        both = {**self.of(section), **own}
         if "tags" in both:
-            both["tags"] = list(dict.fromkeys([*self.values.get("tags", ()), *own.get("tags", ())]))
+            both["tags"] = list(dict.fromkeys([*self.of(section).get("tags", ()), *own.get("tags", ())]))
         return both
 
 
@@ -61,7 +73,7 @@ def read_defaults(folder: Path) -> AirflowDefaults:
         return AirflowDefaults(file)
     findings = Findings(str(file))
     graph = Graph(findings)
-    values: Values = {}
+    values: Mapping[str, Values] = {}
     try:
         root = graph.compose(file)
         values = {} if root is None else _values(graph, root, findings)
@@ -78,30 +90,32 @@ def apply_defaults(
 
     The execution timeout has two names: the result has it by the one at the top level.
     """
-    both = defaults.beneath(good[SECTION])
-    for path in defaults.paths:
-        if found[SECTION].get(path.removeprefix(f"{SECTION}.")) is None:
-            findings.lines.pop(path, None)  # what is written out and empty is the default's
-    path = path_of(SECTION, EXECUTION_TIMEOUT)
+    for section in SECTIONS:
+        for name in defaults.of(section):
+            if found[section].get(name) is None:
+                findings.lines.pop(path_of(section, name), None)  # what is written out and empty is the default's
+    both = defaults.beneath(AIRFLOW, good[AIRFLOW])
+    path = path_of(AIRFLOW, EXECUTION_TIMEOUT)
     timeout = both.pop(EXECUTION_TIMEOUT, None)
-    has_own = found[SECTION].get(EXECUTION_TIMEOUT) is not None
+    has_own = found[AIRFLOW].get(EXECUTION_TIMEOUT) is not None
     if found[""].get(EXECUTION) is not None:
         if has_own:
             text = f"{path} and {EXECUTION} are the same: keep one"
-            findings.add(path, text, "given-twice", found[SECTION][EXECUTION_TIMEOUT])
+            findings.add(path, text, "given-twice", found[AIRFLOW][EXECUTION_TIMEOUT])
         timeout = None
     top = dict(good[""])
     if timeout is not None:
-        top[EXECUTION] = PROPERTIES[SECTION][EXECUTION_TIMEOUT].type.parse(timeout)
+        top[EXECUTION] = PROPERTIES[AIRFLOW][EXECUTION_TIMEOUT].type.parse(timeout)
         if has_own:
             findings.lines[EXECUTION] = findings.lines[path]
-    return {**good, "": top, SECTION: both}
+    return {**good, "": top, AIRFLOW: both, ALERTS: defaults.beneath(ALERTS, good[ALERTS])}
 
 
-def _values(graph: Graph, root: MappingNode, findings: Findings) -> Values:
+def _values(graph: Graph, root: MappingNode, findings: Findings) -> dict[str, Values]:
     findings.lines[""] = 1
     for name, value in graph.section(root, "").items():
-        if name != SECTION:
-            text = f"{name} can't be given for all subscriptions: {DEFAULTS_FILE} has the section {SECTION} alone"
+        if name not in SECTIONS:
+            both = " and ".join(SECTIONS)
+            text = f"{name} can't be given for all subscriptions: {DEFAULTS_FILE} has the sections {both} alone"
             findings.add(name, text, "unknown", value)
-    return read_section(SECTION, graph, root, findings)[1]
+    return {section: read_section(section, graph, root, findings)[1] for section in SECTIONS}

@@ -7,24 +7,22 @@ Nothing is connected to, and nothing is imported unless it is asked for.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os.path import abspath, realpath
+from os.path import abspath
 from pathlib import Path
 
 from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
-from tidegate.config.findings import shown
+from tidegate.config.callbacks import callback_problems
+from tidegate.config.drafts import Draft, other_files, problem_at, sharing
+from tidegate.config.output_checks import shared_outputs, taken_folders
 from tidegate.config.reading import SUFFIX, Reading, read
 from tidegate.config.settings import SPARK_JOBS, absolute_uri
 from tidegate.config.strategies import DEAD_LETTERS, FAILURE, RETRIES
 from tidegate.config.transforms import LONGEST_IMPORT, TransformFiles, import_complaints
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.model.subscription import Problem, Severity, Subscription
+from tidegate.model.subscription import Problem, Subscription
 
 PLUGINS = "plugins"
-CALLBACKS = ("airflow.on_failure_callback", "airflow.on_success_callback")
 _HELD = "held-group"
-_NAMED = 3  # other definitions that a problem names; there may be a thousand
-
-Draft = tuple[Reading, Subscription]
 Holders = Callable[[str], Collection[str]]
 """The subscriptions that have read with a group, by its id; asked only where several definitions have one group."""
 
@@ -70,10 +68,10 @@ def examine(
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
 
     `home` is the folder that outputs and jobs are relative to. Transforms are looked for in its spark_jobs/, then in
-    all that this process imports from; callbacks in its plugins/ and there. With `imports` both are imported, in a
-    child process that gives each module `longest_import` seconds. Of definitions with one group the one that has read
-    with it, as `holders` tell, stays usable. `more` are definitions that aren't files; `absent` is what to say of a
-    path that isn't there.
+    all that this process imports from; callbacks and notifiers in its plugins/ and there. With `imports` all are
+    imported, in a child process that gives each module `longest_import` seconds. Of definitions with one group the one
+    that has read with it, as `holders` tell, stays usable. `more` are definitions that aren't files; `absent` is what
+    to say of a path that isn't there.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
@@ -88,8 +86,9 @@ def examine(
     found += [problem for each in asked_defaults for problem in each.problems]
     found += _job_problems(drafts, home)
     found += _transform_problems(drafts, home / SPARK_JOBS, longest_import if imports else None)
+    found += taken_folders(drafts, home)
     if imports:
-        found += _callback_problems(drafts, asked_defaults, home / PLUGINS, longest_import)
+        found += callback_problems(drafts, asked_defaults, home / PLUGINS, longest_import)
     found += [*_shared_names(everyone), *_shared_groups(everyone, holders)]
     newcomers = _newcomers(everyone, holders)
     found += [each for each in _shared_places(everyone, home) if each.file in newcomers or not newcomers]
@@ -155,10 +154,10 @@ def _job_problems(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
         try:
             place = absolute_uri(home, job)
         except WrongDefinitionError as error:
-            yield _at(reading, path, f"{path}: {error}", "no-job", job)
+            yield problem_at(reading, path, f"{path}: {error}", "no-job", job)
             continue
         if place.startswith("file://") and not Path(place.removeprefix("file://")).is_file():
-            yield _at(reading, path, f"{path}: there is no file {place.removeprefix('file://')}", "no-job", job)
+            yield problem_at(reading, path, f"{path}: there is no file {place.removeprefix('file://')}", "no-job", job)
 
 
 def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | None) -> Iterator[Problem]:
@@ -172,39 +171,13 @@ def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | No
     path = "processing.transform"
     for reading, name in named:
         if name in complaints:
-            yield _at(reading, path, f"{path}: {complaints[name]}", "no-transform", name)
-
-
-def _callback_problems(
-    drafts: Sequence[Draft], defaults: Sequence[AirflowDefaults], plugins: Path, longest: float
-) -> Iterator[Problem]:
-    """Callbacks whose import fails, each where it is named."""
-    named = [
-        (*reading.place(path), path, function) for reading, draft in drafts for path, function in _callbacks(draft)
-    ]
-    named += [
-        (str(each.file), each.lines[path], path, each.values[path.removeprefix("airflow.")])
-        for each in defaults
-        for path in each.paths & frozenset(CALLBACKS)
-    ]
-    named = list(dict.fromkeys(named))
-    complaints = import_complaints(sorted({function for *_, function in named}), plugins, longest)
-    for file, line, path, function in named:
-        if function in complaints:
-            text = f"{path}: {complaints[function]}"
-            yield Problem(text, "no-callback", path, shown(path, function), file=file, line=line)
-
-
-def _callbacks(draft: Subscription) -> Iterator[tuple[str, str]]:
-    """The callbacks of a definition, with the properties that name them."""
-    functions = (draft.airflow.on_failure_callback, draft.airflow.on_success_callback)
-    yield from ((path, function) for path, function in zip(CALLBACKS, functions, strict=True) if function is not None)
+            yield problem_at(reading, path, f"{path}: {complaints[name]}", "no-transform", name)
 
 
 def _shared_names(drafts: Sequence[Draft]) -> Iterator[Problem]:
-    for (reading, draft), others in _sharing(drafts, lambda draft: draft.name):
+    for (reading, draft), others in sharing(drafts, lambda draft: draft.name):
         text = f"the name is also that of {others}; both are one DAG: rename one file"
-        yield _at(reading, "", text, "shared-name", draft.name)
+        yield problem_at(reading, "", text, "shared-name", draft.name)
 
 
 def _shared_groups(drafts: Sequence[Draft], holders: Holders) -> Iterator[Problem]:
@@ -213,20 +186,20 @@ def _shared_groups(drafts: Sequence[Draft], holders: Holders) -> Iterator[Proble
     names: dict[tuple[str, str], set[str]] = defaultdict(set)
     for _, draft in drafts:
         names[draft.connection, draft.consumer.group_id].add(draft.name)
-    for (reading, draft), others in _sharing(drafts, lambda draft: (draft.connection, draft.consumer.group_id)):
+    for (reading, draft), others in sharing(drafts, lambda draft: (draft.connection, draft.consumer.group_id)):
         group = draft.consumer.group_id
         held = names[draft.connection, group] & set(holders(group))
         if held == {draft.name}:
             continue
         if len(held) == 1:
             text = f"{path}: {group} is the group that {held.pop()} reads with: give {draft.name} a group of its own"
-            yield _at(reading, path, text, _HELD, group)
+            yield problem_at(reading, path, text, _HELD, group)
         else:
             text = (
                 f"{path} is also that of {others}; both would fence each other's commits and move each other's "
                 "offsets, on different topics too: give each a group of its own"
             )
-            yield _at(reading, path, text, "shared-group", group)
+            yield problem_at(reading, path, text, "shared-group", group)
 
 
 def _newcomers(drafts: Sequence[Draft], holders: Holders) -> frozenset[str]:
@@ -236,48 +209,8 @@ def _newcomers(drafts: Sequence[Draft], holders: Holders) -> frozenset[str]:
 
 
 def _shared_places(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
-    yield from _shared_outputs(drafts, home)
+    yield from shared_outputs(drafts, home)
     yield from _shared_topics(drafts)
-
-
-def _sharing(drafts: Sequence[Draft], key: Callable[[Subscription], object]) -> Iterator[tuple[Draft, str]]:
-    """Each definition that has its key in common with others, and those others' names."""
-    owners: dict[object, list[Draft]] = defaultdict(list)
-    for reading, draft in drafts:
-        owners[key(draft)].append((reading, draft))
-    for shared in owners.values():
-        files = [reading.file for reading, _ in shared]
-        for reading, draft in shared if len(shared) > 1 else ():
-            yield (reading, draft), _others(reading.file, files)
-
-
-def _others(file: Path, shared: Sequence[Path]) -> str:
-    """The other files, the first of them by name; looks at no more than it names."""
-    others = [str(other) for other in shared[: _NAMED + 1] if other is not file][:_NAMED]
-    more = len(shared) - 1 - len(others)
-    return ", ".join(others) + (f" and {more} more" if more else "")
-
-
-def _shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
-    """Outputs that are one folder, or that lie within each other: readers of one would find the other."""
-    path = "processing.output"
-    places = [(reading, _real(absolute_uri(home, draft.processing.output))) for reading, draft in drafts]
-    owners: dict[str, list[Path]] = defaultdict(list)
-    for reading, place in places:
-        owners[place].append(reading.file)
-    for reading, place in places:
-        clashes = [f"lies within that of {owners[above][0]}" for above in _above(place) if above in owners]
-        if len(owners[place]) > 1:
-            clashes.append(f"is also that of {_others(reading.file, owners[place])}")
-        for clash in clashes:
-            text = f"{path} {clash}: give each subscription a folder of its own"
-            yield _at(reading, path, text, "shared-output", place)
-
-
-def _real(place: str) -> str:
-    """The folder that a URI means once links are followed, as far as it lies on this machine."""
-    path = place.removeprefix("file://")
-    return place.removesuffix("/") if path == place else f"file://{realpath(path)}"
 
 
 def _shared_topics(drafts: Sequence[Draft]) -> Iterator[Problem]:
@@ -291,16 +224,16 @@ def _shared_topics(drafts: Sequence[Draft]) -> Iterator[Problem]:
         is_read = any(path == RETRIES for _, path in shared)
         for reading, path in shared if len(shared) > 1 else ():
             place = path if path in reading.lines else FAILURE
-            others = _others(reading.file, files)
+            others = other_files(reading.file, files)
             if is_read:
                 text = f"{path}: {topic} is also that of {others}; one would retry the other's records"
-                yield _at(
+                yield problem_at(
                     reading, place, f"{text}: give each subscription topics of its own", "shared-retry-topic", topic
                 )
             else:
                 text = f"{path}: {topic} also gets the dead letters of {others}; they are listed and redriven together"
                 rule, mend = "shared-dead-letter-topic", "give each subscription a topic of its own"
-                yield _at(reading, place, f"{text}: {mend}", rule, topic, "warning")
+                yield problem_at(reading, place, f"{text}: {mend}", rule, topic, "warning")
 
 
 def _written_topics(draft: Subscription) -> Iterator[tuple[str, str]]:
@@ -308,16 +241,3 @@ def _written_topics(draft: Subscription) -> Iterator[tuple[str, str]]:
     yield from ((RETRIES, topic) for topic in draft.retry_topics)
     if draft.dead_letter_topic is not None and draft.dead_letter_topic not in draft.retry_topics:
         yield DEAD_LETTERS, draft.dead_letter_topic
-
-
-def _above(place: str) -> Iterator[str]:
-    """The folders that a URI lies in, the nearest first."""
-    while (end := place.rfind("/")) > 0:
-        place = place[:end]
-        yield place
-
-
-def _at(  # noqa: PLR0917 (what a problem is made of, in the order that it has there)
-    reading: Reading, path: str, message: str, rule: str, value: str, severity: Severity = "error"
-) -> Problem:
-    return Problem(message, rule, path, shown(path, value), severity, str(reading.file), reading.line(path))

@@ -1,28 +1,30 @@
 """The executor that runs a subscription's tasks, and what tasks on another machine wouldn't find there.
 
-The engine doesn't import Airflow: what Airflow is configured with is read from the variable that Airflow reads.
+The engine doesn't import Airflow: what Airflow is configured with is read where Airflow reads it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from tidegate.config.check import Draft, Report
+from tidegate.config.airflow_cfg import core_option
+from tidegate.config.check import Report
+from tidegate.config.drafts import Draft
 from tidegate.config.findings import shown
 from tidegate.config.settings import Settings, redact
 from tidegate.model.subscription import Problem
 
 EXECUTOR: Final = "airflow.executor"
-VARIABLE: Final = "AIRFLOW__CORE__EXECUTOR"
+PAGE: Final = "docs/executors.md"
 RULE: Final = "not-local"
 _LOCAL = frozenset({"LocalExecutor", "SequentialExecutor", "DebugExecutor"})
 
 
-def configured_executors(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Airflow's executors for all teams as they are written, `Name`, `module.path` or `alias:module.path`.
+def configured_executors(written: str) -> tuple[str, ...]:
+    """Airflow's executors for all teams of `[core] executor`: each a `Name`, `module.path` or `alias:module.path`.
 
-    The first one is the default. Empty where nothing says them: Airflow's own default is local.
+    The first one is the default. Empty where nothing is written: Airflow's own default is local.
     """
-    for_all = [part for part in environ.get(VARIABLE, "").split(";") if "=" not in part.lstrip("=")]
+    for_all = [part for part in written.split(";") if "=" not in part.lstrip("=")]
     return tuple(name for part in for_all for each in part.lstrip("=").split(",") if (name := each.strip()))
 
 
@@ -43,14 +45,15 @@ def _named(
     usable: Iterable[Draft], environ: Mapping[str, str], settings: Settings
 ) -> Iterator[tuple[str, int, str, str]]:
     """The executors that aren't local: the file and line that name each, and by what it is named."""
-    configured = configured_executors(environ)
+    given = core_option(environ, "executor")
+    configured = configured_executors(given.value) if given else ()
     for reading, subscription in usable:
         own = subscription.airflow.executor
         if own is not None and not is_local(own, configured):
             file, line = reading.place(EXECUTOR)
             yield file, line, own, EXECUTOR
-        elif own is None and configured and not is_local(configured[0], configured):
-            yield str(settings.subscriptions), 0, configured[0], VARIABLE
+        elif own is None and given and configured and not is_local(configured[0], configured):
+            yield str(settings.subscriptions), 0, configured[0], given.origin
 
 
 def _local_stores(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -69,6 +72,7 @@ def _local_stores(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _warning(file: str, line: int, name: str, said: str, store: tuple[str, str]) -> Problem:
     fact, remedy = store
-    text = f"{said} is {name}, whose tasks may run on other machines, and {fact}, which those don't have: {remedy}"
+    where = f"{said} is {name}, whose tasks may run on other machines, and {fact}"
+    text = f"{where}, which those don't have: {remedy} ({PAGE})"
     path = EXECUTOR if said == EXECUTOR else ""
     return Problem(text, RULE, path, shown(path, name), "warning", file, line)

@@ -7,7 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
+    "delta": ("deltalake",),
     "http": ("certifi", "minijinja", "pycurl"),
+    "iceberg": ("pyiceberg",),
+    "object-stores": ("obstore",),
     "protobuf": ("google.protobuf",),
     "registry": ("attrs", "authlib", "cachetools", "certifi", "httpx"),
 }

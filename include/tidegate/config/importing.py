@@ -36,14 +36,21 @@ def _wrong(module: str, functions: list[str], folders: list[str]) -> dict[str, s
     """What is wrong with each function that can't be called."""
     try:
         found = importlib.import_module(module)
-        return {name: _missing(found, name) for name in functions if not callable(getattr(found, name, None))}
+        return {name: _missing(found, name) for name in functions if not _may_be_called(getattr(found, name, None))}
     except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
         if any(condition in str(error) for condition in _NEEDS_SPARK):
             return {}
         return dict.fromkeys(functions, _told(error, [*folders, *_places(module)]))
 
 
+def _may_be_called(found: object) -> bool:
+    """A class isn't called: its instance may be, as a notifier."""
+    return callable(found) and not isinstance(found, type)
+
+
 def _missing(module: Any, name: str) -> str:
+    if isinstance(getattr(module, name, None), type):
+        return f"its {name} is a class: name a function, or an instance that can be called"
     if hasattr(module, name):
         return f"its {name} isn't a function"
     callables = [each for each in dir(module) if callable(getattr(module, each, None))]

@@ -9,13 +9,14 @@ import re
 from typing import get_args
 
 from tidegate.config import consumer_properties
-from tidegate.config.airflow_defaults import SECTION
+from tidegate.config.airflow_defaults import AIRFLOW
 from tidegate.config.assign_seek import ASSIGN_SEEK
 from tidegate.config.foreign_properties import ELSEWHERE
 from tidegate.config.property_table import ALIASES, EXECUTION_TIMEOUT, PROPERTIES, REQUIRED, SECTIONS, TOP, Property
-from tidegate.config.property_types import Schema
+from tidegate.config.property_types import Schema, portable
 from tidegate.config.rules import NEEDED_BY_CURSOR
 from tidegate.config.timeouts import EXECUTION
+from tidegate.model.output_uri import TABLE_NAME
 from tidegate.model.subscription import CursorType
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -84,6 +85,7 @@ def _section(section: str) -> Schema:
             schema["allOf"] = [_cursor_rule(type_) for type_ in get_args(CursorType)]
         case "processing":
             schema["not"] = {"allOf": [_given("job"), _given("transform")]}
+            schema["allOf"] = _format_rules()
     return schema
 
 
@@ -97,6 +99,19 @@ def _cursor_rule(type_: str) -> Schema:
     return {"if": {"type": "object", "properties": {"type": {"const": type_}}, "required": ["type"]}, "then": then}
 
 
+def _format_rules() -> list[Schema]:
+    """What belongs to a table's format alone."""
+    tables = {"type": "object", "required": ["format"], "properties": {"format": {"enum": ["delta", "iceberg"]}}}
+    iceberg = {"type": "object", "required": ["format"], "properties": {"format": {"const": "iceberg"}}}
+    name = {"pattern": portable(TABLE_NAME), "errorMessage": "must be catalog.namespace.table"}
+    return [
+        {"if": iceberg, "then": {"properties": {"output": name}}},
+        {"if": _given("schema-evolution"), "then": tables},
+        {"if": _given("keys"), "then": {"allOf": [tables, _given("sequence-by")]}},
+        *({"if": _given(name), "then": _given("keys")} for name in ("sequence-by", "delete-when")),
+    ]
+
+
 def _given(name: str) -> Schema:
     """The property is there and isn't null."""
     return {"type": "object", "required": [name], "properties": {name: {"not": {"type": "null"}}}}
@@ -104,7 +119,7 @@ def _given(name: str) -> Schema:
 
 def _one_execution_timeout() -> Schema:
     """It is given by one of its two names."""
-    nested = {"type": "object", "required": [SECTION], "properties": {SECTION: _given(EXECUTION_TIMEOUT)}}
+    nested = {"type": "object", "required": [AIRFLOW], "properties": {AIRFLOW: _given(EXECUTION_TIMEOUT)}}
     return {"not": {"allOf": [_given(EXECUTION), nested]}}
 
 

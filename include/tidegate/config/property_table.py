@@ -5,7 +5,7 @@ tables. Rules over several properties stand in `rules`, `strategies` and `timeou
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, get_args
 
@@ -35,8 +35,10 @@ from tidegate.config.property_types import (
 )
 from tidegate.config.schemas import JsonSchema
 from tidegate.model import subscription as model
+from tidegate.model.alerting import ALERT_STATES, AlertState
 from tidegate.model.commit_policy import COMMIT_POLICIES
 from tidegate.model.failure_policy import FAILURE_POLICIES
+from tidegate.model.output_uri import OutputFormat, SchemaEvolution
 
 Origin = Literal["Kafka", "Hitachi", "SmallRye", "OCI Streaming", "Queue-Over-Http", "Airflow", "Spark", "Tidegate"]
 
@@ -110,6 +112,8 @@ _RETRY_TOPIC = RetryTopic(
 _CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "the id of an Airflow connection")
 _AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
+_NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail")
+_LEAST_FILE_BYTES = 1024 * 1024
 _COLUMN = Text(
     r"(?!_|[Bb][Aa][Tt][Cc][Hh]_[Ii][Dd]$)[^/=\\:]+",
     "a column's name (not batch_id, no _ at its start, no / = : in it)",
@@ -117,7 +121,11 @@ _COLUMN = Text(
 
 TOP: Mapping[str, Property] = {
     "description": _airflow(Prose(), "What the subscription is for; Airflow shows it with the DAG.", default=""),
-    "schedule": _airflow(Schedule(), "When runs start. Without it, runs start only when triggered."),
+    "schedule": _airflow(
+        Schedule(),
+        "When runs start: at times, or by [the records that wait](airflow.md#a-schedule-of-records). Without it, runs "
+        "start only when triggered.",
+    ),
     "connection": _airflow(
         _CONNECTION,
         "The connection to Kafka. It holds bootstrap.servers, security.protocol and all properties sasl.* and ssl.*.",
@@ -307,8 +315,8 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "auto.offset.reset": _not_for_clients(
         Choice(get_args(model.OffsetReset), instead=(("by_duration:", "a cursor of type AT_TIME starts at a time"),)),
-        "Where the first batch starts. The start is committed at once, so latest loses nothing between two empty "
-        "runs. With none the run fails.",
+        "Where the first batch starts. With latest it reads nothing of what is there already; the start is committed "
+        "at once, so that nothing is lost between two empty runs. With none the run fails.",
         default="latest",
         field="consumer.auto_offset_reset",
     ),
@@ -579,11 +587,50 @@ PROCESSING: Mapping[str, Property] = {
         Text(shape="the path or URI of a Spark job"),
         "For spark: your own Spark job instead of Tidegate's, relative to the project. Excludes transform.",
     ),
+    "format": Property(
+        Choice(get_args(OutputFormat)),
+        "What the output is. parquet: Parquet files, a folder for each batch. delta, iceberg: a table, to which each "
+        "batch is one commit; see [Choosing a format](tables.md#choosing-a-format).",
+        default="parquet",
+    ),
     "output": Property(
         Output(),
-        "The folder in the lake, relative to the project or a URI, with one folder per batch. No other subscription "
-        "may use it.",
+        "For parquet and delta: the folder, relative to the project or a URI; an object store's may name an Airflow "
+        "connection, s3://connection@bucket/key. For iceberg: the table, as catalog.namespace.table, where catalog is "
+        "the id of an Airflow connection. Only tables may be several subscriptions' output.",
         required=True,
+    ),
+    "schema-evolution": Property(
+        Choice(get_args(SchemaEvolution)),
+        "For delta and iceberg: what happens to a batch whose columns aren't the table's. fail: it isn't published, "
+        "and the error shows both schemas. add-columns: the table gets the new columns. rescue: what doesn't fit is "
+        "kept as JSON in the column _rescued_data.",
+        default="fail",
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "keys": _spark(
+        Listing(_COLUMN, "[id]", empty=True),
+        "For delta and iceberg: the columns of the rows' key. The rows are changes then, and the table has one row of "
+        "each key; see [Change feeds](tables.md#change-feeds). Needs sequence-by.",
+        default=(),
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "sequence-by": _spark(
+        Listing(_COLUMN, "[ts_ms, offset]", empty=True),
+        "With keys: the columns that order the changes of a key. The greatest wins, whenever it comes.",
+        default=(),
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "delete-when": _spark(
+        Text(r".{1,10000}", "a condition in SQL, on one line"),
+        "With keys: the condition, in Spark's SQL over the transform's rows, by which a change deletes its key.",
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "target-file-size.bytes": _spark(
+        Whole(_LEAST_FILE_BYTES, LONG_MAX, unit="bytes"),
+        "For spark: about how large a batch's files are to be, by one more shuffle of its rows; see "
+        "[Upkeep](tables.md#upkeep). Without it, each of Spark's tasks writes a file.",
+        field="processing.target_file_size_bytes",
     ),
     "partition-by": _spark(
         Listing(_COLUMN, "[carrier]", empty=True),
@@ -619,6 +666,30 @@ AIRFLOW: Mapping[str, Property] = {
     ),
     EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give only one.", field=""),
 }
+ALERTS: Mapping[str, Property] = {
+    "notify": Property(
+        Listing(_NAMED_NOTIFIER, "['alerts:mail']", empty=True),
+        "Whom to tell: notifiers of Airflow, or functions that take a context. Without one nobody is told.",
+        default=(),
+    ),
+    "states": Property(
+        Listing(Choice(get_args(AlertState)), "[stopped, asked]", empty=True),
+        "What is told whatever its figures: verdicts of `tidegate status`, where asked is a batch that waits for an "
+        "answer; unreachable is told after unavailable-after.ms.",
+        default=list(ALERT_STATES),
+    ),
+    "lag.records": Property(
+        Whole(1, LONG_MAX, unit="records"),
+        "A lag of more records is told, until it is below four fifths of that.",
+        field="alerts.lag_records",
+    ),
+    "lag.ms": Property(
+        _ms(1, LONG_MAX),
+        "The same for the time that the oldest record has waited.",
+    ),
+    "open-batch.ms": Property(_ms(1, LONG_MAX), "A batch that has been open for longer is told."),
+    "resolved": Property(Flag(), "Whether the end of what was told is told, too.", default=False),
+}
 DRAIN: Mapping[str, Property] = {
     "max-runs": Property(
         Whole(0, 10_000),
@@ -636,6 +707,7 @@ PROPERTIES: Mapping[str, Mapping[str, Property]] = {
     "deserialization": DESERIALIZATION,
     "processing": PROCESSING,
     "airflow": AIRFLOW,
+    "alerts": ALERTS,
     "drain": DRAIN,
 }
 """The properties by their sections; "" is the top level."""
@@ -647,6 +719,7 @@ SECTIONS: Mapping[str, str] = {
     "processing": "How a batch's records are processed.",
     "airflow": "What Airflow is told of the tasks and the DAG, by Airflow's names; see "
     "[airflow.md](airflow.md#pools-queues-and-callbacks), also for a file with defaults for all subscriptions.",
+    "alerts": "Tidegate's own: what is told, and to whom; see [alerts.md](alerts.md), also for common defaults.",
     "drain": "Tidegate's own: how a backlog is worked off without waiting for the schedule; see "
     "[airflow.md](airflow.md#working-off-a-backlog).",
 }

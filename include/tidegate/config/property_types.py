@@ -6,15 +6,18 @@ Each says what is wrong with a value, and what it takes, to editors in JSON Sche
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from tidegate.config.cron import PRESETS, cron_complaint
 from tidegate.config.findings import shown
 from tidegate.config.installed import installed_failure_strategies
 from tidegate.config.nearest import did_you_mean
 from tidegate.config.settings import has_password, scheme
+from tidegate.model.output_uri import FILE_SYSTEMS, OBJECT_STORES
+from tidegate.model.subscription import RecordSchedule
 
 INT_MAX = 2**31 - 1
 INT_MIN = -(2**31)
@@ -24,7 +27,16 @@ Schema = dict[str, Any]
 
 _MOMENT = "^[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?).[0-9]{2}.*([Zz]|[+-][0-9]{2}[0-9:.]*)$"
 _WORDS = re.compile(r"\[\\w((?:[^\]\\]|\\.)*)\]")
-_DRAWN = re.compile(r"(?i)(?<![a-z])[rh](?![a-z])")
+_RECORDS, _OR_AFTER = "records", "or-after.ms"
+_STORE = r"[^:/]+://([\w.-]+@)?[\w.-]+(/.*)?"  # what a connection's id may have in a URI, and a bucket's name
+_TABLE = "name an Iceberg table as catalog.namespace.table, with processing.format: iceberg"
+_INSTEAD = {
+    **dict.fromkeys(("s3a", "s3n"), "write s3://bucket/key, which Spark is given as s3a://bucket/key"),
+    **dict.fromkeys(("delta", "delta+file", "delta+s3"), "write processing.format: delta, and the folder of the table"),
+    "iceberg": _TABLE,
+    "gcs": "write gs://bucket/key",
+}
+_SHOWN = f"{{{_RECORDS}: 10000, {_OR_AFTER}: 60000}}"
 
 
 def portable(pattern: str) -> str:
@@ -237,44 +249,55 @@ class Prose(PropertyType):
 
 @dataclass(frozen=True)
 class Schedule(PropertyType):
-    """A cron expression or preset, as Airflow takes them."""
+    """A cron expression or preset, as Airflow takes them, or what is to wait when a run starts."""
 
-    presets: tuple[str, ...] = (
-        *("@once", "@continuous", "@hourly", "@daily"),
-        *("@weekly", "@monthly", "@quarterly", "@yearly"),
+    presets: tuple[str, ...] = PRESETS
+
+    records: tuple[tuple[str, Whole], ...] = (
+        (_RECORDS, Whole(1, 1_000_000_000)),
+        (_OR_AFTER, Whole(1_000, 86_400_000, unit="milliseconds")),
     )
 
     def validate(self, value: object) -> str | None:
-        allowed = f"must be a cron expression in quotes, one of {', '.join(self.presets)}, or null"
+        if isinstance(value, dict):
+            return self._wrong_records(value)
+        allowed = f"must be a cron expression in quotes, one of {', '.join(self.presets)}, {_SHOWN}, or null"
         if not isinstance(value, str):
             return allowed
         if value in self.presets:
             return None
         if value.startswith("@"):
             return allowed + did_you_mean(value, self.presets)
-        complaint = _cron_complaint(value)
+        complaint = cron_complaint(value)
         return None if complaint is None else f"{allowed} ({complaint})"
 
+    def _wrong_records(self, value: Mapping[object, object]) -> str | None:
+        known = dict(self.records)
+        for name, given in value.items():
+            if name not in known:
+                return f"has {shown('', name)}, and takes only {either(tuple(known))}" + did_you_mean(
+                    str(name), (*known,)
+                )
+            if given is not None and (wrong := known[name].validate(given)):
+                return f"has {name}, which {wrong}"
+        if not any(value.get(name) is not None for name in known):
+            return f"must say how many records are to wait, or how long one may, as in {_SHOWN}"
+        return None
+
     def allowed(self) -> Allowed:
-        schema = {"anyOf": [{"enum": list(self.presets)}, {"type": "string", "pattern": "^[^@]"}]}
-        return Allowed(schema, f"a cron expression in quotes, {', '.join(f'`{preset}`' for preset in self.presets)}")
+        properties = {name: {"anyOf": [known.allowed().schema, {"type": "null"}]} for name, known in self.records}
+        one_of_them = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in properties]
+        records = {"type": "object", "properties": properties, "additionalProperties": False, "anyOf": one_of_them}
+        schema = {"anyOf": [{"enum": list(self.presets)}, {"type": "string", "pattern": "^[^@]"}, records]}
+        presets = ", ".join(f"`{preset}`" for preset in self.presets)
+        counted, waited = (known.allowed().words for _, known in self.records)
+        words = f"a cron expression in quotes, {presets}, or `{_SHOWN}` or one of both ({counted}; {waited})"
+        return Allowed(schema, words)
 
-
-def _cron_complaint(expression: str) -> str | None:
-    # imported here: 30 ms that most parses, without a schedule, needn't pay; it comes with Airflow, without types
-    from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped] # noqa: PLC0415
-
-    if _DRAWN.search(expression):
-        return "R and H draw a time at random, anew in each process: name it"
-    try:
-        croniter(expression).get_next()
-    except CroniterBadDateError:
-        return "no such day ever comes"
-    except ValueError as error:
-        return str(error)
-    except (TypeError, KeyError, IndexError, AttributeError):
-        return "not understood"  # croniter lets some of its own slips through
-    return None
+    def parse(self, value: str | Mapping[str, int | None]) -> str | RecordSchedule:
+        if isinstance(value, str):
+            return value
+        return RecordSchedule(value.get(_RECORDS), value.get(_OR_AFTER))
 
 
 @dataclass(frozen=True)
@@ -368,30 +391,45 @@ class Moment(PropertyType):
 
 @dataclass(frozen=True)
 class Output(PropertyType):
-    """A folder whose file system renames a whole folder at once, which is how a batch is published."""
+    """Where an output may be, in any format: a path, a URI, or the name of a table, which looks like a path."""
 
-    schemes: tuple[str, ...] = ("file", "hdfs")
+    schemes: tuple[str, ...] = (*FILE_SYSTEMS, *OBJECT_STORES)
 
     def validate(self, value: object) -> str | None:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            return "must be a path or a URI"
+            return "must be a path, a URI, or catalog.namespace.table with format iceberg"
         kind = scheme(value)
         if kind is not None and kind not in self.schemes:
-            return (
-                f"can't be on {kind}: a batch is published by one atomic rename of its folder, which {kind} "
-                "isn't known to have; write to a path, file:// or hdfs:// until table formats are available"
-            )
+            return self._elsewhere(kind)
         if has_password(value):
             return "must not hold credentials: it stands in manifests, logs and the ledger"
+        return self._misspelt(value, kind)
+
+    def _misspelt(self, value: str, kind: str | None) -> str | None:
         if found := re.search(r"[*?\[\]{}\\]", value):
             return f"must not contain {found[0]}, which Spark reads as a wildcard"
         if kind == "file" and not re.match(r"(?i)file:(//)?/(?!/)", value):
             return "must have its path after three slashes: file:///folder"
+        if kind in OBJECT_STORES and not re.fullmatch(_STORE, value):
+            return (
+                f"must be {kind}://bucket/key or {kind}://connection@bucket/key; an endpoint's address belongs to the "
+                "connection"
+            )
         return None
 
+    def _elsewhere(self, kind: str) -> str:
+        if kind in _INSTEAD:
+            return f"can't begin with {kind}: {_INSTEAD[kind]}"
+        return f"can't be on {kind}: write a path, or a URI of {either(self.schemes)}"
+
     def allowed(self) -> Allowed:
-        taken = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in scheme) for scheme in self.schemes)
+        taken = "|".join(map(_in_any_case, self.schemes))
         return Allowed(
             {"type": "string", "pattern": rf"^(?:(?:{taken}):|(?![A-Za-z][A-Za-z0-9+.-]*:))[^*?\[\]{{}}\\]+$"},
-            f"a path, or a URI of {' or '.join(self.schemes)}",
+            f"a path, a URI of {either(self.schemes)}, or `catalog.namespace.table`",
         )
+
+
+def _in_any_case(scheme: str) -> str:
+    """The pattern of a scheme, in large letters or small ones."""
+    return "".join(f"[{each.upper()}{each}]" if each.isalpha() else each for each in scheme)

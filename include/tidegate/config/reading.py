@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tidegate.config import consumer_properties, rules, strategies
+from tidegate.config import change_feed_rules, consumer_properties, output_rules, rules, strategies
 from tidegate.config.airflow_defaults import AirflowDefaults, apply_defaults, read_defaults
 from tidegate.config.findings import Findings
 from tidegate.config.property_table import REQUIRED, fields, with_defaults
 from tidegate.config.sections import read_sections
 from tidegate.config.yaml_graph import TOO_DEEP, Graph
 from tidegate.config.yaml_nodes import MappingNode
+from tidegate.model.alerting import AlertProperties
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import AirflowProperties, ConsumerProperties, Problem, Processing, Subscription
 
@@ -140,10 +141,13 @@ def _subscription(  # noqa: PLR0917 (what a definition is made of)
     deserialization = rules.deserialization(good, findings)
     rules.check_timeouts(good, findings)
     rules.check_job(good["processing"], findings)
+    output_rules.check_output(good["processing"], findings)
+    change_feed_rules.check_change_feed(good["processing"], findings)
     rules.check_kind(found["processing"], good, deserialization, findings)
     rules.check_engine(good[""], findings)
     rules.check_airflow(good[""], findings)
     rules.check_drain(good, findings)
+    rules.check_schedule(good[""], findings)
     strategies.check(name, good, topics, findings)
     if topics is None or any(name not in good[section] for section, name in REQUIRED):
         return None
@@ -166,6 +170,7 @@ def _subscription(  # noqa: PLR0917 (what a definition is made of)
             endpoint=rules.endpoint(good["processing"], deserialization),
         ),
         airflow=AirflowProperties(**fields("airflow", "airflow", values["airflow"])),
+        alerts=AlertProperties(**fields("alerts", "alerts", values["alerts"])),
         **fields("", "", values[""]),
         **fields("", "drain", values["drain"]),
     )

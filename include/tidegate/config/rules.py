@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tidegate.config import consumer_properties, timeouts
-from tidegate.config.airflow_defaults import DEFAULTS_FILE, SECTION
+from tidegate.config.airflow_defaults import AIRFLOW, DEFAULTS_FILE
 from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selection
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.extras import missing, older_airflow
@@ -24,7 +24,7 @@ from tidegate.config.property_table import (
 from tidegate.config.schemas import schema_text
 from tidegate.config.sections import Values
 from tidegate.config.settings import scheme
-from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, PositionStore
 from tidegate.model.failure_policy import failure_policy
 from tidegate.model.subscription import (
     Cursor,
@@ -40,7 +40,7 @@ from tidegate.model.subscription import (
 _ASKS = (3, 3)
 """The first version of Airflow whose tasks can wait for a person."""
 
-_TIMEOUT = (SECTION, EXECUTION_TIMEOUT)
+_TIMEOUT = (AIRFLOW, EXECUTION_TIMEOUT)
 NEEDED_BY_CURSOR: Mapping[str, str] = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
 
@@ -152,7 +152,8 @@ def check_kind(found: Values, good: Mapping[str, Values], deserialization: Deser
     if "processing.kind" in findings.faulty:
         return
     for name, known in PROCESSING.items():
-        if name in given and known.only_with is not None and kind not in known.only_with[1]:
+        property_, words = known.only_with or ("", ())
+        if name in given and property_ == "kind" and kind not in words:
             text = (
                 f"processing.{name} belongs to processing.kind http, and kind is {kind}: remove it, or write kind: http"
             )
@@ -178,7 +179,13 @@ def _check_http(
             "landing-engine spark lands over the connection to Spark, which processing.kind http has none of: remove it"
         )
         findings.add("landing-engine", text, "refused", "spark")
-    if "output" in given and scheme(given["output"]) not in (None, "file"):
+    if given.get("format", "parquet") != "parquet":
+        text = (
+            f"processing.format {given['format']} is for processing.kind spark: over HTTP each answer is noted at "
+            "once, in Parquet files: remove it"
+        )
+        findings.add("processing.format", text, "refused", given["format"])
+    elif "output" in given and scheme(given["output"]) not in (None, "file"):
         text = (
             "processing.output of kind http must be a folder of this machine, because each answer is noted there at "
             "once: write a path"
@@ -232,6 +239,17 @@ def check_drain(good: Mapping[str, Values], findings: Findings) -> None:
             f"drain.max-runs: under commit-strategy {strategy} the next batch waits for a person's commit: remove drain"
         )
         findings.add("drain.max-runs", text, "refused", good["drain"]["max-runs"])
+
+
+def check_schedule(good: Values, findings: Findings) -> None:
+    """Records wait for a group, after its positions."""
+    strategy = with_defaults("", good)["commit-strategy"]
+    if isinstance(good.get("schedule"), dict) and COMMIT_POLICIES[strategy].store is PositionStore.NONE:
+        text = (
+            f"schedule: under commit-strategy {strategy} no position is kept, so the same records would wait for ever: "
+            "write a cron expression"
+        )
+        findings.add("schedule", text, "refused", good["schedule"])
 
 
 def check_engine(good: Values, findings: Findings) -> None:

@@ -7,6 +7,8 @@ folder of the definitions, `ledger` a SQLAlchemy URL, `landing` a path or URI, `
 trigger what does it; both are separated by commas, as are the names and patterns of `job_environment`: variables that
 a Spark job sees beside those that every job sees. `http_allowed` are hosts and networks that `processing.kind: http`
 may send to though they aren't public. `umask` takes permissions from the files and folders that are made.
+`monitor_schedule` says when the DAG `tidegate_monitor` looks at all subscriptions, `maintenance_schedule` when
+`tidegate_maintenance` maintains their tables; without it there is no such DAG.
 
 Nothing depends on where the code lies, and in Airflow nothing on the working folder, which differs between the
 processes of one Airflow.
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate.config.airflow_cfg import Given, airflow_home, airflow_options
+from tidegate.config.cron import PRESETS, cron_complaint
 from tidegate.model.errors import WrongDefinitionError
 
 DEFAULTS: Final[Mapping[str, str]] = {
@@ -33,11 +36,14 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "job_environment": "",
     "http_allowed": "",
     "umask": "077",
+    "monitor_schedule": "*/5 * * * *",
+    "maintenance_schedule": "",
 }
 """The options, and what they are where nobody sets them."""
 _DEFAULT: Final = "default"
 _WORKING_FOLDER: Final = "working folder"
 SPARK_JOBS: Final = "spark_jobs"
+TESTS: Final = "tests"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(
@@ -66,6 +72,8 @@ class Settings:
     job_environment: tuple[str, ...] = ()
     http_allowed: str = ""
     umask: int = 0o077
+    monitor_schedule: str = DEFAULTS["monitor_schedule"]
+    maintenance_schedule: str = DEFAULTS["maintenance_schedule"]
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -98,6 +106,8 @@ class Settings:
             job_environment=listed(read["job_environment"].value),
             http_allowed=read["http_allowed"].value,
             umask=_umask(read["umask"]),
+            monitor_schedule=_schedule(read["monitor_schedule"]),
+            maintenance_schedule=_schedule(read["maintenance_schedule"]),
             origins={name: given[name].origin if name in given else _DEFAULT for name in DEFAULTS} | {"home": origin},
         )
 
@@ -114,6 +124,8 @@ class Settings:
             "job_environment": ", ".join(self.job_environment),
             "http_allowed": self.http_allowed,
             "umask": f"{self.umask:03o}",
+            "monitor_schedule": self.monitor_schedule,
+            "maintenance_schedule": self.maintenance_schedule,
         }
         return {variable(name): value for name, value in shown.items()}
 
@@ -133,10 +145,15 @@ class Settings:
             self.home.chmod(0o777 & ~self.umask)
 
     @property
+    def is_placed(self) -> bool:
+        """Whether somebody says where definitions are, or the working folder has them."""
+        return any(self.origins.get(name) != _DEFAULT for name in ("home", "subscriptions"))
+
+    @property
     def no_subscriptions(self) -> str:
         """What to tell whoever looks for definitions where their folder isn't."""
         missing = f"there is no folder {self.subscriptions}"
-        if self.origins.get("home") != _DEFAULT or self.origins.get("subscriptions") != _DEFAULT:
+        if self.is_placed:
             return f"{missing}: create it, or set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
         return (
             f"{missing}, which is the default: create it, or set TIDEGATE_HOME to the folder that "
@@ -248,6 +265,18 @@ def _umask(given: Given) -> int:
             "else may read), 027 (the group may) or 007 (the group may write, too)"
         )
     return int(given.value, 8)
+
+
+def _schedule(given: Given) -> str:
+    """What Airflow takes: else one setting would take every DAG of Tidegate away."""
+    if given.value in {"", DEFAULTS["monitor_schedule"]}:
+        return given.value
+    if given.value not in PRESETS and (wrong := cron_complaint(given.value)):
+        raise WrongDefinitionError(
+            f"{given.origin} is {given.value} ({wrong}): write a cron expression, as */5 * * * *, or one of "
+            f"{', '.join(PRESETS)}"
+        )
+    return given.value
 
 
 def _expanded(path: str) -> Path:

@@ -85,3 +85,7 @@ class RedriveLedger(Protocol):
     def marks(self, identity: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """What is known of these letters, by offset: the newest that was redriven, else unknown, else begun."""
         ...
+
+    def redriven(self, identity: TopicIdentity, extent: Sequence[Range]) -> int:
+        """How many letters of these ranges were redriven."""
+        ...

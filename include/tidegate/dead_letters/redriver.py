@@ -25,8 +25,8 @@ A crash before the commit leaves a note that the next redrive drops; one after i
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.dead_letters.letter import (
@@ -58,7 +58,8 @@ class RedriveRequest:
     """Which dead letters are to be redriven, and how.
 
     Each goes to its origin's topic, if that is one of `targets`; or to `to`, whatever that is. With `again` also those
-    that were redriven before, or perhaps were; `limit` bounds the number.
+    that were redriven before, or perhaps were; `limit` bounds the number. `ends` are offsets of the dead-letter topic,
+    by partition, that letters lie before, in these partitions alone; None for all that is there.
     """
 
     subscription: str
@@ -68,6 +69,7 @@ class RedriveRequest:
     again: bool = False
     limit: int | None = None
     by: str = ""
+    ends: Mapping[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -118,8 +120,9 @@ def survey(order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger)
     Raises WrongDefinitionError where a topic that letters would go to isn't there, is the dead-letter topic itself or
     one that Kafka keeps for itself.
     """
-    extent = topic.extent()
-    found = Survey(TopicIdentity(topic.name, topic.id() if extent else ""), extent, Tally())
+    held = topic.extent()
+    extent = _before(held, order.ends)
+    found = Survey(TopicIdentity(topic.name, topic.id() if held else ""), extent, Tally())
     for _ in _chunks(order, found, topic, ledger, found.tally):
         pass
     for destination in sorted(found.tally.to):
@@ -138,6 +141,14 @@ def survey(order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger)
                 "isn't there: create it, or name another one to redrive them to; nothing was redriven"
             )
     return found
+
+
+def _before(extent: Sequence[Range], ends: Mapping[int, int] | None) -> tuple[Range, ...]:
+    """What of the topic lies before these offsets."""
+    if ends is None:
+        return tuple(extent)
+    clipped = [replace(r, end=min(r.end, ends[r.partition])) for r in extent if ends.get(r.partition, 0) > r.start]
+    return tuple(clipped)
 
 
 class Redriver:

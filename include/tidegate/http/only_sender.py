@@ -50,7 +50,7 @@ def _take(file: TextIO, output: Path, seconds: float = 0.0) -> None:
         file.seek(0)
         raise UnavailableError(
             f"{file.read() or 'another process'} still sends what goes to {output}, or sleeps amid it: nothing is sent "
-            "beside it, and no delivery counts for that; wait for its end, or end it: the next run goes on behind it"
+            "beside it, and no delivery counts for that; wait for its end, or end it: the next run goes on after it"
         )
 
 

@@ -9,7 +9,8 @@ Members are asked for, and offsets committed, through short-lived admin clients,
   that breaks between librdkafka's looking at it and its sending a request (pull request 5397, not released yet): the
   process then dies of SIGABRT, as of any signal, and the next run goes on.
 
-Committed offsets are read by a consumer that assigns nothing and joins nothing: it waits out transactions.
+Committed offsets are read by a consumer that assigns nothing and joins nothing: it waits out transactions. One that
+wasn't answered in time is replaced.
 """
 
 import time
@@ -22,7 +23,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from tidegate.kafka.clients import create_client
-from tidegate.kafka.closing import close, closing_client
+from tidegate.kafka.closing import ASKED_SECONDS, close, closing_client
 from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.producing import SETTINGS
 from tidegate.model.errors import (
@@ -169,9 +170,12 @@ class Group:
 
     def close(self) -> None:
         """Disconnect; given up after 30 seconds, with a warning."""
+        self._disconnect()
+
+    def _disconnect(self, seconds: float | None = None) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            close(f"the client that read the offsets, {location(group=self.id)}", consumer.close)
+            close(f"the client that read the offsets, {location(group=self.id)}", consumer.close, seconds)
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -181,11 +185,12 @@ class Group:
     def _positions(self, wanted: list[KafkaPartition], deadline: float) -> list[KafkaPartition]:
         """Ask, and again while the coordinator starts: the client hands that answer on at once.
 
-        A client that may not describe the group gets no answer at all, so whoever waits looks for the reason.
+        A client whose lookup of the coordinator got lost, as where a broker dies, waits a minute for it: so another
+        one asks. One that may not describe the group gets no answer at all, so whoever waits looks for the reason.
         """
-        reader = self._reader()
         seconds = _TRY_SECONDS
         while True:
+            reader = self._reader()
             try:
                 answers: list[KafkaPartition] = reader.committed(wanted, timeout=min(_left(deadline), seconds))
             except KafkaException as error:
@@ -196,6 +201,7 @@ class Group:
                     raise self._unanswered("the group's committed offsets", reason) from None
                 self._client_errors.check()
                 if _is_timeout(reason):
+                    self._disconnect(min(_left(deadline), ASKED_SECONDS))
                     self._look_for_rights(deadline)
                     seconds *= 2
             else:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 from tidegate.kafka.clients import create_client
 from tidegate.kafka.closing import close, closing_client
 from tidegate.kafka.events import ClientErrors
+from tidegate.kafka.first_records import times_of
 from tidegate.kafka.reader import RangeReader, collector_off
 from tidegate.model.errors import BrokerUnavailableError
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
@@ -88,7 +89,7 @@ class KafkaSource:
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
         """See ports.RecordSource. A pattern finds internal topics only if it says so; one metadata request."""
         exist = {name: frozenset(found.partitions) for name, found in self._listed().topics.items()}
-        return tuple(sorted(TopicPartition(*at) for at in _selected(topics, exist)))
+        return tuple(sorted(TopicPartition(*at) for at in selected(topics, exist)))
 
     def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
         """See ports.RecordSource; two requests to each broker, however many partitions."""
@@ -101,6 +102,12 @@ class KafkaSource:
         found = self._offsets(partitions, max(0, -int(-time.timestamp() * 1000 // 1)))
         later = [at for at, offset in found.items() if offset < 0]
         return found | (self._offsets(later, OFFSET_END) if later else {})
+
+    def times_of(
+        self, positions: Mapping[TopicPartition, int], seconds: float
+    ) -> dict[TopicPartition, datetime | None]:
+        """See ports.RecordSource. A client of its own asks for one record of each partition, in small fetches."""
+        return times_of(self._client, positions, seconds) if positions else {}
 
     def cluster_id(self) -> str | None:
         """See ports.RecordSource; it comes with each answer about partitions, so it is seldom asked for alone."""
@@ -201,7 +208,8 @@ def _prefetch(ranges: Sequence[Range]) -> dict[str, Scalar]:
     return {"queued.min.messages": max(1, min(longest, _MOST_QUEUED // max(1, len(ranges))))}
 
 
-def _selected(topics: TopicSelection, exist: Mapping[str, frozenset[int]]) -> Iterable[tuple[str, int]]:
+def selected(topics: TopicSelection, exist: Mapping[str, frozenset[int]]) -> Iterable[tuple[str, int]]:
+    """The partitions that a selection takes of those that exist, by topic."""
     match topics:
         case TopicNames(names):
             wanted = {name: exist.get(name, frozenset()) for name in names}

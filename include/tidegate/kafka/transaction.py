@@ -18,7 +18,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidegate.kafka.closing import close
+from tidegate.kafka.closing import ASKED_SECONDS, close
 from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.group import FORBIDDEN, RIGHTS, Group, refuse_state, to_commit
 from tidegate.kafka.producing import RecordSender, UndeliveredError, peek
@@ -65,23 +65,37 @@ class TransactionalFence:
 
     def __enter__(self) -> Self:
         """Take the fence. Raises BrokerUnavailableError without an answer in time."""
-        deadline = time.monotonic() + self._timeout
+        began = time.monotonic()
         self._group.refuse_members(self._timeout)
-        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._client_errors.on_error)
-        try:
-            self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
-            _until(deadline, self._producer.init_transactions)
-        except KafkaException as error:
-            raise self._refused(error.args[0], "the fence can't be taken") from None
+        last = began + self._timeout
+        for deadline in ((time.monotonic() + last) / 2, last):
+            try:
+                self._take(deadline)
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if deadline == last or not (reason.retriable() or _is_timeout(reason)):
+                    raise self._refused(reason, "the fence can't be taken") from None
+                self._let_go(min(ASKED_SECONDS, last - deadline))
+            else:
+                break
         return self
+
+    def _take(self, deadline: float) -> None:
+        """Take the fence by a client of its own: one whose lookup of a coordinator got lost waits long for it."""
+        self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._client_errors.on_error)
+        self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
+        _until(deadline, self._producer.init_transactions)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing is left pending: a transaction that wasn't committed was aborted, or the next fence ends it."""
+        self._let_go()
+
+    def _let_go(self, seconds: float | None = None) -> None:
         last = [self._producer]  # its close() would abort what may be committed: letting go of it doesn't
         self._producer = None
-        close(f"the client that commits, {self._where}", last.clear)
+        close(f"the client that commits, {self._where}", last.clear, seconds)
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.Fence`."""

@@ -1,14 +1,26 @@
 """One rename of a whole folder, to a name that nobody has taken."""
 
+import ctypes
 import errno
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pyarrow import fs
 
 from tidegate.parquet.files import sync
 
 _TAKEN = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
+_THE_WORKING_FOLDER: Final = -100  # AT_FDCWD
+_EXCHANGE: Final = 2  # RENAME_EXCHANGE
+_UNKNOWN: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+
+class CannotExchangeError(Exception):
+    """No two folders can be exchanged at once on this file system, or by this kernel; nothing was renamed."""
 
 
 class TakenError(Exception):
@@ -26,6 +38,37 @@ def rename_folder(system: fs.FileSystem, source: str, target: str) -> None:
         _rename_here(source, target)
     else:
         _rename_there(system, source, target)
+
+
+def exchange_folders(system: fs.FileSystem, one: str, other: str) -> None:
+    """Give each of two folders the other's name, at once. Raises FileNotFoundError if one isn't there.
+
+    Raises CannotExchangeError where that can't be done: renameat2 of Linux, on a file system of this machine, does it.
+    """
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None or not isinstance(system, fs.LocalFileSystem):
+        raise CannotExchangeError(one)
+    if rename(_THE_WORKING_FOLDER, os.fsencode(one), _THE_WORKING_FOLDER, os.fsencode(other), _EXCHANGE):
+        code = ctypes.get_errno()
+        if code in _UNKNOWN:
+            raise CannotExchangeError(one)
+        raise OSError(code, os.strerror(code), one, None, other)
+    sync(Path(one).parent)
+    sync(Path(other).parent)
+
+
+@contextmanager
+def locked(system: fs.FileSystem, path: str) -> Iterator[None]:
+    """Hold a folder of this machine alone, among those who do so; elsewhere nothing is held."""
+    if not isinstance(system, fs.LocalFileSystem):
+        yield
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def sync_folder(system: fs.FileSystem, path: str) -> None:

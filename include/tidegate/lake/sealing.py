@@ -4,9 +4,9 @@ The ledger has the checksum of that list, so that neither a file nor the list ca
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pyarrow import fs
 
@@ -16,15 +16,16 @@ from tidegate.parquet.checksums import READERS, checksum_of_bytes, checksums_of
 from tidegate.parquet.verifying import problem_of, refuse
 
 
-def seal(system: fs.FileSystem, attempt: str, sizes: Mapping[str, int]) -> str:
-    """Note the checksums of an attempt's files, whose sizes are given by their paths below it; the list's own.
+def seal(system: fs.FileSystem, attempt: str, files: Sequence[StagedFile]) -> str:
+    """Note the checksums of an attempt's files; that of the list of them is returned.
 
     Raises BatchFailedError where the attempt is gone.
     """
     try:
-        sums = checksums_of(system, [f"{attempt}/{name}" for name in sizes])
-        files = [StagedFile(name, size, one) for (name, size), one in zip(sizes.items(), sums, strict=True)]
-        content = json.dumps([asdict(file) for file in files]).encode()
+        sums = checksums_of(system, [f"{attempt}/{file.path}" for file in files])
+        content = json.dumps(
+            [asdict(replace(file, checksum=one)) for file, one in zip(files, sums, strict=True)]
+        ).encode()
         with system.open_output_stream(_list_of(attempt)) as stream:
             stream.write(content)
     except FileNotFoundError as error:

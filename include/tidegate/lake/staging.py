@@ -3,12 +3,24 @@
 import re
 
 _OURS = re.compile(r"(?P<batch>b[0-9a-f]{20})-[0-9a-f]{32}")
+_OF_A_GENERATION = re.compile(r"(?P<batch>b[0-9a-f]{20})-g[0-9]+-[0-9a-f]{32}")
 _SET_ASIDE = re.compile(rf"{_OURS.pattern}-[0-9a-f]{{8}}")
+
+
+def staging_name(batch_id: str, token: str, generation: int) -> str:
+    """The name of a delivery's staging folder; no run takes that of a later generation for one that it may remove."""
+    return f"{batch_id}-{token}" if generation == 1 else f"{batch_id}-g{generation}-{token}"
 
 
 def staged_batch(folder: str) -> str | None:
     """The batch of a delivery's staging folder, `<batch id>-<token>`, by its name; None for any other name."""
     found = _OURS.fullmatch(folder)
+    return found and found["batch"]
+
+
+def batch_staged_as(folder: str) -> str | None:
+    """The batch of a folder that a delivery staged, also one of a later generation, `<batch id>-g<number>-<token>`."""
+    found = _OURS.fullmatch(folder) or _OF_A_GENERATION.fullmatch(folder)
     return found and found["batch"]
 
 

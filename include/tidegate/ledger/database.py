@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
+from sqlite3 import Error as SqliteError
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import (
@@ -37,6 +38,11 @@ _POSTGRES_BEGIN = (
     f"SELECT set_config('lock_timeout', '{_BUSY_SECONDS}s', true), "
     f"set_config('idle_in_transaction_session_timeout', '{2 * _BUSY_SECONDS}s', true)"
 )
+_USABLE = {
+    True: "its disk has room, nobody keeps it locked, and this process's user may write the file and its folder",
+    False: "the database runs and answers",
+}
+"""What a ledger needs that can't be used just now: one in a file, or in a server."""
 
 
 class Database:
@@ -97,6 +103,7 @@ def _transaction(engine: Engine, name: str, *, writes: bool) -> Iterator[Connect
 def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateError:
     """What went wrong, grouped by what the caller should do; the driver's words hold no password."""
     said = " ".join(str(error.orig).split())
+    is_file = isinstance(error.orig, SqliteError)
     if isinstance(error, IntegrityError):
         return OvertakenError(
             f"the ledger {name}: somebody else wrote the same at the same time ({said}); nothing was written, the next "
@@ -105,12 +112,17 @@ def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateErro
     if is_ending:
         return UnavailableError(
             f"the ledger {name} didn't answer when the change was to be made final ({said}): it was made whole or not "
-            "at all; see that the database runs and answers, then run again, which finds out"
+            f"at all; see that {_USABLE[is_file]}, then run again, which finds out"
         )
     if isinstance(error, OperationalError | InterfaceError | InternalError) or error.connection_invalidated:
         return UnavailableError(
-            f"the ledger {name} can't be used ({said}): nothing was written; see that the database runs and answers, "
-            "then run again"
+            f"the ledger {name} can't be used ({said}): nothing was written; see that {_USABLE[is_file]}, then run "
+            "again"
+        )
+    if is_file:
+        return UnusableLedgerError(
+            f"the ledger {name} can't be used as it is ({said}): see that TIDEGATE_LEDGER names the file; if it does, "
+            "move it away and restore a backup by `tidegate ledger restore FILE`"
         )
     return UnusableLedgerError(
         f"the ledger {name} can't be used as it is ({said}): see that TIDEGATE_LEDGER names the database, "

@@ -6,10 +6,10 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select
 
 from tidegate.ledger.rules import ENDED_WELL
-from tidegate.ledger.tables import batches, clearances, deliveries, files, landings, ranges
+from tidegate.ledger.tables import batches, clearances, deliveries, files, generations, landings, ranges
 from tidegate.ports import ExpiredBatch
 
-_PARTS = (ranges, files, landings, deliveries)
+_PARTS = (generations, ranges, files, landings, deliveries)
 
 
 def read(
@@ -50,5 +50,6 @@ def _is_expired(before: datetime) -> ColumnElement[bool]:
         batches.c.outcome.in_([outcome.value for outcome in ENDED_WELL]),
         batches.c.rows.is_not(None),
         ~exists().where(clearances.c.batch_id == batches.c.id),
+        ~exists().where(generations.c.batch_id == batches.c.id, generations.c.outcome.is_(None)),
         exists().where(*is_newer),
     )

@@ -1,6 +1,7 @@
 """What the ledger knows of groups and batches beyond the definitions; its libraries are imported when it is asked."""
 
 import logging
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tidegate.model.errors import TidegateError
 
 log = logging.getLogger(__name__)
 
-_FILE = "sqlite:///"
+_FILE = re.compile(r"sqlite(?:\+\w+)?:///")
 
 
 def group_holders(url: str) -> Callable[[str], frozenset[str]]:
@@ -34,7 +35,19 @@ def group_holders(url: str) -> Callable[[str], frozenset[str]]:
 
 def is_made(url: str) -> bool:
     """Whether there may be a ledger at this URL: only of a file is it known that there is none."""
-    return not url.startswith(_FILE) or Path(url.removeprefix(_FILE).partition("?")[0]).exists()
+    file = _FILE.match(url)
+    return file is None or Path(url[file.end() :].partition("?")[0]).exists()
+
+
+def has_tables(url: str) -> bool:
+    """Whether there is a ledger at this URL, in a database of its own or among other tables; none is made.
+
+    Raises UnavailableError, UnusableLedgerError.
+    """
+    from tidegate.ledger.database import Database  # noqa: PLC0415 - see above
+    from tidegate.ledger.migrate import schema_of  # noqa: PLC0415 - see above
+
+    return is_made(url) and schema_of(Database(url)) is not None
 
 
 def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
@@ -44,7 +57,7 @@ def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:
     """
     from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
 
-    if not is_made(url):
+    if not has_tables(url):
         return ()
     ledger = SqlLedger(url)
     known = {*defined, *(replay.name for replay in ledger.replays())}

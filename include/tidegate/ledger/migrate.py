@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 from tidegate.ledger.database import Database
 from tidegate.model.errors import UnusableLedgerError
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 
@@ -30,6 +30,12 @@ def migrate(database: Database) -> None:
         _wait_for_turn(connection)
         if _is_due(connection, database.name):
             _upgrade(connection)
+
+
+def schema_of(database: Database) -> str | None:
+    """The revision of a database's tables; None where there are none of a ledger."""
+    with database.read() as connection:
+        return _revision(connection)
 
 
 def _is_due(connection: Connection, name: str) -> bool:

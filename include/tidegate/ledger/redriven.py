@@ -1,15 +1,16 @@
 """Redrives in the ledger: turns, chunks, and letters of each; implements `dead_letters.ports.RedriveLedger`."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
 
 from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settled, TopicIdentity
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
 from tidegate.model.errors import StaleError, location, message
+from tidegate.model.offsets import Range
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 _MOST_PARAMETERS = 500
@@ -114,9 +115,23 @@ class SqlRedrives:
                         found[row.offset] = (rank, mark)
         return {offset: mark for offset, (_, mark) in found.items()}
 
+    def redriven(self, identity: TopicIdentity, extent: Sequence[Range]) -> int:
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
+        done = (redrives.c.topic == identity.topic, redrives.c.topic_id == identity.id, redrives.c.state == "redriven")
+        letters = select(redriven.c.offset).join(redrives, redriven.c.token == redrives.c.token).where(*done).distinct()
+        with self._database.read() as connection:
+            return sum(
+                connection.scalar(select(func.count()).select_from(letters.where(*_within(held)).subquery())) or 0
+                for held in extent
+            )
+
     def _close(self, connection: Connection, token: str, state: MarkState) -> None:
         this = update(redrives).where(redrives.c.token == token, redrives.c.state != "redriven")
         connection.execute(this.values(state=state, closed_at=self._now()))
+
+
+def _within(held: Range) -> tuple[ColumnElement[bool], ...]:
+    return (redriven.c.partition == held.partition, redriven.c.offset >= held.start, redriven.c.offset < held.end)
 
 
 def _hold(connection: Connection, topic: str, turn: int) -> None:

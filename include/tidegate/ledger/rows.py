@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, func, insert, literal, select, update
 
 from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, LandedFile, Outcome, Resolution, State
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.ports import HistoryEntry
+from tidegate.ports import Decision, HistoryEntry
 
 _Rows = Sequence[Row[Any]]
 
@@ -73,13 +73,14 @@ def save_reached(connection: Connection, batch: Batch) -> None:
 
 
 def save_adopted(connection: Connection, batch: Batch, now: datetime) -> None:
-    """Write a batch's ranges and files anew, as they are in the lake."""
+    """Write a batch's ranges and files anew, as they are in the lake; it landed when it did, if that is known."""
     for table in (ranges, files):
         connection.execute(delete(table).where(table.c.batch_id == batch.id))
     written = [row | {"records": batch.records.get(_place_of(row), 0)} for row in _range_rows(batch)]
     connection.execute(insert(ranges), written)
     _insert_files(connection, batch.id, 0, batch.files)
-    save_landed(connection, batch.id, now)
+    landed_at = func.coalesce(batches.c.landed_at, literal(now, batches.c.landed_at.type))
+    connection.execute(update(batches).where(batches.c.id == batch.id).values(landed_at=landed_at))
 
 
 def reports(connection: Connection, batch_id: str) -> dict[int, Landed]:
@@ -137,6 +138,11 @@ def delivery(connection: Connection, batch: Batch, token: str) -> Delivery:
     return Delivery(number, token)
 
 
+def decision(row: Row[Any]) -> Decision:
+    """Who decided about a batch, and what."""
+    return Decision(row.cleared_by, row.cleared_at, row.note, Resolution(row.answer))
+
+
 def _is_reported(row: Row[Any], member: int) -> bool:
     return row.member == member and row.records is not None
 
@@ -175,6 +181,7 @@ def _entry(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _R
         attempt=row.attempt,
         rows=row.rows,
         rejected=row.rejected,
+        filtered=row.filtered,
         seal=row.seal,
         reason=row.reason,
     )
@@ -241,6 +248,7 @@ def _progress(batch: Batch) -> dict[str, object]:
         "attempt": batch.attempt,
         "rows": batch.rows,
         "rejected": batch.rejected,
+        "filtered": batch.filtered,
         "seal": batch.seal,
     }
 

@@ -129,7 +129,8 @@ def start(batch: Batch) -> Batch:
                 batch,
             )
         )
-    return batch.advanced(State.PROCESSING, resolution=None, reason=None, attempt=None, rows=None, rejected=None)
+    nothing_made: dict[str, None] = dict.fromkeys(("attempt", "rows", "rejected", "filtered"))
+    return batch.advanced(State.PROCESSING, resolution=None, reason=None, **nothing_made)
 
 
 def win(
@@ -148,6 +149,7 @@ def win(
         attempt=result.attempt,
         rows=counts.written,
         rejected=counts.rejected,
+        filtered=result.filtered,
         seal=counts.seal,
         reason=None,
     )
@@ -186,6 +188,7 @@ def adopt(batch: Batch, published: Published) -> Batch:
         files=published.files,
         rows=published.rows,
         rejected=published.rejected,
+        filtered=published.filtered,
         reason=batch.reason if batch.state is State.PROCESSED else None,
     )
 

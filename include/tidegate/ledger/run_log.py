@@ -1,15 +1,14 @@
 """What is known of a subscription's runs, in the ledger's database and by its clock."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Table, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, exists, select
 
 from tidegate.ledger.database import Database, database_time
+from tidegate.ledger.row_of_subscription import enter_row, put_row
 from tidegate.ledger.rules import storable
-from tidegate.ledger.tables import contacts, runs
+from tidegate.ledger.tables import batches, contacts, runs
 from tidegate.ports import Contact, LastRun
 
 
@@ -23,7 +22,7 @@ class SqlRunLog:
     def answered(self, subscription: str) -> None:
         """See `tidegate.ports.RunLog`."""
         with self._database.write() as connection:
-            _put(connection, contacts, subscription, {"since": self._now(connection), "has_answered": True})
+            put_row(connection, contacts, subscription, {"since": self._now(connection), "has_answered": True})
 
     def unanswered(self, subscription: str) -> Contact:
         """See `tidegate.ports.RunLog`."""
@@ -32,7 +31,7 @@ class SqlRunLog:
             if known is not None:
                 return known
             now = self._now(connection)
-            _enter(connection, contacts, subscription, {"since": now, "has_answered": False})
+            enter_row(connection, contacts, subscription, {"since": now, "has_answered": False})
             return Contact(now, timedelta(), has_answered=False)
 
     def contact(self, subscription: str) -> Contact | None:
@@ -54,7 +53,7 @@ class SqlRunLog:
             now, before = self._now(connection), connection.scalar(query)
             failing_since = (before or now) if error else None
             values = {"ended_at": now, "said": storable(said), "error": error, "failing_since": failing_since}
-            _put(connection, runs, subscription, values)
+            put_row(connection, runs, subscription, values)
 
     def last_run(self, subscription: str) -> LastRun | None:
         """See `tidegate.ports.RunLog`."""
@@ -62,13 +61,7 @@ class SqlRunLog:
             found = connection.execute(select(runs).where(runs.c.subscription == subscription)).one_or_none()
             return None if found is None else LastRun(found.ended_at, found.said, found.error, found.failing_since)
 
-
-def _put(connection: Connection, table: Table, subscription: str, values: Mapping[str, object]) -> None:
-    """Write the subscription's row, whether it is there or not."""
-    if not connection.execute(update(table).where(table.c.subscription == subscription).values(values)).rowcount:
-        _enter(connection, table, subscription, values)
-
-
-def _enter(connection: Connection, table: Table, subscription: str, values: Mapping[str, object]) -> None:
-    with suppress(IntegrityError), connection.begin_nested():  # somebody else has just written it
-        connection.execute(insert(table).values({"subscription": subscription, **values}))
+    def is_begun(self) -> bool:
+        """Whether a run of any subscription has ever written to this ledger; one that was only looked into has none."""
+        with self._database.read() as connection:
+            return any(connection.scalar(select(exists(select(each)))) for each in (contacts, runs, batches))

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     ScalarSelect,
     Select,
     Table,
@@ -26,7 +25,7 @@ from sqlalchemy.exc import IntegrityError
 from tidegate.ledger import expired as expired_rows
 from tidegate.ledger import replays as replay_rows
 from tidegate.ledger import resets as reset_rows
-from tidegate.ledger import rows, rules, takeover
+from tidegate.ledger import rows, rules, takeover, totals
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
@@ -302,7 +301,8 @@ class SqlLedger:
     def landed(self, batch_id: str, member: int, landed: Landed) -> Batch:
         """See `tidegate.ports.Ledger`; ValueError for a report that isn't of this member's share."""
         with self._database.write() as connection:
-            batch = _held(connection, batch_id).batch
+            held = _held(connection, batch_id)
+            batch = held.batch
             reports = rows.reports(connection, batch_id)
             if member in reports:
                 return batch
@@ -312,7 +312,9 @@ class SqlLedger:
             whole = rules.land(batch, {**reports, member: landed})
             rows.save_report(connection, batch, member, landed, self._now(connection))
             if whole.state is not batch.state:
-                rows.save_landed(connection, batch_id, self._now(connection))
+                now = self._now(connection)
+                rows.save_landed(connection, batch_id, now)
+                totals.count_landing(connection, batch.subscription, held.opened_at, now)
             return self._changed(connection, whole)
 
     def reported(self, batch_id: str, member: int) -> bool:
@@ -328,6 +330,7 @@ class SqlLedger:
             started = rules.start(held.batch)
             delivery = Delivery(held.deliveries + 1, uuid.uuid4().hex)
             rows.save_delivery(connection, batch_id, delivery, self._now(connection))
+            totals.count_delivery(connection, started.subscription)
             self._changed(connection, started)
             return delivery
 
@@ -344,7 +347,9 @@ class SqlLedger:
             batch = _held(connection, batch_id).batch
             known = rows.delivery(connection, batch, delivery.token)
             won = rules.win(batch, known, result, counts, reached)
-            rows.save_success(connection, known, self._now(connection), is_late=won == batch)
+            now = self._now(connection)
+            totals.count_end(connection, batch.subscription, known, now)
+            rows.save_success(connection, known, now, is_late=won == batch)
             if won == batch:
                 return batch
             if won.ranges != batch.ranges:
@@ -356,7 +361,9 @@ class SqlLedger:
         with self._database.write() as connection:
             batch = _held(connection, batch_id).batch
             known = rows.delivery(connection, batch, delivery.token)
-            rows.save_failure(connection, known, self._now(connection), reason, cause)
+            now = self._now(connection)
+            totals.count_end(connection, batch.subscription, known, now, cause)
+            rows.save_failure(connection, known, now, reason, cause)
             lost = rules.fail(batch, known, reason)
             return batch if lost == batch else self._changed(connection, lost)
 
@@ -434,7 +441,7 @@ class SqlLedger:
         newest = query.order_by(clearances.c.cleared_at.desc(), clearances.c.number.desc()).limit(limit)
         with self._database.read() as connection:
             found = connection.execute(newest)
-            return tuple((row.batch_id, _decision(row)) for row in found)
+            return tuple((row.batch_id, rows.decision(row)) for row in found)
 
     def begin_operation(self, run: str, by: str) -> None:
         """See `tidegate.ports.Ledger`."""
@@ -535,7 +542,10 @@ class SqlLedger:
 
     def _changed(self, connection: Connection, batch: Batch) -> Batch:
         """Write how far the batch has come, and count that; the batch as it stands then."""
-        rows.save(connection, batch, self._now(connection))
+        now = self._now(connection)
+        if not batch.is_open:
+            totals.count_close(connection, batch, now)
+        rows.save(connection, batch, now)
         _count_write(connection, batch.subscription)
         return _entry(connection, batch.id).batch
 
@@ -550,10 +560,6 @@ def _newest_first(*conditions: ColumnElement[bool]) -> Select[Any]:
 
 def _open_batch(subscription: str) -> Select[tuple[str]]:
     return select(batches.c.id).where(batches.c.subscription == subscription, batches.c.closed_at.is_(None))
-
-
-def _decision(row: Row[Any]) -> Decision:
-    return Decision(row.cleared_by, row.cleared_at, row.note, Resolution(row.answer))
 
 
 def _entry(connection: Connection, batch_id: str) -> HistoryEntry:

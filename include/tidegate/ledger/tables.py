@@ -11,6 +11,8 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Double,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -147,6 +149,46 @@ runs = Table(
     Column("failing_since", Instant),  # when the first of the failed runs in a row ended
 )
 
+observations = Table(
+    "tidegate_observations",  # how each subscription was last seen, by this database's clock
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("observed_at", Instant, nullable=False),
+    Column("document", Text, nullable=False),  # JSON, as `tidegate status --json` prints it
+    Column("summary", Text),  # the document without what is long
+)
+
+lag_samples = Table(
+    "tidegate_lag_samples",
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("observed_at", Instant, primary_key=True),
+    Column("lag", BigInteger),  # none where Kafka couldn't be asked
+    Column("lag_seconds", Float),  # how long the oldest record had waited, where that was known
+)
+
+totals = Table(
+    "tidegate_totals",  # what was counted; they only grow
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("name", String(50), primary_key=True),  # as tidegate.ledger.totals.Total
+    Column("label", String(50), primary_key=True),  # empty for none
+    Column("value", Double, nullable=False),
+)
+
+alerts = Table(
+    "tidegate_alerts",  # the states that hold, and when each notifier was told, by this database's clock
+    metadata,
+    Column("subscription", String(250), primary_key=True),
+    Column("kind", String(20), primary_key=True),  # stopped, lag.ms, ...
+    Column("notifier", String(500), primary_key=True),
+    Column("state", Text, nullable=False),  # which of its kind: that of another batch is told again
+    Column("seen_at", Instant, nullable=False),
+    Column("claim", String(32)),  # the token of who is telling it, and since when
+    Column("claimed_at", Instant),
+    Column("told_at", Instant),
+)
+
 resets = Table(
     "tidegate_resets",  # who reset a group, when and why
     metadata,
@@ -253,6 +295,7 @@ batches = Table(
     Column("attempt", Text),
     Column("rows", BigInteger),
     Column("rejected", BigInteger),
+    Column("filtered", BigInteger),  # none for what was processed before this was kept
     Column("seal", String(50)),  # the checksum of the list of its output's files; none before they had any
     Column("opened_at", Instant, nullable=False),
     Column("landed_at", Instant),
@@ -346,6 +389,23 @@ deliveries = Table(
     Column("reason", Text),
     Column("cause", String(20)),  # what failed it, as tidegate.model.batch.Cause
     UniqueConstraint("batch_id", "number", name="tidegate_deliveries_number"),
+)
+
+generations = Table(
+    "tidegate_generations",  # batches that are made once more, for a transform that has changed
+    metadata,
+    Column("batch_id", String(64), ForeignKey("tidegate_batches.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # 2, and one more each time
+    Column("output", Text, nullable=False),
+    Column("begun_by", Text, nullable=False),
+    Column("begun_at", Instant, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("tokens", Text, nullable=False),  # those of its deliveries, apart by spaces; the last one counts
+    Column("outcome", String(20)),
+    Column("ended_at", Instant),
+    Column("rows", BigInteger),
+    Column("rejected", BigInteger),
+    Column("filtered", BigInteger),
 )
 
 redriving = Table(

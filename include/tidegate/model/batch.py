@@ -80,6 +80,8 @@ _DISCARDED: Mapping[Resolution, Outcome] = {
     Resolution.RETRY_LATER: Outcome.RETRIED,
 }
 
+_PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
+
 SETTLED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED, *_DISCARDED.values()})
 """How a batch ends that was delivered to its end."""
 
@@ -197,9 +199,10 @@ class Batch:
 
     `shares` names the partitions of each member; `records` and `files` are known once it has landed; `attempt`
     is the staging folder of the delivery that was processed first, and `seal` the checksum of the list of its files and
-    theirs; None for one that an earlier Tidegate has audited. `commit_strategy` is that of its plan, and with
-    `offsets_committed` the offsets are settled before its output is. It has a `resolution` once it failed and something
-    was decided, until it turns out to be published, and an `outcome` once it is closed.
+    theirs; None for one that an earlier Tidegate has audited. `rows`, `rejected` and `filtered` are what that delivery
+    made of its records. `commit_strategy` is that of its plan, and with `offsets_committed` the offsets are settled
+    before its output is. It has a `resolution` once it failed and something was decided, until it turns out to be
+    published, and an `outcome` once it is closed.
     """
 
     id: str
@@ -221,6 +224,7 @@ class Batch:
     attempt: str | None = None
     rows: int | None = None
     rejected: int | None = None
+    filtered: int | None = None
     seal: str | None = None
     reason: str | None = None
 
@@ -247,6 +251,11 @@ class Batch:
     def is_discarded(self) -> bool:
         """Whether nothing of the batch is to be published, though its offsets are to be committed."""
         return self.state is State.DISCARDING
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the batch is in the lake, as far as it is known to be."""
+        return self.rows is not None and (self.state is State.PUBLISHED or self.outcome in _PUBLISHED)
 
     @property
     def condition(self) -> str:
@@ -278,7 +287,7 @@ class Batch:
             raise TransitionError(
                 message("a batch that is stopped can't ask any more", self, "the next run reconciles it")
             )
-        nothing_won: dict[str, None] = {"attempt": None, "rows": None, "rejected": None}
+        nothing_won: dict[str, None] = {"attempt": None, "rows": None, "rejected": None, "filtered": None}
         return self.advanced(RESOLVED[resolution], resolution=resolution, reason=reason, **nothing_won)
 
     def closed(self, outcome: Outcome, reason: str | None = None) -> "Batch":

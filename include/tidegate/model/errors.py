@@ -14,6 +14,10 @@ class WrongDefinitionError(TidegateError):
     """A definition, a setting or a connection is wrong: change it; trying again can't help."""
 
 
+class UnauthorizedError(WrongDefinitionError):
+    """A store or a catalog refuses: mend the connection's keys, or give them the right; trying again can't help."""
+
+
 class UnusableLedgerError(WrongDefinitionError):
     """The ledger that TIDEGATE_LEDGER names can't be used as it is: name another one, or put it right."""
 
@@ -32,6 +36,10 @@ class SparkUnavailableError(UnavailableError):
 
 class StaleError(TidegateError):
     """Somebody else went on in the meantime: drop what you hold; the next run finds out where things stand."""
+
+
+class RewrittenFilesError(StaleError):
+    """Files that a delivery replaces have left the table: nothing is committed; deliver again on what is there now."""
 
 
 class OvertakenError(StaleError):

@@ -1,13 +1,16 @@
 """The manifest, which the Spark job is handed, and the result, which it leaves: JSON documents, format 1."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.model.batch import Batch, Delivery, LandedFile
+from tidegate.model.change_feed import Merge
 from tidegate.model.decoding import Decoding
 from tidegate.model.errors import BatchFailedError, message
 from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.row_layout import AS_RETURNED, RowLayout, row_layout
 
 _FORMAT = 1
 
@@ -18,7 +21,12 @@ class Manifest:
 
     Without `decoding` keys and values are bytes. `state`, JSON text, is what the last committed batch left for the
     transform, `new_state` what a published batch made of it; None where there is none, or nothing new. `output_files`
-    are those of a published batch, rejected records among them, as they were audited.
+    are those of a published batch, rejected records among them, as they were audited. With `rescues` what doesn't fit
+    into `table_schema`, a table's schema in Spark's own JSON, is kept in a column; None where there is no table yet.
+    With `merge` the rows are changes of the table's; once they are published, `replaced_files` are the URIs of the
+    files of the table that went in the same commit.
+    `generation` counts how often the batch was made: 1, and one more for each time that it is reprocessed.
+    Files of rows are to have about `target_file_bytes`, None for any.
     """
 
     batch: Batch
@@ -30,6 +38,17 @@ class Manifest:
     state: str | None = None
     new_state: str | None = None
     output_files: "tuple[StagedFile, ...] | None" = None
+    rescues: bool = False
+    table_schema: str | None = None
+    merge: Merge | None = None
+    replaced_files: tuple[str, ...] = ()
+    generation: int = 1
+    target_file_bytes: int | None = None
+
+    @property
+    def layout(self) -> RowLayout:
+        """How the job is to lay out the rows."""
+        return row_layout(self.batch.output, rescues=self.rescues)
 
     @property
     def records(self) -> int:
@@ -49,6 +68,7 @@ class Manifest:
             "records": self.records,
             "rows": batch.rows,
             "rejected": batch.rejected,
+            "filtered": batch.filtered,
             "ranges": ranges_to_json(batch),
             "files": [
                 {"uri": f.uri, "records": f.records, "bytes": f.bytes, "checksum": f.checksum} for f in batch.files
@@ -62,6 +82,17 @@ class Manifest:
             "keeps_state": batch.commit_policy.keeps_state,
             "staging": self.staging,
         }
+        if self.layout != AS_RETURNED:
+            schema = None if self.table_schema is None else json.loads(self.table_schema)
+            document["layout"] = self.layout.to_json() | {"table_schema": schema}
+        if self.merge is not None:
+            document["change_feed"] = self.merge.to_json()
+        if self.replaced_files:
+            document["replaced_files"] = list(self.replaced_files)
+        if self.generation > 1:
+            document["generation"] = self.generation
+        if self.target_file_bytes is not None:
+            document["target_file_bytes"] = self.target_file_bytes
         if self.decoding is not None:
             document["deserialization"] = self.decoding.to_json()
         if self.state is not None:
@@ -106,6 +137,8 @@ class Published:
     rows: int | None
     rejected: int | None
     state: str | None = None
+    filtered: int | None = None
+    generation: int = 1
 
     @classmethod
     def from_json(cls, text: str) -> "Published":
@@ -123,6 +156,8 @@ class Published:
                 rows=document.get("rows"),
                 rejected=document.get("rejected"),
                 state=_text(document.get("new_state")),
+                filtered=document.get("filtered"),
+                generation=document.get("generation", 1),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no published manifest: {error!r}") from error
@@ -132,12 +167,13 @@ class Published:
 class StagedFile:
     """A file that the Spark job wrote; its path is relative to the attempt's folder.
 
-    Its checksum is noted when it is audited: what a job says of its files has none.
+    Its checksum and its number of rows are noted when it is audited: what a job says of its files has neither.
     """
 
     path: str
     bytes: int
     checksum: str | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +183,8 @@ class Result:
     `state`, JSON text, is what the transform would have kept for the next batch; None for what there was.
     `ack_files` name the records that it acknowledges; None: all that it didn't reject. `withheld` rows and rejected
     records aren't among the files, because the batch ends before them; None if the job can't tell which those are.
+    Of a change feed, `rewritten_files` have rows that were in the table already, in files that `replaced_files` name by
+    their URIs, and `tombstone_files` the deleted keys.
     """
 
     batch_id: str
@@ -159,6 +197,9 @@ class Result:
     state: str | None = None
     ack_files: tuple[StagedFile, ...] | None = None
     withheld: int | None = None
+    rewritten_files: tuple[StagedFile, ...] = ()
+    tombstone_files: tuple[StagedFile, ...] = ()
+    replaced_files: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> "Result":
@@ -178,6 +219,9 @@ class Result:
                 ack_files=None if document.get("ack_files") is None else _files(document["ack_files"]),
                 withheld=None if document.get("withheld") is None else _count(document["withheld"]),
                 state=_text(document.get("state")),
+                rewritten_files=_files(document.get("rewritten_files", ())),
+                tombstone_files=_files(document.get("tombstone_files", ())),
+                replaced_files=tuple(document.get("replaced_files", ())),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BatchFailedError(
@@ -185,7 +229,7 @@ class Result:
             ) from error
 
 
-def _files(entries: list[dict[str, Any]]) -> tuple[StagedFile, ...]:
+def _files(entries: Iterable[dict[str, Any]]) -> tuple[StagedFile, ...]:
     return tuple(StagedFile(entry["path"], entry["bytes"]) for entry in entries)
 
 

@@ -58,6 +58,11 @@ class Rejected:
     headers: Headers
     failure: Failure
 
+    @property
+    def reason(self) -> str:
+        """Why it wasn't processed, in words."""
+        return self.failure.reason
+
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:

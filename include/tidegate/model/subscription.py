@@ -10,8 +10,11 @@ from datetime import datetime
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from tidegate.model.alerting import AlertProperties
+from tidegate.model.change_feed import ChangeFeed
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
 from tidegate.model.failure_policy import DeadLetterUse, FailurePolicy, failure_policy
+from tidegate.model.output_uri import OutputFormat, SchemaEvolution
 
 Scalar = str | int | float | bool
 
@@ -209,9 +212,10 @@ class HttpEndpoint:
 class Processing:
     """How a landed batch becomes output: by a Spark job, or, with an `endpoint`, by requests over HTTP.
 
-    `transform` is `module:function`, None to write the records as they came. `output` is the path or URI as written;
-    `tidegate.config.settings.absolute_uri` places it. `job` is the Spark job's file, as written, None for Tidegate's
-    own.
+    `transform` is `module:function`, None to write the records as they came. `output` is the path, URI or table as
+    written; `tidegate.config.outputs.output_uri` makes the output's URI of it and of `format`. `job` is the Spark job's
+    file, as written, None for Tidegate's own. `schema_evolution` is for tables, and so are
+    `keys`, `sequence_by` and `delete_when`, which make a change feed.
     """
 
     output: str
@@ -220,7 +224,18 @@ class Processing:
     partition_by: tuple[str, ...]
     job: str | None = None
     kind: ProcessingKind = "spark"
+    format: OutputFormat = "parquet"
+    schema_evolution: SchemaEvolution = "fail"
+    keys: tuple[str, ...] = ()
+    sequence_by: tuple[str, ...] = ()
+    delete_when: str | None = None
+    target_file_size_bytes: int | None = None
     endpoint: HttpEndpoint | None = None
+
+    @property
+    def change_feed(self) -> ChangeFeed | None:
+        """What makes changes of the rows; None where each is a row of its own."""
+        return ChangeFeed(self.keys, self.sequence_by, self.delete_when) if self.keys else None
 
 
 @dataclass(frozen=True)
@@ -301,6 +316,20 @@ class DelayedRetryTopic:
 
 
 @dataclass(frozen=True)
+class RecordSchedule:
+    """Runs start by what waits: so many records, or one that has waited for so long; None for either, not both."""
+
+    records: int | None
+    or_after_ms: int | None
+
+    def __str__(self) -> str:
+        """`when 10,000 records wait, or one has waited for 60,000 ms`."""
+        counted = None if self.records is None else f"{self.records:,} records wait"
+        waited = None if self.or_after_ms is None else f"one has waited for {self.or_after_ms:,} ms"
+        return f"when {', or '.join(filter(None, (counted, waited)))}"
+
+
+@dataclass(frozen=True)
 class AirflowProperties:
     """The `airflow:` section: what Airflow is told of the tasks and of the DAG, None for its own default.
 
@@ -327,7 +356,7 @@ class Subscription:
 
     name: str
     description: str
-    schedule: str | None
+    schedule: str | RecordSchedule | None
     connection: str
     topics: TopicSelection
     members: int
@@ -355,6 +384,7 @@ class Subscription:
     airflow: AirflowProperties = AirflowProperties()
     drain_max_runs: int = 0
     retention_ms: int = 2_592_000_000
+    alerts: AlertProperties = field(default_factory=AlertProperties)
 
     @property
     def commit_policy(self) -> CommitPolicy:

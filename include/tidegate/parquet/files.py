@@ -33,6 +33,10 @@ def make_durable(system: fs.FileSystem, files: Iterable[str]) -> None:
 
 def put(system: fs.FileSystem, path: str, content: bytes) -> None:
     """Store a small file whole, durably, in place of what may be there; readers never see half of it."""
+    if isinstance(system, fs.S3FileSystem):  # where an object appears when it is whole, and a move is a copy
+        with system.open_output_stream(path) as stream:
+            stream.write(content)
+        return
     folder, _, name = path.rpartition("/")
     make_folder(system, folder)
     unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}"
@@ -41,6 +45,25 @@ def put(system: fs.FileSystem, path: str, content: bytes) -> None:
     make_durable(system, [unfinished])
     system.move(unfinished, path)
     make_durable(system, [path])
+
+
+def put_new(folder: Path, name: str, content: bytes) -> bool:
+    """Store a small file of this machine whole, durably, where there is none; False, and nothing is stored, elsewhere.
+
+    Of several that do so at once one stores it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f".{name}.{uuid.uuid4().hex}"
+    unfinished.write_bytes(content)
+    try:
+        sync(unfinished)
+        os.link(unfinished, folder / name)
+    except FileExistsError:
+        return False
+    finally:
+        unfinished.unlink()
+    sync(folder)
+    return True
 
 
 def is_bare(system: fs.FileSystem, folder: str) -> bool:

@@ -4,9 +4,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
+from tidegate.parquet.known_stores import object_place, object_system
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/=@:")
-_SPARKS_NAMES = {"s3a": "s3", "s3n": "s3"}
 
 
 def locate(uri: str) -> tuple[fs.FileSystem, str]:
@@ -14,10 +14,11 @@ def locate(uri: str) -> tuple[fs.FileSystem, str]:
 
     The characters of the path are taken as they are, `%` and `?` included, because Spark takes them so:
     `file:///data/a b` is the folder `a b`, `file:///data/a%20b` the folder `a%20b`. Schemes: file, s3 (also
-    spelled s3a), gs, abfs, abfss, hdfs; credentials and endpoints come from each system's own environment.
+    spelled s3a), gs, abfs, abfss, hdfs. Credentials come from the connection that an s3 URI names, and otherwise from
+    each system's own environment.
 
-    Raises WrongDefinitionError for a URI that names no absolute place on a file system known here, and
-    UnavailableError if the file system can't be reached.
+    Raises WrongDefinitionError for a URI that names no absolute place on a file system known here, UnauthorizedError
+    where a store refuses, and UnavailableError if the file system can't be reached.
     """
     scheme, mark, rest = uri.partition("://")
     if not mark or not scheme or not rest.strip("/"):
@@ -26,7 +27,9 @@ def locate(uri: str) -> tuple[fs.FileSystem, str]:
         if not rest.startswith("/"):
             raise WrongDefinitionError(f"{uri} names a host where a folder was meant: write file:///{rest}")
         return fs.LocalFileSystem(), rest.rstrip("/")
-    encoded = f"{_SPARKS_NAMES.get(scheme, scheme)}://{_encode(rest.rstrip('/'))}"
+    if place := object_place(uri):
+        return object_system(place), f"{place.bucket}/{place.key}".rstrip("/")
+    encoded = f"{scheme}://{_encode(rest.rstrip('/'))}"
     try:
         system, path = fs.FileSystem.from_uri(encoded)
     except pa.ArrowInvalid as error:

@@ -3,6 +3,7 @@
 from tidegate.ports.clock import Clock
 from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
+from tidegate.ports.generations import FIRST, Generation, GenerationOutcome, Generations, Made
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWriter, Side
 from tidegate.ports.ledger import (
@@ -23,19 +24,25 @@ from tidegate.ports.processor import JobLog, JobLogs, Processor
 from tidegate.ports.run_log import Contact, LastRun, RunLog
 from tidegate.ports.schema_registry import Reference, RegisteredSchema, SchemaRegistry, SchemaType
 from tidegate.ports.source import Reader, RecordSource
+from tidegate.ports.staged_output import StagedOutput
 from tidegate.ports.stored_definitions import (
     DefinitionChange,
     DefinitionState,
     StoredDefinition,
     StoredDefinitions,
 )
+from tidegate.ports.table_log import DataFile, LogConflictError, Record, TableLog, TableSnapshot
+from tidegate.ports.table_upkeep import TableUpkeep, Upkeep
+from tidegate.ports.watched_cluster import WatchedCluster
 
 __all__ = [
+    "FIRST",
     "Clock",
     "Committed",
     "Connection",
     "Connections",
     "Contact",
+    "DataFile",
     "Decision",
     "DefinedGroup",
     "DefinitionChange",
@@ -44,6 +51,9 @@ __all__ = [
     "DeliveryAge",
     "ExpiredBatch",
     "Fence",
+    "Generation",
+    "GenerationOutcome",
+    "Generations",
     "GroupHolder",
     "GroupReset",
     "HistoryEntry",
@@ -57,12 +67,15 @@ __all__ = [
     "LastRun",
     "Ledger",
     "LedgerSnapshot",
+    "LogConflictError",
     "Loss",
+    "Made",
     "OffsetStore",
     "Outbox",
     "PositionChange",
     "Processor",
     "Reader",
+    "Record",
     "RecordSource",
     "Reference",
     "RegisteredSchema",
@@ -71,6 +84,12 @@ __all__ = [
     "SchemaRegistry",
     "SchemaType",
     "Side",
+    "StagedOutput",
     "StoredDefinition",
     "StoredDefinitions",
+    "TableLog",
+    "TableSnapshot",
+    "TableUpkeep",
+    "Upkeep",
+    "WatchedCluster",
 ]

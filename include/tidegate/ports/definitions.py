@@ -1,5 +1,6 @@
 """The definitions that there are beside a subscription's own."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,4 +21,8 @@ class Definitions(Protocol):
 
     def is_draining(self, name: str) -> bool:
         """Whether the definition of this name was unsubscribed: its open batch ends, and no new one begins."""
+        ...
+
+    def outputs(self) -> Mapping[str, str]:
+        """The absolute URI of the output of each definition that can be read, by name."""
         ...

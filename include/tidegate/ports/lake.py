@@ -3,68 +3,39 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from tidegate.model.acknowledged import TakesOffsets
-from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result
-from tidegate.model.offsets import TopicPartition
+from tidegate.model.change_feed import MergeTarget
+from tidegate.model.manifest import Manifest, Published
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
+from tidegate.ports.staged_output import StagedOutput
 
 
-class Lake(Protocol):
+class Lake(StagedOutput, Protocol):
     """The output: what deliveries staged, and what was published.
 
     It is asked about a batch by the receipt that the batch's commit writes: incarnation, number and id.
     """
 
-    def prepare(self, staging: str) -> None:
-        """Make a delivery's staging folder, and those above it, with the permissions of this process.
+    def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
+        """The URI of the staging folder of a delivery, which is named by its token.
 
-        Raises UnavailableError if they can't be made.
+        `staged_folders` has none of a later generation: who made it removes it.
         """
         ...
 
-    def results(self, staging: str) -> tuple[Result, ...]:
-        """The results that drivers left below a delivery's staging folder, in order of attempt."""
+    def table_schema(self, output: str) -> str | None:
+        """The columns that rows have to fit into, as Spark writes a struct's type in JSON; None where any will do."""
         ...
 
-    def seal(self, staging: str, result: Result) -> Counts:
-        """Count rows in the footers of an attempt's files, and note the checksum of each file for `publish`.
+    def merge_target(self, output: str, of: Receipt) -> MergeTarget:
+        """The table as changes of this batch are to be merged into it.
 
-        Raises BatchFailedError where a file is missing, has another size, or lies there unnamed.
+        Raises WrongDefinitionError, by name, where no rows of the output can be replaced.
         """
         ...
 
-    def rejections(self, staging: str, result: Result, most: int) -> Rejections:
-        """What an attempt rejected, with its first records in order of topic, partition and offset, so many at most.
-
-        Records that couldn't be decoded are left out: `fail-on-deserialization-failure` has said what becomes of them.
-        """
-        ...
-
-    def ack_files(self, staging: str) -> tuple[str, ...]:
-        """The files of acknowledgements that drivers have left below a delivery's staging folder; whole ones only.
-
-        Raises UnavailableError if they can't be listed.
-        """
-        ...
-
-    def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
-        """The files of the records that an attempt has done with: acknowledged ones, as its result names them.
-
-        Rejected ones too. Raises BatchFailedError where one is missing or has another size.
-        """
-        ...
-
-    def read_acks(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
-        """Enter a file of either kind; entering it again changes nothing.
-
-        Raises BatchFailedError for one that names another record than those awaited, UnavailableError if it can't be
-        read.
-        """
-        ...
-
-    def has_attempt(self, staging: str, attempt: str) -> bool:
-        """Whether the attempt's folder is still staged."""
+    def prepare(self, manifest: Manifest) -> None:
+        """Make the staging folder of the delivery, as `StagedOutput.make_folder` does."""
         ...
 
     def published(self, output: str, of: Receipt) -> Published | None:
@@ -82,12 +53,47 @@ class Lake(Protocol):
         """
         ...
 
+    def is_passed(self, output: str, of: Receipt) -> bool:
+        """Whether this batch isn't published and can't be any more, because a later one of its incarnation is.
+
+        An output that knows no order of its batches says False.
+        """
+        ...
+
+    def has_forgotten(self, output: str, of: Receipt) -> bool:
+        """Whether this batch, which was published, is one that the output should know of and doesn't.
+
+        It was dropped and created again, or went back to what it was before. An output from which published batches
+        may be taken away says False.
+        """
+        ...
+
     def publish(self, manifest: Manifest, attempt: str) -> None:
-        """Make an attempt appear as `<output>/batch_id=<id>`, whole, by one rename, its manifest inside.
+        """Make an attempt appear to readers of the output, whole, and its manifest with it.
 
         Raises StaleError if that is published already or the attempt is gone, CorruptFileError, naming them, where
         the batch has a seal and files aren't as they were sealed, UnavailableError if the file system refuses.
         """
+        ...
+
+    def replaces_at_once(self, output: str) -> bool:
+        """Whether whoever reads the output finds either all of a batch or all of what replaces it."""
+        ...
+
+    def replacement(self, output: str, of: Receipt) -> Published | None:
+        """The newest generation of the batch that was put in place of another, or in another output; None for none."""
+        ...
+
+    def replace(self, manifest: Manifest, attempt: str) -> None:
+        """Make an attempt appear in place of what is published of the batch, if anything is, as its generation.
+
+        What `published` says of the batch stays as it is, but for a folder of files. Raises StaleError where the output
+        has this generation already, or a later one, or the attempt is gone; else as `publish` does.
+        """
+        ...
+
+    def remove_superseded(self, output: str, of: Receipt, folders: Collection[str]) -> None:
+        """Remove those of the folders, which generations of the batch were staged in, that the output doesn't need."""
         ...
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
@@ -95,9 +101,12 @@ class Lake(Protocol):
         ...
 
     def set_aside(self, output: str, of: Receipt) -> None:
-        """Rename every staging folder of the batch into `_abandoned`, so that nobody can publish it any more."""
+        """See to it that nobody publishes what was staged of the batch; done before is fine.
+
+        One that is published already, maybe meanwhile, stays so: whoever calls this asks `published` next.
+        """
         ...
 
-    def remove_staged(self, folders: Collection[str]) -> None:
+    def remove_staged(self, output: str, folders: Collection[str]) -> None:
         """Remove folders that are staged or set aside; one that is gone already is fine."""
         ...

@@ -1,6 +1,6 @@
 """Where records come from."""
 
-from collections.abc import Collection, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -37,6 +37,16 @@ class RecordSource(Protocol):
 
     def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
         """The first offset with a timestamp at or after the time; the end where there is none."""
+        ...
+
+    def times_of(
+        self, positions: Mapping[TopicPartition, int], seconds: float
+    ) -> dict[TopicPartition, datetime | None]:
+        """The timestamp of the first record at or after each position: when it was made, or appended to the log.
+
+        None where there is no such record yet. Left out is what isn't known: where the record has no timestamp, or
+        can't be read, or nothing came within these seconds. It raises nothing for a broker that is away.
+        """
         ...
 
     def cluster_id(self) -> str | None:

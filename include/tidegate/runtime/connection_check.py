@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from tidegate.config.check import Draft, Report
+from tidegate.config.check import Report
+from tidegate.config.drafts import Draft
 from tidegate.config.nearest import nearest
-from tidegate.config.settings import Settings
+from tidegate.config.outputs import output_uri
+from tidegate.config.settings import Settings, variable
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.output_uri import connections_of, parse_output
 from tidegate.model.subscription import (
     DeserializerName,
     Problem,
@@ -34,6 +37,8 @@ SECONDS = 10.0
 _GROUP = "consumer.group.id"
 _REGISTRY = "deserialization.schema-registry"
 _SPARK = "processing.connection"
+_OUTPUT = "processing.output"
+_LANDING = variable("landing")
 T = TypeVar("T")
 
 _KINDS: Mapping[DeserializerName, SchemaType] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
@@ -62,6 +67,12 @@ class _Outside:
         self.partitions = cache(self._partitions)
         self.registry = cache(self._registry)
         self.spark = cache(self._spark)
+        self.connection = cache(self._connection)
+
+    def place_connections(self, subscription: Subscription) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The ids of the connections of the landing, and of a subscription's output."""
+        output = parse_output(output_uri(self._settings.home, subscription.processing))
+        return connections_of(self._settings.landing), output.connections
 
     def http_server(self, subscription: Subscription) -> str | None:
         """What stands in the way of requests to a subscription's server."""
@@ -86,6 +97,11 @@ class _Outside:
         answer = _attempt(lambda: registry.latest("tidegate-check", kind))
         return answer if isinstance(answer, TidegateError) else None
 
+    def _connection(self, connection_id: str) -> TidegateError | None:
+        """Why there is no such connection."""
+        answer = _attempt(lambda: self._connections.get(connection_id))
+        return answer if isinstance(answer, TidegateError) else None
+
     def _spark(self, connection_id: str) -> str | None:
         """What a Spark connection lacks."""
         answer = _attempt(lambda: spark_lacks(self._connections.get(connection_id), self._seconds))
@@ -100,7 +116,7 @@ class _Examination:
     outside: _Outside
 
     def problems(self) -> Iterator[Problem]:
-        """In the order: brokers, topics, rights, Schema Registry, Spark or the HTTP server."""
+        """In the order: brokers, topics, rights, Schema Registry, connections of places, Spark or the HTTP server."""
         partitions = self.outside.partitions(self._subscription.connection)
         if isinstance(partitions, TidegateError):
             yield self._problem("connection", f"connection: {partitions}", "no-broker")
@@ -112,7 +128,17 @@ class _Examination:
             refused = self.outside.registry(registry, self._schema_type)
             if refused is not None:
                 yield self._problem(_REGISTRY, f"{_REGISTRY}: {refused}", "no-registry")
+        yield from self._connection_problems()
         yield from self._processing_problems()
+
+    def _connection_problems(self) -> Iterator[Problem]:
+        """The connections in the URIs of places, and those of catalogs."""
+        landing, output = self.outside.place_connections(self._subscription)
+        for path, named, ids in ((_LANDING, "", landing), (_OUTPUT, _OUTPUT, output)):
+            for connection_id in ids:
+                lacking = self.outside.connection(connection_id)
+                if lacking is not None:
+                    yield self._problem(named, f"{path}: {lacking}", "no-connection")
 
     def _processing_problems(self) -> Iterator[Problem]:
         processing = self._subscription.processing

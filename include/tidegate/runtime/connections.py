@@ -39,13 +39,7 @@ class AirflowConnections:
         value = self._environ.get(f"{_PREFIX}{connection_id.upper()}", "").strip()
         if not value:
             return self._ask(connection_id)
-        try:
-            return _from_json(connection_id, value) if value.startswith("{") else _from_uri(connection_id, value)
-        except (_UnreadableError, ValueError) as error:
-            why = error if isinstance(error, _UnreadableError) else "it can't be parsed"  # others quote the secret
-            raise WrongDefinitionError(
-                f"{_PREFIX}{connection_id.upper()} is no connection in Airflow's JSON or URI form: {why}"
-            ) from None
+        return connection_of(connection_id, value, f"{_PREFIX}{connection_id.upper()}")
 
     def _ask(self, connection_id: str) -> Connection:
         command = self._airflow or _command(self._environ)
@@ -68,6 +62,15 @@ class AirflowConnections:
         if answer.returncode != 0:
             raise _missing(connection_id)
         return _from_answer(connection_id, answer.stdout)
+
+
+def connection_of(connection_id: str, value: str, variable: str) -> Connection:
+    """The connection in the text of a variable, JSON or URI. Raises WrongDefinitionError, naming the variable."""
+    try:
+        return _from_json(connection_id, value) if value.startswith("{") else _from_uri(connection_id, value)
+    except (_UnreadableError, ValueError) as error:
+        why = error if isinstance(error, _UnreadableError) else "it can't be parsed"  # others quote the secret
+        raise WrongDefinitionError(f"{variable} is no connection in Airflow's JSON or URI form: {why}") from None
 
 
 def _command(environ: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
 from tidegate.config.check import Holders, Report, examine
 from tidegate.config.nearest import nearest
+from tidegate.config.outputs import output_uri
 from tidegate.config.reading import NAME, SUFFIX, DefinitionError, Reading, read, read_text
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import group_holders, is_made
@@ -58,7 +59,7 @@ class AllDefinitions:
         return SqlStoredDefinitions(self.settings.ledger)
 
     @cached_property
-    def _defaults(self) -> AirflowDefaults:
+    def defaults(self) -> AirflowDefaults:
         """What the folder says of all definitions, stored ones too."""
         return read_defaults(self.settings.subscriptions)
 
@@ -68,7 +69,7 @@ class AllDefinitions:
 
     def names(self) -> list[str]:
         """The names of all, right or wrong."""
-        return sorted({*self._file_names(), *(each.name for each in self.stored())})
+        return sorted({*self.file_names(), *(each.name for each in self.stored())})
 
     def names_at_hand(self) -> list[str]:
         """The names of all, without those that are stored where the ledger can't be asked."""
@@ -76,7 +77,7 @@ class AllDefinitions:
             return self.names()
         except TidegateError as error:
             log.warning("definitions that were stored by REST are left out: %s", error)
-            return sorted(self._file_names())
+            return sorted(self.file_names())
 
     def load(self, name: str, changed: Mapping[str, object] = _AS_IT_IS) -> Subscription:
         """The subscription of this name, but for the properties that are changed.
@@ -89,6 +90,10 @@ class AllDefinitions:
         if reading.subscription is None:
             raise DefinitionError(reading.all_problems)
         return reading.subscription
+
+    def reading(self, name: str) -> Reading | None:
+        """What the definition of this name says, right or wrong; None if there is none."""
+        return self._read(name, _AS_IT_IS) if NAME.fullmatch(name) else None
 
     def path(self, subscription: Subscription) -> Path:
         """The file of a subscription, or what problems name in its place."""
@@ -108,6 +113,11 @@ class AllDefinitions:
         """See `tidegate.ports.Definitions`; a file never is."""
         found = None if self.file(name).exists() else self.find(name)
         return found is not None and found.is_draining
+
+    def outputs(self) -> Mapping[str, str]:
+        """See `tidegate.ports.Definitions`."""
+        home = self.settings.home
+        return {each.name: output_uri(home, each.processing) for _, each in self.at_hand().usable}
 
     def report(self, *candidates: Reading, imports: bool = False) -> Report:
         """All that is wrong with any of them, and between them; candidates stand in the place of those of their name.
@@ -153,7 +163,7 @@ class AllDefinitions:
 
         Raises DefinitionError if it has an error, or would give one to another definition.
         """
-        candidate = read_text(STORED / f"{name}{SUFFIX}", text, defaults=self._defaults)
+        candidate = read_text(STORED / f"{name}{SUFFIX}", text, defaults=self.defaults)
         report = self.report(candidate)
         found = next((draft for reading, draft in report.usable if reading is candidate), None)
         if found is None:
@@ -169,7 +179,8 @@ class AllDefinitions:
         """Where the file of this name is, or would be."""
         return self.settings.subscriptions / f"{name}{SUFFIX}"
 
-    def _file_names(self) -> set[str]:
+    def file_names(self) -> set[str]:
+        """The names of those that are files; no other is read for it."""
         files = self.settings.subscriptions.glob(f"*{SUFFIX}")
         return {path.stem for path in files if path.name != DEFAULTS_FILE}
 
@@ -186,7 +197,7 @@ class AllDefinitions:
 
     def _reading(self, stored: "StoredDefinition", changed: Mapping[str, object]) -> Reading:
         """What a stored definition says; one that is draining has no schedule any more."""
-        reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed, self._defaults)
+        reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed, self.defaults)
         if stored.is_draining and reading.draft is not None:
             return replace(reading, draft=replace(reading.draft, schedule=None))
         return reading
@@ -211,3 +222,7 @@ class NoOtherDefinitions:
     def is_draining(self, name: str) -> bool:  # noqa: ARG002 (the port's)
         """See `tidegate.ports.Definitions`; none is."""
         return False
+
+    def outputs(self) -> Mapping[str, str]:
+        """See `tidegate.ports.Definitions`; there is none."""
+        return {}

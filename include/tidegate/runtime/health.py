@@ -16,13 +16,23 @@ from tidegate.ports import Contact, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
 
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
+_WATCHED_WITHIN = timedelta(minutes=5)  # a triggerer looks each minute
 _PATIENCE = timedelta(minutes=30)  # so long failing runs may mend themselves
 _NEEDS_A_PERSON: Mapping[str, str] = {
-    "LostDataError": "set on-data-loss: reset to go on at the earliest records, or choose with `tidegate group reset`",
+    "LostDataError": (
+        "set on-data-loss: reset to go on at the earliest records of these partitions, or choose where with "
+        "`tidegate group reset {name} --to earliest{partitions}`, which leaves the others where they are"
+    ),
     "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
-    "WrongDefinitionError": "correct what it names: the definition, the connection or a setting",
+    "WrongDefinitionError": "correct what it names: the definition, the connection, a setting or a topic",
 }
-"""Errors by which each run ends until somebody does something, and what."""
+"""Errors by which each run ends until somebody does something, and what.
+
+`{name}` is the subscription, `{partitions}` the arguments that name those of lost records.
+"""
+_LONGEST = 200  # characters of the partitions in a command
+_OF_A_DELIVERY = ("BatchFailedError", "RecordsFailedError", "DeliveryTimeoutError", "InterruptedDeliveryError")
+"""Errors of a run whose delivery failed: a batch that is held says so itself, and no next run tries it again."""
 
 
 class Verdict(StrEnum):
@@ -62,10 +72,14 @@ class Finding:
 class Facts:
     """What is known of a subscription at the instant `now`.
 
-    `unavailable` is why Kafka didn't answer. `other_cluster` says that the connection leads to another cluster than
-    that of the group's positions, `other_store` that another store has them: they are compared with nothing then.
+    `unavailable` is why Kafka didn't answer over `connection`, which is empty where it isn't known. `no_run` says that
+    the ledger has nothing of any run, where that is so. `other_cluster` says that the connection leads to another
+    cluster than that of the group's positions, `other_store` that another store has them: they are compared with
+    nothing then.
     `missing` are topics, partitions or a pattern that aren't there, `lost` positions whose records are gone, in words;
-    both are empty where Kafka didn't answer.
+    `lost_partitions` are theirs, as in `orders:0,2`; all are empty where Kafka didn't answer. `cleared_at` is when a
+    batch was last cleared, `reset_at` when the group was last reset.
+    `watched_records` are those that wait where runs start by what waits, None elsewhere.
     `overdue` says that what the open batch's job made has waited too long to be stored.
     """
 
@@ -73,15 +87,21 @@ class Facts:
     now: datetime
     commit_strategy: CommitStrategy = "after-processing"
     on_data_loss: OnDataLoss = "fail"
+    connection: str = ""
     unavailable: str | None = None
+    no_run: str | None = None
     contact: Contact | None = None
     last_run: LastRun | None = None
     other_cluster: str | None = None
     other_store: str | None = None
     open: HistoryEntry | None = None
+    watched_records: int | None = None
     overdue: bool = False
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    lost_partitions: tuple[str, ...] = ()
+    cleared_at: datetime | None = None
+    reset_at: datetime | None = None
     moves: tuple[Move, ...] = ()
 
 
@@ -104,7 +124,8 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
 def _outage(facts: Facts) -> Iterator[Finding]:
     if facts.unavailable:
         since = facts.contact.since if facts.contact else None
-        action = "look at the brokers, and at the connection with `tidegate check --connect`"
+        connection = f"connection {facts.connection}" if facts.connection else "connection"
+        action = f"look at the brokers, and at the {connection} with `tidegate check --connect`"
         yield Finding(Verdict.UNREACHABLE, facts.unavailable, since, action)
 
 
@@ -114,10 +135,14 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     batch, since, name = facts.open.batch, facts.open.since, facts.name
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
-            action = f"correct the job, then `tidegate clear {name}` has the batch delivered again"
+            action = (
+                f"correct the job, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
+                "`dead-letter` goes on without it"
+            )
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
         case State.HELD, Resolution.ASK:
-            action = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or the task ask in Airflow"
+            how = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
+            action = f"answer with {how}, or in Airflow's task ask"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
         case State.PUBLISHED, _ if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
             reason = f"batch {batch.id} is published and waits for its commit"
@@ -136,7 +161,7 @@ def _loss(facts: Facts) -> Iterator[Finding]:
         return
     run = facts.last_run
     since = run.failing_since if run is not None and run.error == "LostDataError" else None
-    yield Finding(Verdict.STALLED, reason, since, _NEEDS_A_PERSON["LostDataError"])
+    yield Finding(Verdict.STALLED, reason, since, _action(facts, "LostDataError"))
 
 
 def _other_cluster(facts: Facts) -> Iterator[Finding]:
@@ -163,12 +188,14 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
     run = facts.last_run
     if run is None or run.error is None or run.failing_since is None or run.error == "StoppedError":
         return
+    if (run.error in _OF_A_DELIVERY and _is_held(facts)) or _was_answered(run, facts):
+        return
     if (run.error == "LostDataError" and facts.lost) or (
         run.error == "WrongDefinitionError" and (facts.other_cluster or facts.other_store)
     ):
         return
     if run.error in _NEEDS_A_PERSON:
-        yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _NEEDS_A_PERSON[run.error])
+        yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _action(facts, run.error))
     elif facts.now - run.failing_since > _PATIENCE:
         yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
     else:
@@ -177,15 +204,49 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def says_why_the_last_run_failed(facts: Facts) -> bool:
+    """Whether one of the findings does."""
+    run = facts.last_run
+    if run is None or run.error is None:
+        return False
+    return _is_held(facts) if run.error == "StoppedError" else not _was_answered(run, facts)
+
+
+def _is_held(facts: Facts) -> bool:
+    return facts.open is not None and facts.open.batch.state is State.HELD
+
+
+def _was_answered(run: LastRun, facts: Facts) -> bool:
+    """Whether somebody has done since what the failed run asked for: the next one shows what comes of it."""
+    if run.error == "LostDataError":
+        return not facts.lost and facts.reset_at is not None and facts.reset_at > run.ended_at
+    is_cleared = facts.cleared_at is not None and facts.cleared_at > run.ended_at
+    return run.error in _OF_A_DELIVERY and is_cleared and not _is_held(facts)
+
+
+def _action(facts: Facts, error: str) -> str:
+    partitions = "".join(f" --partitions {each}" for each in facts.lost_partitions)
+    if not 0 < len(partitions) <= _LONGEST:
+        partitions = " --partitions TOPIC:NUMBERS"
+    return _NEEDS_A_PERSON[error].format(name=facts.name, partitions=partitions)
+
+
 def _moved(facts: Facts) -> Iterator[Finding]:
-    newest = [move for move in facts.moves if move.seen_at is None or facts.now - move.seen_at < _SHOWN]
+    newest = [move for move in facts.moves if _is_shown(move, facts.now)]
     if newest:
         times = [move.seen_at for move in newest if move.seen_at is not None]
         reason = f"somebody moved the group: {'; '.join(map(str, newest))}"
         action = "nothing if that was meant; what was passed over is read again once the group is reset to before it"
         if not any(move.is_forward for move in newest):
-            action = "nothing if that was meant: these records come again, in batches of their own"
+            action = "nothing if that was meant: these records come twice, in batches of their own"
         yield Finding(Verdict.REWOUND, reason, min(times, default=None), action)
+
+
+def _is_shown(move: Move, now: datetime) -> bool:
+    """Whether a move is worth a look: not long after it was seen, nor once what it passed over was read."""
+    if move.is_forward and not move.unread:
+        return False
+    return move.seen_at is None or now - move.seen_at < _SHOWN
 
 
 def _missing(facts: Facts) -> Iterator[Finding]:
@@ -195,7 +256,23 @@ def _missing(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.WARN, reason, None, action)
 
 
+def _no_run(facts: Facts) -> Iterator[Finding]:
+    if facts.no_run:
+        action = f"`tidegate run {facts.name}`, or its DAG; if runs have been, correct TIDEGATE_LEDGER"
+        yield Finding(Verdict.WARN, facts.no_run, None, action)
+
+
+def _unwatched(facts: Facts) -> Iterator[Finding]:
+    contact = facts.contact
+    if not facts.watched_records or (contact is not None and contact.ago < _WATCHED_WITHIN):
+        return
+    since = contact.since if contact is not None and contact.has_answered else None
+    reason = f"{facts.watched_records:,} records wait, and nobody looks for them, so that no run starts by what waits"
+    yield Finding(Verdict.WARN, reason, since, "see that Airflow's triggerer runs, and that the DAG isn't paused")
+
+
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _no_run,
     _outage,
     _held_batch,
     _other_cluster,
@@ -204,4 +281,5 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _failing_runs,
     _moved,
     _missing,
+    _unwatched,
 )

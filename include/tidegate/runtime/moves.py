@@ -1,37 +1,55 @@
 """Moves of a group by somebody else, as a subscription's batches show them: where one ends and the next begins."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.ports import GroupReset, HistoryEntry, Loss
+
+Offsets = tuple[int, int]
+"""From the first to before the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """A partition that goes on elsewhere than where its last batch left it.
 
-    `seen_at` is when a batch was planned from there; None while none was.
+    `seen_at` is when a batch was planned from there; None while none was. `read_since` are offsets that
+    batches have read since, or will, since a reset by Tidegate went back to them.
     """
 
     at: TopicPartition
     left_at: int
     found_at: int
     seen_at: datetime | None = None
+    read_since: tuple[Offsets, ...] = field(default=(), compare=False)
 
     @property
     def is_forward(self) -> bool:
         """Whether records in between were passed over unread."""
         return self.found_at > self.left_at
 
+    @property
+    def unread(self) -> tuple[Offsets, ...]:
+        """What lies in between and wasn't read since."""
+        unread: tuple[Offsets, ...] = ((min(self.left_at, self.found_at), max(self.left_at, self.found_at)),)
+        for read in self.read_since:
+            unread = tuple(rest for offsets in unread for rest in _without(offsets, read))
+        return unread
+
     def __str__(self) -> str:
         """`orders-0 forward past [10, 30)`."""
-        if self.is_forward:
-            return f"{self.at} forward past [{self.left_at}, {self.found_at}), which no batch has read"
-        return f"{self.at} back to {self.found_at}, so that [{self.found_at}, {self.left_at}) is read again"
+        if not self.is_forward:
+            again = f"[{self.found_at}, {self.left_at}) {'is' if self.unread else 'was'} read again"
+            return f"{self.at} back to {self.found_at}, so that {again}"
+        if not self.unread:
+            return f"{self.at} forward past [{self.left_at}, {self.found_at}), which was read since"
+        unread = " and ".join(f"[{start}, {end})" for start, end in self.unread)
+        return f"{self.at} forward past {unread}, which no batch has read"
 
 
 def moves(
@@ -47,7 +65,38 @@ def moves(
     known = {(TopicPartition(loss.topic, loss.partition), loss.position) for loss in losses}
     carried_out = [reset for reset in resets if reset.is_done]
     found = [move for move in _moves(history, positions, carried_out) if (move.at, move.left_at) not in known]
-    return tuple(reversed(found))
+    return tuple(replace(move, read_since=_read_since(move, history, carried_out)) for move in reversed(found))
+
+
+def is_beyond(newest: Batch, receipt: Receipt | None) -> bool:
+    """Whether Tidegate has committed this receipt after batches that are newer than the newest that the ledger has.
+
+    Then the ledger went back to a backup, and nobody moved the group: who does leaves no receipt of its incarnation.
+    """
+    known = newest.next_receipt if newest.offsets_committed else newest.receipt
+    return receipt is not None and receipt.incarnation == known.incarnation and receipt.number > known.number
+
+
+def _read_since(move: Move, history: Sequence[HistoryEntry], resets: Collection[GroupReset]) -> tuple[Offsets, ...]:
+    if move.seen_at is None:
+        return ()
+    batches = [entry.batch for entry in history if entry.opened_at >= move.seen_at and entry.batch.offsets_committed]
+    read = [(r.start, r.end) for batch in batches for r in batch.ranges if r.at == move.at]
+    changes = [change for reset in resets if reset.at >= move.seen_at for change in reset.changes]
+    back = [(each.after, each.before) for each in changes if each.at == move.at and each.before is not None]
+    return (*read, *back)
+
+
+def _without(offsets: Offsets, read: Offsets) -> Iterator[Offsets]:
+    """What of these offsets isn't among those that were read; nothing was where they end before they begin."""
+    (start, end), (first, last) = offsets, read
+    if first >= last or last <= start or end <= first:
+        yield offsets
+        return
+    if start < first:
+        yield start, first
+    if last < end:
+        yield last, end
 
 
 def _moves(
@@ -56,11 +105,15 @@ def _moves(
     """Oldest first, those of the group's present positions last."""
     left: dict[TopicPartition, int] = {}
     passed: list[Batch] = []
+    newest: Batch | None = None
     before: datetime | None = None
     for outcome in reversed(history):
         batch = outcome.batch
         if batch.commit_policy.store is PositionStore.NONE:
             continue
+        if newest is not None and is_beyond(newest, batch.receipt):
+            left, passed = {}, []
+        newest = batch
         starts = {r.at: r.start for r in batch.ranges}
         meant = _meant(resets, before, outcome.opened_at)
         yield from _differing(left, starts, passed, meant, outcome.opened_at)

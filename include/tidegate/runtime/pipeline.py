@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tidegate.config.settings import Settings, absolute_uri
+from tidegate.config.outputs import output_uri
+from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
-from tidegate.lake.parquet import ParquetLake
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.ledger.offsets import SqlOffsets
@@ -22,11 +23,14 @@ from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import StaleError, TidegateError, TransitionError
 from tidegate.model.subscription import CommitFence, Scalar, Subscription
+from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import (
     Clock,
     Connections,
     Decision,
     Definitions,
+    Generation,
+    Generations,
     JobLogs,
     Lake,
     Lander,
@@ -40,6 +44,7 @@ from tidegate.ports import (
 )
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definitions import AllDefinitions, NoOtherDefinitions
+from tidegate.runtime.lakes import lakes
 from tidegate.runtime.processor import processor_of
 from tidegate.schemas.lookup import Unregistered
 from tidegate.security.client import kafka_client
@@ -50,15 +55,18 @@ from tidegate.spark.logs import FileJobLogs, NamedJobLogs
 from tidegate.spark.scripts import landing_job
 from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
+from tidegate.steps.await_records import Awaited
 from tidegate.steps.clear import clear
-from tidegate.steps.commit import commit, commit_open, publish, receive, settle
+from tidegate.steps.commit import CommitPreview, commit, commit_open, preview_commit, publish, receive, settle
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.land import land
 from tidegate.steps.move_positions import MovedPositions, move_positions
 from tidegate.steps.ownership import accept_cluster
-from tidegate.steps.plan import plan
+from tidegate.steps.plan import plan, plan_or_await
+from tidegate.steps.preview import Preview, preview
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
+from tidegate.steps.reprocess import ReprocessPreview, ReprocessRequest, preview_reprocess, reprocess
 from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
@@ -122,6 +130,18 @@ class Pipeline:
             self.note(planned.why)
         return planned
 
+    def preview(self) -> Preview:
+        """What the next run would do, of which nothing is done; see `steps.preview`."""
+        return preview(self._context)
+
+    @_failure_noted
+    def plan_or_await(self, deadline: datetime | None, may_leave: Callable[[], bool]) -> Plan | Awaited:
+        """Plan, unless somebody else may wait for records meanwhile; see `steps.plan`."""
+        planned = plan_or_await(self._context, deadline, may_leave)
+        if isinstance(planned, Plan) and planned.batch is None:
+            self.note(planned.why)
+        return planned
+
     @_failure_noted
     def land(self, batch_id: str, member: int) -> Batch:
         """Land the share of one member; see `steps.land`."""
@@ -157,6 +177,15 @@ class Pipeline:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
         return commit_open(self._context, batch_id)
 
+    def published(self, limit: int) -> tuple[Batch, ...]:
+        """Those of the subscription's newest batches that are in the lake, the newest first."""
+        entries = self.ledger.history(self.subscription.name, limit)
+        return tuple(entry.batch for entry in entries if entry.batch.is_published)
+
+    def preview_commit(self, batch_id: str | None = None) -> CommitPreview:
+        """What `commit_open` would commit, of which nothing is done; see `steps.commit`."""
+        return preview_commit(self._context, batch_id)
+
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
         return question(self.subscription, self.ledger)
@@ -165,7 +194,8 @@ class Pipeline:
         self, by: str, note: str, answer: Resolution = Resolution.REDELIVER, batch_id: str | None = None
     ) -> Batch:
         """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
-        return clear(self.subscription, Decision(by, self.ledger.now(), note, answer), self.ledger, batch_id)
+        decision = Decision(by, self.ledger.now(), note, answer)
+        return clear(self.subscription, decision, self.ledger, self.source, batch_id)
 
     def accept_cluster(self, by: str) -> Batch | None:
         """Let the group go on in another cluster; see `steps.ownership`."""
@@ -186,6 +216,14 @@ class Pipeline:
     def reset_group(self, request: ResetRequest) -> ResetResult:
         """Move the group's positions to where a person wants them; see `steps.reset_group`."""
         return reset_group(self._context, request)
+
+    def reprocess(self, generations: Generations, batch: Batch, request: ReprocessRequest) -> Generation:
+        """Replace a published batch by what the transform makes of its records now; see `steps.reprocess`."""
+        return reprocess(self._context, generations, batch, request)
+
+    def preview_reprocess(self, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:
+        """What `reprocess` would do, of which nothing is done; see `steps.reprocess`."""
+        return preview_reprocess(self._context, batch, request)
 
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
@@ -237,6 +275,7 @@ def open_pipeline(
         **subscription.consumer.librdkafka,
     }
     clock = clock or SystemClock()
+    use_connections(connections)
     with ExitStack() as stack:
         source = KafkaSource(
             client,
@@ -247,12 +286,12 @@ def open_pipeline(
         offsets, elsewhere = stack.enter_context(_offset_stores(subscription, settings, client))
         yield Pipeline(
             subscription=subscription,
-            output=absolute_uri(settings.home, subscription.processing.output),
+            output=output_uri(settings.home, subscription.processing),
             source=source,
             offsets=offsets,
             elsewhere=elsewhere,
             landing=ParquetLanding(settings.landing),
-            lake=ParquetLake(),
+            lake=lakes(connections, subscription.processing.schema_evolution),
             ledger=SqlLedger(settings.ledger),
             run_log=SqlRunLog(settings.ledger),
             processor=processor or processor_of(subscription, settings, connections),

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.config.settings import Settings, absolute_uri
+from tidegate.config.outputs import output_uri
+from tidegate.config.settings import Settings
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.model.subscription import HttpEndpoint, Subscription
 from tidegate.ports import Connections, Processor
@@ -35,5 +36,5 @@ def http_processor_of(
         allowed=AllowedAddresses.parse(settings.http_allowed),
         broker=subscription.connection,
         consumer=f"{subscription.name}_{group}",
-        output=Path(absolute_uri(settings.home, subscription.processing.output).removeprefix("file://")),
+        output=Path(output_uri(settings.home, subscription.processing).removeprefix("file://")),
     )

@@ -7,8 +7,9 @@ from typing import Any
 from tidegate.config.settings import Settings
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.ledger.holders import is_made
+from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Landing, Ledger
 from tidegate.runtime.definitions import AllDefinitions
@@ -17,7 +18,10 @@ from tidegate.steps.prune import Pruned, prune
 
 @dataclass(frozen=True, slots=True)
 class PrunedSubscription:
-    """What was removed of a subscription, or would be; the error that ended it, if one did."""
+    """What was removed of a subscription, or would be; the error that ended it, if one did.
+
+    `retention_ms` is None where there was no definition to say it.
+    """
 
     name: str
     dry_run: bool
@@ -25,8 +29,13 @@ class PrunedSubscription:
     pruned: Pruned
     error: TidegateError | None = None
 
+    @property
+    def is_anything(self) -> bool:
+        """Whether something was removed, or would be."""
+        return bool(self.pruned.files or self.pruned.batches)
+
     def to_json(self) -> dict[str, Any]:
-        """As a document; `retention_ms` is none of a definition that can't be read."""
+        """As a document."""
         done = self.pruned
         return {
             "subscription": self.name,
@@ -42,7 +51,7 @@ class PrunedSubscription:
 
     def __str__(self) -> str:
         """The line that people read."""
-        if self.error is not None and not self.pruned.files and not self.pruned.batches:
+        if self.error is not None and not self.is_anything:
             return f"{self.name}: {self.error}"
         return f"{self.name}: {self._said}" + (f"; then: {self.error}" if self.error else "")
 
@@ -51,7 +60,7 @@ class PrunedSubscription:
         done = self.pruned
         if self.retention_ms == 0:
             return "everything is kept (retention.ms: 0)"
-        if not (done.batches or done.files):
+        if self.retention_ms is not None and not (done.batches or done.files):
             return "nothing is older than its retention.ms"
         did = "would remove" if self.dry_run else "removed"
         ended = f", which ended {done.oldest:%Y-%m-%d %H:%M} to {done.newest:%Y-%m-%d %H:%M} UTC" if done.oldest else ""
@@ -74,6 +83,34 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
         except TidegateError as raised:
             error = raised
         yield PrunedSubscription(name, dry_run, retention_ms, pruned, error)
+
+
+def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubscription:
+    """Remove the landing and all rows of a subscription that has no definition any more, whatever their age.
+
+    Files go first, as in `prune`, so that one that was killed can be repeated. Raises WrongDefinitionError for one that
+    has a definition or that the ledger doesn't know, StaleError while one of its batches is open.
+    """
+    if not settings.subscriptions.is_dir():  # it may be on a disk that isn't mounted
+        raise WrongDefinitionError(f"nothing was removed: {settings.no_subscriptions}")
+    if AllDefinitions(settings).group_of(name) is not None:
+        raise WrongDefinitionError(
+            f"subscription {name} has a definition, and nothing was removed: leave out --removed, or remove the "
+            "definition first"
+        )
+    if not is_made(settings.ledger):
+        raise WrongDefinitionError(
+            f"there is no ledger yet that knows a subscription {name}: there is nothing to remove"
+        )
+    landing, removed, pruned = ParquetLanding(settings.landing), RemovedSubscription(settings.ledger, name), Pruned()
+    seen = removed.batches()
+    for each, batches in seen.items():
+        for batch in batches:
+            found = (landing.stored if dry_run else landing.discard)(each, batch.id, batch.files)
+            pruned.add(batch.closed_at, [*found.values()])
+    if not dry_run:
+        removed.forget(seen)
+    return PrunedSubscription(name, dry_run, None, pruned)
 
 
 def _prune(subscription: Subscription, into: Pruned, landing: Landing, ledger: Ledger, *, dry_run: bool) -> None:

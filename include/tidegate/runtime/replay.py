@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.config.settings import absolute_uri
 from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import UnavailableError, WrongDefinitionError, first_few, location, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import Cursor, Subscription, TopicPartitions, TopicSelection
 from tidegate.ports import Reader, RecordSource, Replay
+from tidegate.runtime.other_output import other_output
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import Run, run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
@@ -64,23 +64,26 @@ class Replayed:
 def begin_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Replay:
     """The replay of this request as the ledger knows it: one that was begun before keeps its ranges.
 
+    Raises as `preview_replay` does.
+    """
+    return pipeline.ledger.begin_replay(preview_replay(pipeline, request, home))
+
+
+def preview_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Replay:
+    """The replay that this request begins, or the one that was begun for it before; nothing is noted.
+
     Raises WrongDefinitionError where there is nothing to read, for an offset that its partition doesn't hold, and for
-    the output of the subscription itself.
+    the output of a subscription.
     """
     subscription = pipeline.subscription
-    output = absolute_uri(home, request.output)
-    live = pipeline.output.rstrip("/")
-    if f"{output.rstrip('/')}/".startswith(f"{live}/") or f"{live}/".startswith(f"{output.rstrip('/')}/"):
-        why = f"{request.output} is, or lies in, or holds the output of {subscription.name}: nothing was replayed"
-        raise WrongDefinitionError(message(why, _place(pipeline.subscription), "name another folder"))
+    other_output(pipeline, request.output, home, "nothing was replayed")
     known = {each.name: each for each in pipeline.ledger.replays(subscription.name)}
     name = request.name(subscription.name)
     if name in known:
         return known[name]
     ranges = _ranges(pipeline, request)
     now = pipeline.ledger.now()
-    new = Replay(name, subscription.name, request.output, request.asked, request.by, now, request.note, ranges)
-    return pipeline.ledger.begin_replay(new)
+    return Replay(name, subscription.name, request.output, request.asked, request.by, now, request.note, ranges)
 
 
 def derived(subscription: Subscription, replay: Replay) -> Subscription:
@@ -161,6 +164,12 @@ class BoundedSource:
     def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
         """See `tidegate.ports.RecordSource`."""
         return self._source.offsets_at(partitions, time)
+
+    def times_of(
+        self, positions: Mapping[TopicPartition, int], seconds: float
+    ) -> dict[TopicPartition, datetime | None]:
+        """See `tidegate.ports.RecordSource`."""
+        return self._source.times_of(positions, seconds)
 
     def cluster_id(self) -> str | None:
         """See `tidegate.ports.RecordSource`."""

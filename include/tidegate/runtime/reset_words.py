@@ -51,6 +51,14 @@ def partitions(written: Iterable[str], existing: Collection[TopicPartition]) -> 
     return frozenset(chosen)
 
 
+def written(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
+    """These partitions as `partitions` reads them: `orders:0,2`, one text a topic."""
+    numbers: dict[str, list[str]] = {}
+    for at in sorted(set(partitions)):
+        numbers.setdefault(at.topic, []).append(str(at.partition))
+    return tuple(f"{topic}:{','.join(each)}" for topic, each in numbers.items())
+
+
 def _time(written: str) -> datetime:
     try:
         time = datetime.fromisoformat(written)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import CommitPoint
@@ -19,6 +19,8 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
+
+DELIVERY_FAILED: Final = "the delivery failed; what becomes of the batch?"
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Run:
             "committed": {str(r.at): r.end for r in batch.ranges} if batch and batch.offsets_committed else {},
             "rows": batch.rows if batch else None,
             "rejected": batch.rejected if batch else None,
+            "filtered": batch.filtered if batch else None,
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "error": str(self.error) if self.error else None,
         }
@@ -63,7 +66,8 @@ class Run:
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it.
 
-    So does an interrupt.
+    So does an interrupt. Each step is said as it begins: by its name, the last one of a failed delivery as
+    `DELIVERY_FAILED`.
 
     The batch of a run that is refused is the open one, which stands in its way.
     """
@@ -126,14 +130,14 @@ class _Runner:
         except BatchFailedError as error:
             failed = error
         try:
-            with self._step(last):
+            with self._step(last, DELIVERY_FAILED if failed else last):
                 self.pipeline.settle(batch_id)
         except BatchFailedError as error:
             raise failed or error from None
 
     @contextmanager
-    def _step(self, name: str) -> Iterator[None]:
-        self.said(name)
+    def _step(self, name: str, said: str = "") -> Iterator[None]:
+        self.said(said or name)
         began = time.monotonic()
         try:
             yield

@@ -8,10 +8,13 @@ from typing import Any
 
 from tidegate.model.errors import LostDataError, TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
-from tidegate.model.subscription import Subscription
+from tidegate.model.receipt import Receipt
+from tidegate.model.subscription import RecordSchedule, Subscription
 from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss
+from tidegate.runtime import reset_words
 from tidegate.runtime.health import Facts, Finding, findings
-from tidegate.runtime.moves import Move, moves
+from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
+from tidegate.runtime.moves import Move, is_beyond, moves
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
@@ -24,30 +27,13 @@ _SEEN = 20  # batches in which moves of the group are looked for, however few ar
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    """One partition: the group's committed offset (None without one), and what the next run could read now.
-
-    That is `[start, end)`, within what the partition holds.
-    """
-
-    at: TopicPartition
-    committed: int | None
-    start: int
-    end: int
-
-    @property
-    def lag(self) -> int:
-        """Offsets that can be read between where the next run begins and the end."""
-        return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
     """A subscription as Kafka and the ledger tell it, and what follows from that: the worst of `findings` first.
 
     `unavailable` says why Kafka told nothing. `missing` are topics, partitions or a pattern that aren't there, `lost`
     positions whose records are gone, in words. `overdue`: what the open batch's job made has waited longer than
-    `checkpoint.unsynced-state-max-age.ms` to be stored.
+    `checkpoint.unsynced-state-max-age.ms` to be stored. `other_cluster`, `other_store`,
+    `watched_records` and `no_run` are as in `tidegate.runtime.health.Facts`.
     """
 
     subscription: Subscription
@@ -60,15 +46,31 @@ class Status:
     resets: tuple[GroupReset, ...] = ()
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    lost_partitions: tuple[str, ...] = ()
+    cleared_at: datetime | None = None
+    reset_at: datetime | None = None
     last_run: LastRun | None = None
     answered_at: datetime | None = None
     unavailable: str | None = None
     overdue: bool = False
+    other_cluster: str | None = None
+    other_store: str | None = None
+    watched_records: int | None = None
+    no_run: str | None = None
 
     @property
     def lag(self) -> int | None:
         """The lag of all partitions together; None where Kafka couldn't be asked."""
         return None if self.unavailable else sum(s.lag for s in self.positions)
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How long the oldest record that waits has waited; records of retry topics wait until they are due.
+
+        See `lag.worst_seconds`; None where Kafka couldn't be asked.
+        """
+        own = [s for s in self.positions if s.at.topic not in self.subscription.retry_topics]
+        return None if self.unavailable else worst_seconds(own)
 
     @property
     def open(self) -> HistoryEntry | None:
@@ -82,16 +84,18 @@ class Status:
             "subscription": self.subscription.name,
             **worst,
             "also": others,
+            "connection": self.subscription.connection,
             "group": self.subscription.consumer.group_id,
             "commit_strategy": self.subscription.commit_strategy,
             "failure_strategy": self.subscription.failure_strategy,
             "lag": self.lag,
-            "positions": [
-                {"topic": s.at.topic, "partition": s.at.partition, "committed": s.committed, "end": s.end, "lag": s.lag}
-                for s in self.positions
-            ],
+            "lag_seconds": self.lag_seconds,
+            "positions": [position_to_json(position) for position in self.positions],
             "missing": list(self.missing),
             "lost": list(self.lost),
+            "lost_partitions": list(self.lost_partitions),
+            "cleared_at": _text(self.cleared_at),
+            "reset_at": _text(self.reset_at),
             "moves": [_move_to_json(move) for move in self.moves],
             "resets": [_reset_to_json(reset) for reset in self.resets],
             "last_run": _run_to_json(self.last_run) if self.last_run else None,
@@ -110,6 +114,11 @@ class Status:
                 for batch_id, cleared in self.clearances
             ],
             "unavailable": self.unavailable,
+            "on_data_loss": self.subscription.on_data_loss,
+            "other_cluster": self.other_cluster,
+            "other_store": self.other_store,
+            "watched_records": self.watched_records,
+            "no_run": self.no_run,
         }
 
 
@@ -135,6 +144,7 @@ def outcome_to_json(outcome: HistoryEntry) -> dict[str, Any]:
         "records": batch.landed_records,
         "rows": batch.rows,
         "rejected": batch.rejected,
+        "filtered": batch.filtered,
         "opened_at": outcome.opened_at.isoformat(),
         "closed_at": _text(closed),
         "seconds": round((closed - outcome.opened_at).total_seconds(), 3) if closed else None,
@@ -142,12 +152,14 @@ def outcome_to_json(outcome: HistoryEntry) -> dict[str, Any]:
     }
 
 
-def status_of(pipeline: Pipeline, limit: int) -> Status:
-    """Ask Kafka and the ledger; without Kafka, what the ledger knows."""
+def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Status:
+    """Ask Kafka and the ledger; without Kafka, what the ledger knows. `no_run` is as in `health.Facts`."""
     subscription, ledger = pipeline.subscription, pipeline.ledger
     name, now = subscription.name, ledger.now()
     history = ledger.history(name, max(limit, _SEEN))
+    of_group = [entry for entry in history if entry.batch.group == subscription.consumer.group_id]
     losses, resets = ledger.losses(name), ledger.resets(name, max(limit, _SEEN))
+    clearances = ledger.clearances(name, max(limit, 1))
     contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)
     try:
         seen, unavailable = _look(pipeline), None
@@ -159,16 +171,22 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         now=now,
         commit_strategy=subscription.commit_strategy,
         on_data_loss=subscription.on_data_loss,
+        connection=subscription.connection,
         unavailable=unavailable,
+        no_run=no_run,
         contact=contact,
         last_run=last_run,
         open=next((o for o in history if o.batch.is_open), None),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
+        watched_records=_watched_records(subscription, seen),
         other_cluster=seen.other_cluster,
         other_store=seen.other_store,
         missing=seen.missing,
         lost=seen.lost,
-        moves=moves(_unbroken(history, now, subscription.retention_ms), _moved_to(seen, history), losses, resets),
+        lost_partitions=seen.lost_partitions,
+        cleared_at=clearances[0][1].at if clearances else None,
+        reset_at=_reset_at(resets),
+        moves=moves(_unbroken(of_group, now, subscription.retention_ms), _moved_to(seen, of_group), losses, resets),
     )
     return Status(
         subscription=subscription,
@@ -176,15 +194,22 @@ def status_of(pipeline: Pipeline, limit: int) -> Status:
         positions=seen.positions,
         history=history[:limit],
         losses=losses,
-        clearances=ledger.clearances(name, limit),
+        clearances=clearances[:limit],
         moves=facts.moves,
         resets=resets[:limit],
         missing=seen.missing,
         lost=seen.lost,
+        lost_partitions=seen.lost_partitions,
+        cleared_at=facts.cleared_at,
+        reset_at=facts.reset_at,
         last_run=last_run,
         answered_at=contact.since if contact and contact.has_answered else None,
         unavailable=unavailable,
         overdue=facts.overdue,
+        other_cluster=facts.other_cluster,
+        other_store=facts.other_store,
+        watched_records=facts.watched_records,
+        no_run=no_run,
     )
 
 
@@ -195,9 +220,17 @@ class _Seen:
     positions: tuple[PartitionStatus, ...] = ()
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    stands: Mapping[TopicPartition, int] = field(default_factory=dict)
+    lost_partitions: tuple[str, ...] = ()
+    stands: Mapping[TopicPartition, Committed] = field(default_factory=dict)
     other_cluster: str | None = None
     other_store: str | None = None
+
+
+def _watched_records(subscription: Subscription, seen: _Seen) -> int | None:
+    """Those that wait where the triggerer looks for them; none of them are due in a retry topic, perhaps."""
+    if not isinstance(subscription.schedule, RecordSchedule):
+        return None
+    return sum(each.lag for each in seen.positions if each.at.topic not in subscription.retry_topics)
 
 
 def _look(pipeline: Pipeline) -> _Seen:
@@ -222,13 +255,18 @@ def _look(pipeline: Pipeline) -> _Seen:
         start = min(max(begins.get(tp, held.earliest), held.earliest), held.end)
         positions.append(PartitionStatus(tp, committed[tp].offset if tp in committed else None, start, held.end))
     return _Seen(
-        positions=tuple(positions),
+        positions=aged(positions, source, ledger.now),
         missing=tuple(sorted(missing_names(subscription.topics, own))),
         lost=() if is_foreign else tuple(map(str, lost)),
-        stands={} if is_foreign else {tp: position.offset for tp, position in known.committed.items()},
+        lost_partitions=() if is_foreign else reset_words.written(each.at for each in lost),
+        stands={} if is_foreign else known.committed,
         other_cluster=cluster,
         other_store=store,
     )
+
+
+def _reset_at(resets: Sequence[GroupReset]) -> datetime | None:
+    return next((reset.at for reset in resets if reset.is_done), None)
 
 
 def _lost(
@@ -252,13 +290,14 @@ def _age_ms(then: datetime, now: datetime) -> float:
 
 
 def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartition, int]:
-    """The group's positions, but for those that the open batch moves itself."""
+    """The group's positions, but for those that the open batch moves itself, or one that the ledger doesn't know."""
     batch = next((o.batch for o in history if o.batch.is_open), None)
     within = {r.at: r for r in batch.ranges} if batch else {}
     return {
-        at: offset
-        for at, offset in seen.stands.items()
-        if not (at in within and within[at].start <= offset <= within[at].end)
+        at: position.offset
+        for at, position in seen.stands.items()
+        if not (at in within and within[at].start <= position.offset <= within[at].end)
+        and not (history and is_beyond(history[0].batch, Receipt.parse(position.metadata)))
     }
 
 
@@ -286,6 +325,7 @@ def _move_to_json(move: Move) -> dict[str, Any]:
         "from": move.left_at,
         "to": move.found_at,
         "seen_at": _text(move.seen_at),
+        "read_since": [list(offsets) for offsets in move.read_since],
     }
 
 

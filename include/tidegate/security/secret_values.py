@@ -8,7 +8,9 @@ from tidegate.ports import Connection
 from tidegate.security.jaas import parse
 from tidegate.security.stores import pem
 
-_SECRET = re.compile(r"(password|passphrase|secret|token|jaas\.config|keystore\.key|key\.pem|oauthbearer\.config)$")
+_SECRET = re.compile(
+    r"(password|passphrase|secret|token|jaas\.config|keystore\.key|access_key|key\.pem|oauthbearer\.config)$"
+)
 _IN_JAAS = re.compile(r"""(?:password|secret)\w*\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""", re.IGNORECASE)
 _OPTION = re.compile(r"password|secret", re.IGNORECASE)
 _SHORTEST_LINE = 20

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tidegate.model.batch import Batch
 from tidegate.model.manifest import Manifest
 from tidegate.ports import JobLog
 
@@ -27,6 +28,11 @@ class NamedJobLogs:
         yield _Elsewhere(self._where)
 
 
+def log_path(folder: Path, batch: Batch, delivery: int) -> Path:
+    """The file of all that a delivery's job printed, below the folder of such logs."""
+    return folder / batch.subscription / f"{batch.id}-{delivery}.log"
+
+
 class FileJobLogs:
     """The port `JobLogs`: a file for each delivery below a folder, for its owner alone; old ones are removed."""
 
@@ -37,7 +43,7 @@ class FileJobLogs:
     def open(self, manifest: Manifest) -> Iterator[JobLog]:
         """See `tidegate.ports.JobLogs`; a file that can't be written is no reason to process nothing."""
         batch = manifest.batch
-        path = self._folder / batch.subscription / f"{batch.id}-{manifest.delivery.number}.log"
+        path = log_path(self._folder, batch, manifest.delivery.number)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_old(path.parent)

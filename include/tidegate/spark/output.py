@@ -8,6 +8,7 @@ from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUna
 
 _MARK = "tidegate-failure: "  # as tidegate_spark.job_failure writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
+_LONGEST = 500  # characters of the last one that stand in the first line
 _CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
     "records": RecordsFailedError,
     "unreachable": SparkUnavailableError,
@@ -32,8 +33,9 @@ class JobOutput:
 
     def failure(self, how: str) -> BatchFailedError | SparkUnavailableError:
         """The error of a job that ended so."""
-        last = "\n".join(self._tail)
-        return self._said or BatchFailedError(f"the Spark job {how}; its last lines:\n{last}")
+        lines = "\n".join(self._tail)
+        last = next((line.strip() for line in reversed(self._tail) if line.strip()), "it printed nothing")
+        return self._said or BatchFailedError(f"the Spark job {how}: {last[:_LONGEST]}\nits last lines:\n{lines}")
 
 
 def _failure(document: str) -> BatchFailedError | SparkUnavailableError | None:

@@ -20,6 +20,8 @@ _SESSION = (
     "spark = SparkSession.builder.remote(os.environ['SPARK_REMOTE']).getOrCreate(); print(spark.version); spark.stop()"
 )
 _MASTER = re.compile(r"(?:spark|k8s)://(?:https?://)?(?P<hosts>[^/]+)")
+_UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
+_DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
 
 
@@ -58,9 +60,17 @@ def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str,
     except subprocess.TimeoutExpired:
         return f"what listens at {host}:{port} opens no session within {_SESSION_SECONDS:.0f} s: is it Spark Connect?"
     if session.returncode != 0:
-        said = [line for line in session.stderr.splitlines() if line.strip()]
-        return f"Spark Connect at {host}:{port} opens no session: {said[-1].strip() if said else 'it says nothing'}"
+        return f"Spark Connect at {host}:{port} opens no session: {_why(session.stderr)}"
     return None
+
+
+def _why(said: str) -> str:
+    """Why a session wasn't opened, by what was said last; gRPC says it within an error of several lines."""
+    if _UNAUTHENTICATED in said:
+        return "it refuses the token; set the connection's password to that of the server"
+    details = _DETAILS.findall(said)
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return str((details or lines or ["it says nothing"])[-1])
 
 
 def _submit_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:

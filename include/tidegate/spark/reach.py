@@ -33,8 +33,9 @@ def check_binary(binary: str, connection_id: str) -> None:
     """Raise WrongDefinitionError if there is no such program."""
     if shutil.which(binary) is None:
         raise WrongDefinitionError(
-            f"{binary} isn't on PATH, and connection {connection_id} is of type spark: install pyspark, or Spark, on "
-            "this machine, or name it as spark-binary in the connection's extra. No delivery was begun"
+            f"{binary} isn't on PATH, and connection {connection_id} is of type spark: put the bin folder of a "
+            "Spark on the PATH of whoever runs the job, or name the program as spark-binary in the connection's extra. "
+            "No delivery was begun"
         )
 
 

@@ -1,5 +1,6 @@
 """The Spark job by spark-submit, for the command line; in Airflow the Spark provider's own hook submits."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from pathlib import Path
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
-from tidegate.spark.environment import python_path
+from tidegate.spark.environment import python_path, submit_environment
 from tidegate.spark.reach import check_binary, check_master
 
 
@@ -69,5 +70,10 @@ class SubmitProcessor:
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
-        environment = {**_ENVIRONMENT, **python_path(self.jobs), **self.environment}
+        environment = {
+            **_ENVIRONMENT,
+            **submit_environment(os.environ),
+            **python_path(self.jobs),
+            **self.environment,
+        }
         run_child([*self.command, manifest_uri], environment, timeout, said, watch)

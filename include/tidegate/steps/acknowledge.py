@@ -55,9 +55,15 @@ class AckReader:
                 self._taken.add(file)
 
     def take_of_batch(self) -> None:
-        """Take what all deliveries of the batch have acknowledged, also those whose staging was set aside."""
-        for folder in sorted(self._lake.staged_folders(self._batch.output).get(self._batch.id, ())):
-            self.take_known(self._lake.ack_files(folder))
+        """Take what all deliveries of the batch have acknowledged, also those whose staging is set aside, maybe now."""
+        looked_into: frozenset[str] = frozenset()
+        while (folders := self._staged()) - looked_into:
+            for folder in sorted(folders):
+                self.take_known(self._lake.ack_files(folder))
+            looked_into = folders
+
+    def _staged(self) -> frozenset[str]:
+        return self._lake.staged_folders(self._batch.output).get(self._batch.id, frozenset())
 
     def take_known(self, files: Iterable[str]) -> None:
         """Take what files name of the batch's records: of deliveries that failed, or were handed more than these.

@@ -153,8 +153,7 @@ def _(action: Anchor, ctx: Context, seen: ObservedGroup) -> Changed:
     """
     _tell_losses(ctx, action)
     at, known = action.at, action.known
-    positions = offsets_of(at.unanchored, seen.marks, ctx.source)
-    _refuse_outside(ctx, action, positions, seen)
+    positions = anchored_offsets(ctx, action, seen)
     with ctx.offsets.fence() as fence:
         is_moved = fence.committed(seen.partitions) != seen.committed
         is_moved = is_moved or ctx.source.topic_ids({tp.topic for tp in seen.partitions}) != seen.topic_ids
@@ -254,11 +253,16 @@ def _tell_losses(ctx: Context, action: Anchor) -> None:
     ctx.ledger.note_losses(ctx.subscription.name, [one.loss for one in action.lost])
 
 
-def _refuse_outside(ctx: Context, action: Anchor, positions: Mapping[TopicPartition, int], seen: ObservedGroup) -> None:
-    """Refuse a cursor's offset that its partition doesn't hold before it is committed: it can be corrected then."""
+def anchored_offsets(ctx: Context, action: Anchor, seen: ObservedGroup) -> dict[TopicPartition, int]:
+    """What an anchor commits; a cursor's offset that its partition doesn't hold is refused, while it can be corrected.
+
+    Raises LostDataError for that.
+    """
+    positions = offsets_of(action.at.unanchored, seen.marks, ctx.source)
     unread = {tp: start for tp, start in action.at.unanchored.items() if action.known.settled(tp) is None}
     given = {tp: positions[tp] for tp, start in unread.items() if isinstance(start, At | AtOrAfter)}
     refuse_outside(ctx.subscription, given, seen.marks)
+    return positions
 
 
 def _passed(ctx: Context, positions: Mapping[TopicPartition, int], known: ObservedOffsets) -> Iterable[Outgoing]:

@@ -1,5 +1,10 @@
 """Await records: ask little, over connections that are open, until there is more than a plan has seen."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.model.offsets import TopicPartition
 from tidegate.steps.availability import Availability
 from tidegate.steps.context import Context
 from tidegate.steps.decide import has_records
@@ -9,6 +14,18 @@ from tidegate.steps.selection import partitions_of, readable_ends
 
 _POLL_SECONDS = 0.5
 _POLLS_BETWEEN_TOPICS = 4  # new topics and partitions, and whether there is to be an end, are asked every two seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a plan waits for, where somebody else is to wait: more than there is to read up to `positions`.
+
+    They are the group's in the partitions that there were, None where it has none. The wait ends at `deadline`, by the
+    ledger's clock.
+    """
+
+    positions: Mapping[TopicPartition, int | None]
+    deadline: datetime
 
 
 def await_records(ctx: Context, seen: ObservedGroup, deadline: float, availability: Availability) -> bool:

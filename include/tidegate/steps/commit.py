@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from tidegate.model.batch import SETTLED, Batch, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
@@ -9,6 +10,7 @@ from tidegate.model.errors import BatchFailedError, StaleError, location, messag
 from tidegate.model.offsets import TopicPartition, end_epochs, ends
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence
+from tidegate.steps.already_done import say_done
 from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster, refuse_other_store
@@ -29,6 +31,15 @@ from tidegate.strategies.commit.unsynced_state import MAX_AGE, unsynced
 log = logging.getLogger(__name__)
 
 _SWEPT_AFTER_A_COMMIT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPreview:
+    """The batch that would be committed, and the group's positions in its partitions; `is_done`: they are its ends."""
+
+    batch: Batch
+    positions: Mapping[TopicPartition, Committed]
+    is_done: bool
 
 
 def settle(ctx: Context, batch_id: str) -> Batch | None:
@@ -69,7 +80,13 @@ def receive(ctx: Context, batch_id: str) -> Batch | None:
 
 
 def commit_open(ctx: Context, batch_id: str | None = None) -> Batch:
-    """Commit the batch that waits for nothing else.
+    """Commit the batch that waits for nothing else. Raises as `committable` does, and as `commit`."""
+    batch = committable(ctx, batch_id)
+    return commit(ctx, batch.id) or batch
+
+
+def committable(ctx: Context, batch_id: str | None = None) -> Batch:
+    """The batch that waits for nothing but its commit.
 
     Raises StaleError if there is none, or another one than `batch_id`, where that is given.
     """
@@ -81,7 +98,14 @@ def commit_open(ctx: Context, batch_id: str | None = None) -> Batch:
         how = "no batch is open" if batch is None else f"the open batch {batch.id} is {batch.condition}"
         why = f"nothing waits for a commit, {how}: nothing was committed"
         raise StaleError(message(why, location(subscription=ctx.subscription.name)))
-    return commit(ctx, batch.id) or batch
+    return batch
+
+
+def preview_commit(ctx: Context, batch_id: str | None = None) -> CommitPreview:
+    """What `commit_open` would commit, of which nothing is done. Raises as it does, but for live members."""
+    batch = _own(ctx, committable(ctx, batch_id).id)
+    positions = ctx.offsets.committed([r.at for r in batch.ranges])
+    return CommitPreview(batch, positions, is_done=_is_done(batch, _stands(batch, positions)))
 
 
 def _own(ctx: Context, batch_id: str) -> Batch:
@@ -96,6 +120,7 @@ def _own(ctx: Context, batch_id: str) -> Batch:
 def _settle(ctx: Context, batch: Batch, *, commit_now: bool) -> Batch | None:
     batch = ready(ctx, batch)
     if not batch.is_open:
+        say_done(batch)
         return _said(batch)
     if commit_now or batch.offsets_committed or not batch.awaits_commit:
         _say_unsynced(ctx, batch)

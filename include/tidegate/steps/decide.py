@@ -204,6 +204,8 @@ def _of_batch(subscription: Subscription, seen: ObservedBatch) -> Action:
 def _go_on(subscription: Subscription, seen: ObservedBatch) -> Action:
     """What is left to do for a batch that nobody has committed or moved away from."""
     batch = seen.batch
+    if seen.passed and batch.state is not State.PUBLISHED and not batch.is_discarded:
+        return Abandon(batch, "the output's log has come to a later batch, so nobody can publish it")
     if batch.state is State.PUBLISHED:
         return _of_published(seen)
     if seen.published is not None:
@@ -248,8 +250,7 @@ def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> A
     if missing := _missing(subscription, seen.partitions) - seen.snapshot.missing:
         return NoteMissing(missing)
     if not seen.partitions:
-        names = ", ".join(sorted(_missing(subscription, ())))
-        return NothingToRead(f"none of the topics exists yet ({names}); create it, or correct the definition")
+        return NothingToRead(_none_exists(subscription, seen.snapshot.topic_ids))
     older = older_topics(
         seen.committed, seen.last_ends, now=seen.topic_ids, noted=seen.snapshot.topic_ids, missing=seen.missing
     )
@@ -267,6 +268,14 @@ def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> A
     return _of_positions(subscription, output, seen, known)
 
 
+def _none_exists(subscription: Subscription, known: Collection[str]) -> str:
+    """Why nothing can be read where no partition is there; topics that are known have been read before."""
+    missing = _missing(subscription, ())
+    was_there = missing & found_names(subscription.topics, [TopicPartition(topic, 0) for topic in known])
+    since, remedy = ("any more", "create it again") if was_there else ("yet", "create it")
+    return f"none of the topics exists {since} ({', '.join(sorted(missing))}); {remedy}, or correct the definition"
+
+
 def _of_positions(subscription: Subscription, output: str, seen: ObservedGroup, known: ObservedOffsets) -> Action:
     """What follows from where the group stands in the topics that there are."""
     at = anchorage(subscription, seen.partitions, known)
@@ -276,6 +285,9 @@ def _of_positions(subscription: Subscription, output: str, seen: ObservedGroup, 
         return _finish(subscription, output, at.receipt, seen, known)
     if lost := lost_positions(known.committed, seen.marks, {}):
         return _lose(subscription, lost, seen, known)
+    if at.receipt in seen.passed and not _is_settled(subscription, at.receipt, seen):
+        why = "the output's log has come to a later batch than the group"
+        return Anchor(reincarnation(subscription, seen.partitions, known, why), known)
     return _new_topics(subscription, seen) or _read(subscription, output, at.receipt, seen)
 
 
@@ -298,6 +310,11 @@ def _finish(
         return Forward(published.batch_id, receipt, published.ranges, published.state)
     batch = batch_of(subscription, output, receipt, published.ranges, batch_id=published.batch_id)
     return _new_topics(subscription, seen) or OpenPublished(batch, published)
+
+
+def _is_settled(subscription: Subscription, receipt: Receipt, seen: ObservedGroup) -> bool:
+    """Whether the ledger has closed the batch that is planned under this receipt."""
+    return receipt.batch_after(subscription.consumer.group_id) in seen.settled
 
 
 def _why_not_finished(

@@ -16,9 +16,9 @@ from tidegate.model.errors import (
     TidegateError,
     message,
 )
-from tidegate.model.manifest import Manifest, audit
+from tidegate.model.manifest import Counts, Manifest, Result, audit
 from tidegate.model.subscription import Subscription
-from tidegate.ports import JobLog, Ledger
+from tidegate.ports import JobLog, Lake, Ledger
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.context import ProcessContext
 from tidegate.strategies.failure.registry import failure_strategy
@@ -35,14 +35,15 @@ _DOUBLED = (
 )
 
 
-def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription) -> Manifest:
+def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription, lake: Lake) -> Manifest:
     """The manifest of a delivery, which alone writes below its staging folder: its token makes that unique."""
     return Manifest(
         batch=batch,
         delivery=delivery,
         transform=subscription.processing.transform,
         row_accounting=subscription.row_accounting,
-        staging=f"{batch.output}/_staging/{batch.id}-{delivery.token}",
+        staging=lake.staging_of(batch.output, batch.id, delivery.token),
+        target_file_bytes=subscription.processing.target_file_size_bytes,
     )
 
 
@@ -116,8 +117,12 @@ def _note_alive(ctx: ProcessContext, manifest: Manifest) -> None:
         ctx.ledger.note_alive(manifest.batch.id, manifest.delivery.token)
 
 
-def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
-    _run(ctx, manifest, lambda: None if acknowledging is None else acknowledging.watched(manifest))
+def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], None]) -> tuple[Result, Counts]:
+    """Run the job on a manifest whose staging folder is there, and audit and seal what it left.
+
+    Raises as `deliver` does.
+    """
+    _run(ctx, manifest, watch)
     results = ctx.lake.results(manifest.staging)
     if not results:
         raise BatchFailedError(
@@ -134,6 +139,14 @@ def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledgi
     if counts.rejected:
         rejections = ctx.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
         failure_strategy(ctx.subscription).judge(manifest.batch, rejections)
+    return result, counts
+
+
+def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:
+    ctx.lake.prepare(manifest)
+    result, counts = made_by_job(
+        ctx, manifest, lambda: None if acknowledging is None else acknowledging.watched(manifest)
+    )
     reached = () if acknowledging is None else acknowledging.settled(manifest, result)
     if result.withheld and not reached:
         raise BatchFailedError(
@@ -151,7 +164,6 @@ def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledgi
 
 
 def _run(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], None]) -> None:
-    ctx.lake.prepare(manifest.staging)
     uri = ctx.landing.put_manifest(manifest)
     timeout = (
         ctx.subscription.consumer.max_poll_interval_ms / 1000

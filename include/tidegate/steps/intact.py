@@ -32,7 +32,7 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
         stands = interpret(batch.commit_policy, now, positions)
         if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
             return _failed(ctx, batch, found, "its offsets are committed already")
-        gone = _gone(ctx, batch)
+        gone = gone_from_kafka(ctx, batch)
         if gone:
             return _failed(ctx, batch, found, f"Kafka doesn't have its records any more ({gone})")
         ctx.lake.set_aside(batch.output, batch.next_receipt)
@@ -60,7 +60,7 @@ def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> Co
     return CorruptFileError(reason)
 
 
-def _gone(ctx: Context, batch: Batch) -> str:
+def gone_from_kafka(ctx: Context, batch: Batch) -> str:
     """The ranges of which Kafka lacks records that landed."""
     read = [r for r in batch.ranges if not r.is_empty]
     held = ctx.source.watermarks([r.at for r in read])

@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 class ObservedBatch:
     """What there is while a batch is open.
 
-    `committed` are the group's positions in its ranges, `published` what the lake holds of it. `exist` are the
+    `committed` are the group's positions in its ranges, `published` what the lake holds of it; one that the lake has
+    `passed` is never published. `exist` are the
     partitions that there are, if the batch needs that: one that is published is committed for those only. Of one that
     is planned, `unread` is what no member has landed yet, with what these partitions hold (`marks`) and their topics'
     ids.
@@ -35,6 +36,7 @@ class ObservedBatch:
     batch: Batch
     committed: Mapping[TopicPartition, Committed]
     published: Published | None = None
+    passed: bool = False
     exist: Collection[TopicPartition] = ()
     unread: tuple[Range, ...] = ()
     marks: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
@@ -47,8 +49,8 @@ class ObservedGroup:
 
     `committed` is whatever the group has, `last_ends` what the ledger knows of the last commit, and `missing` what an
     earlier plan looked for in vain. `published` is what the lake holds of the batch that each receipt gives, `settled`
-    the ranges of those batches that the ledger has closed. `marks` is what the partitions hold, `ends` how far they may
-    be read now, `now` the ledger's time.
+    the ranges of those batches that the ledger has closed; `passed` are the receipts whose batch the lake will never
+    hold. `marks` is what the partitions hold, `ends` how far they may be read now, `now` the ledger's time.
     """
 
     snapshot: LedgerSnapshot
@@ -62,6 +64,7 @@ class ObservedGroup:
     marks: Mapping[TopicPartition, Watermarks]
     ends: Mapping[TopicPartition, int]
     now: datetime
+    passed: Collection[Receipt] = ()
 
 
 Observation = ObservedBatch | ObservedGroup
@@ -73,17 +76,21 @@ def observe_batch(ctx: Context, snapshot: LedgerSnapshot, batch: Batch) -> Obser
     if not committed and ctx.offsets.durable:
         log.warning("the group's offsets vanished: the ledger knows where it stands (%s)", batch)
     published = ctx.lake.published(batch.output, batch.next_receipt)
+    if published is None and ctx.lake.is_passed(batch.output, batch.next_receipt):
+        return ObservedBatch(snapshot, batch, committed, passed=True)
     match batch.state:
         case State.PUBLISHED:
             exist = partitions_of(ctx.subscription, ctx.source)
-            return ObservedBatch(snapshot, batch, committed, published, exist)
+            return ObservedBatch(snapshot, batch, committed, published, exist=exist)
         case State.PLANNED if published is None:
             members = [member for member in batch.members_with_work() if not ctx.ledger.reported(batch.id, member)]
             unread = tuple(r for member in members for r in batch.share(member))
             exist = partitions_of(ctx.subscription, ctx.source)
             there = [r.at for r in unread if r.at in exist]
             marks, topic_ids = ctx.source.watermarks(there), ctx.source.topic_ids({at.topic for at in there})
-            return ObservedBatch(snapshot, batch, committed, published, exist, unread, marks, topic_ids)
+            return ObservedBatch(
+                snapshot, batch, committed, exist=exist, unread=unread, marks=marks, topic_ids=topic_ids
+            )
         case _:
             return ObservedBatch(snapshot, batch, committed, published)
 
@@ -93,7 +100,7 @@ def observe_group(ctx: Context, snapshot: LedgerSnapshot, partitions: tuple[Topi
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     committed = ctx.offsets.committed(partitions)
     ends_of, missing = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
-    published, settled = of_receipts(ctx, committed)
+    published, passed, settled = of_receipts(ctx, committed)
     marks = ctx.source.watermarks(partitions)
     return ObservedGroup(
         snapshot=snapshot,
@@ -103,6 +110,7 @@ def observe_group(ctx: Context, snapshot: LedgerSnapshot, partitions: tuple[Topi
         last_ends={tp: ends_of[tp] for tp in partitions if tp in ends_of},
         missing=missing,
         published=published,
+        passed=passed,
         settled=settled,
         marks=marks,
         ends=readable_ends(ctx.subscription, ctx.source, committed, marks, ctx.ledger.now),
@@ -121,10 +129,11 @@ def offsets_from_ledger(
 
 def of_receipts(
     ctx: Context, committed: Mapping[TopicPartition, Committed]
-) -> tuple[dict[Receipt, Published], dict[str, tuple[Range, ...]]]:
+) -> tuple[dict[Receipt, Published], frozenset[Receipt], dict[str, tuple[Range, ...]]]:
     """What lake and ledger have of the batches that are planned from these positions."""
     name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
     published: dict[Receipt, Published] = {}
+    passed: set[Receipt] = set()
     ids: list[str] = []
     for receipt in {receipt for position in committed.values() if (receipt := Receipt.parse(position.metadata))}:
         candidates = (receipt.batch_after(group), receipt.batch_after_in_0_1(name, group))
@@ -132,6 +141,8 @@ def of_receipts(
         found = next(filter(None, asked), None)
         if found:
             published[receipt] = found
+        elif ctx.lake.is_passed(ctx.output, receipt.next(candidates[0])):
+            passed.add(receipt)
         ids += candidates
     settled = [batch_id for batch_id, outcome in ctx.ledger.outcomes(ids).items() if outcome in SETTLED]
-    return published, {batch_id: ctx.ledger.batch(batch_id).ranges for batch_id in settled}
+    return published, frozenset(passed), {batch_id: ctx.ledger.batch(batch_id).ranges for batch_id in settled}

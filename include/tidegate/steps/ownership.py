@@ -111,23 +111,7 @@ def claim_group(
     holder = ledger.claim_group(name, group, cluster)
     if holder is None:
         return True
-    if _is_in_use(holder, group, definitions):
-        if definitions.group_of(name) is None:
-            raise OvertakenError(
-                message(
-                    f"definition {name} is gone, and {holder.subscription} has its group {group}: this run began "
-                    "before that, and nothing is left for it to do"
-                )
-            )
-        raise WrongDefinitionError(
-            message(
-                f"group {group} is subscription {holder.subscription}'s, whose definition is still there: nothing was "
-                "read or changed",
-                location(subscription=name),
-                f"give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s place, remove "
-                f"the definition {holder.subscription}, and {name} goes on where that one stands",
-            )
-        )
+    _refuse_in_use(subscription, holder, definitions)
     ledger.take_over_group(name, group, holder.subscription)
     log.warning(
         "group %s was subscription %s's, whose definition is gone: %s goes on with its batches and positions",
@@ -136,6 +120,49 @@ def claim_group(
         name,
     )
     return True
+
+
+def other_holder(
+    subscription: Subscription, now: str | None, snapshot: LedgerSnapshot, ledger: Ledger, definitions: Definitions
+) -> str | None:
+    """The subscription whose group this one would take over by `claim_group`; None if it takes over none.
+
+    `now` is the cluster's id. Raises as `claim_group` does where the holder's definition is still there.
+    """
+    group = subscription.consumer.group_id
+    if group in snapshot.clusters:
+        return None
+    for name in sorted(ledger.group_holders(group) - {subscription.name}):
+        theirs = ledger.look(name)
+        cluster = theirs.clusters.get(group)
+        if now is None or cluster in (None, now):
+            is_open = theirs.open is not None and theirs.open.group == group
+            _refuse_in_use(subscription, GroupHolder(name, cluster, is_open), definitions)
+            return name
+    return None
+
+
+def _refuse_in_use(subscription: Subscription, holder: GroupHolder, definitions: Definitions) -> None:
+    """Raises WrongDefinitionError while the holder's definition is there, OvertakenError if only this one's is gone."""
+    name, group = subscription.name, subscription.consumer.group_id
+    if not _is_in_use(holder, group, definitions):
+        return
+    if definitions.group_of(name) is None:
+        raise OvertakenError(
+            message(
+                f"definition {name} is gone, and {holder.subscription} has its group {group}: this run began "
+                "before that, and nothing is left for it to do"
+            )
+        )
+    raise WrongDefinitionError(
+        message(
+            f"group {group} is subscription {holder.subscription}'s, whose definition is still there: nothing was "
+            "read or changed",
+            location(subscription=name),
+            f"give {name} a consumer.group.id of its own; or, if it takes {holder.subscription}'s place, remove "
+            f"the definition {holder.subscription}, and {name} goes on where that one stands",
+        )
+    )
 
 
 def accept_cluster(
@@ -185,6 +212,22 @@ def claim_store(
     `elsewhere` is the store that the definition doesn't name. Raises WrongDefinitionError where that one has them: only
     a person moves positions from store to store.
     """
+    if not is_unclaimed_store(subscription, snapshot, partitions, elsewhere=elsewhere, ledger=ledger):
+        return False
+    group, store = subscription.consumer.group_id, subscription.commit_policy.store
+    ledger.note_store(subscription.name, group, store, snapshot.version)
+    return True
+
+
+def is_unclaimed_store(
+    subscription: Subscription,
+    snapshot: LedgerSnapshot,
+    partitions: Collection[TopicPartition],
+    *,
+    elsewhere: OffsetStore | None,
+    ledger: Ledger,
+) -> bool:
+    """Whether the definition's store is to be noted yet as that of the group. Raises as `claim_store` does."""
     group, store = subscription.consumer.group_id, subscription.commit_policy.store
     noted = snapshot.stores.get(group)
     if store in (PositionStore.NONE, noted):
@@ -195,7 +238,6 @@ def claim_store(
         other = PositionStore.LEDGER if store is PositionStore.KAFKA else PositionStore.KAFKA
         why = f"{other} has positions of the group, and commit-strategy: {subscription.commit_strategy} keeps them in "
         raise _positions_elsewhere(subscription, f"{why}{store}")
-    ledger.note_store(subscription.name, group, store, snapshot.version)
     return True
 
 

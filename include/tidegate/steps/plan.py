@@ -4,15 +4,17 @@ Each look is one round of observe, decide and act; whatever it changes, another 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from tidegate.model.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, message
 from tidegate.steps.act import Changed, Idle, Plan, act, nothing
 from tidegate.steps.availability import Availability
-from tidegate.steps.await_records import await_records
+from tidegate.steps.await_records import Awaited, await_records
 from tidegate.steps.context import Context
-from tidegate.steps.decide import decide
-from tidegate.steps.observe import Observation, observe_batch, observe_group
+from tidegate.steps.decide import GoOn, NothingToRead, OpenBatch, decide
+from tidegate.steps.observe import Observation, ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import claim_group, claim_store, refuse_other_group, refuse_other_store
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.selection import partitions_of
@@ -20,6 +22,9 @@ from tidegate.steps.sweep import sweep
 
 _RETRY_SECONDS = 0.25
 _MOST_CHANGES = 12  # looks that find something to change, of which an undisturbed plan makes a few
+_SHORTEST_LEFT_SECONDS = 5.0  # a shorter wait isn't worth what it takes to hand it over and to begin again
+
+T = TypeVar("T")
 
 
 def plan(ctx: Context) -> Plan:
@@ -29,20 +34,41 @@ def plan(ctx: Context) -> Plan:
     `unavailable-after.ms`: then BrokerUnavailableError is raised. Raises WrongDefinitionError for a topic that
     failed records would go to and that isn't there.
     """
-    deadline = ctx.clock.monotonic() + ctx.subscription.poll_timeout_ms / 1000
+    return _plan(ctx, ctx.subscription.poll_timeout_ms / 1000, _stay)
+
+
+def plan_or_await(ctx: Context, deadline: datetime | None, may_leave: Callable[[], bool]) -> Plan | Awaited:
+    """As `plan`, but a wait that is long enough is left to the caller, who plans again when it is over, if it may be.
+
+    `deadline` is that of the wait before, by the ledger's clock; None for the first plan of a run.
+    """
+
+    def leave(seen: ObservedGroup, left: float) -> Awaited | None:
+        if left < _SHORTEST_LEFT_SECONDS or not may_leave():
+            return None
+        positions = {tp: seen.committed[tp].offset if tp in seen.committed else None for tp in seen.partitions}
+        return Awaited(positions, deadline or ctx.ledger.now() + timedelta(seconds=left))
+
+    whole = ctx.subscription.poll_timeout_ms / 1000
+    return _plan(ctx, whole if deadline is None else (deadline - ctx.ledger.now()).total_seconds(), leave)
+
+
+def _plan(ctx: Context, seconds: float, leave: Callable[[ObservedGroup, float], T | None]) -> Plan | T:
+    """Plan, and wait for records for so long; `leave` is asked first whether this is to be done elsewhere."""
+    deadline = ctx.clock.monotonic() + seconds
     availability = Availability(ctx.subscription, ctx.run_log, ctx.clock)
-    has_looked = False
     changes: list[str] = []
     while len(changes) < _MOST_CHANGES:
         try:
             with availability.noted():
-                if not has_looked:
-                    refuse_missing_topics(ctx.subscription, ctx.source)
-                    has_looked = True
                 result = _look(ctx)
-            if isinstance(result, Idle) and not await_records(ctx, result.seen, deadline, availability):
-                sweep(ctx.subscription.name, ctx.output, 1, landing=ctx.landing, lake=ctx.lake, ledger=ctx.ledger)
-                return nothing(ctx, result.why)
+            if isinstance(result, Idle):
+                awaited = leave(result.seen, deadline - ctx.clock.monotonic())
+                if awaited is not None:
+                    return awaited
+                if not await_records(ctx, result.seen, deadline, availability):
+                    sweep(ctx.subscription.name, ctx.output, 1, landing=ctx.landing, lake=ctx.lake, ledger=ctx.ledger)
+                    return nothing(ctx, result.why)
         except BrokerUnavailableError as away:
             if ctx.clock.monotonic() >= deadline:
                 availability.refuse_outage(away)
@@ -55,6 +81,11 @@ def plan(ctx: Context) -> Plan:
             case Changed(what):
                 changes.append(what)
     raise _never_settles(ctx, changes)
+
+
+def _stay(_seen: ObservedGroup, _left: float) -> None:
+    """The wait is for this process."""
+    return
 
 
 def _look(ctx: Context) -> Plan | Changed | Idle:
@@ -74,7 +105,10 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
         if claim_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger):
             return Changed("the store of the group's positions was noted")
         seen = observe_group(ctx, snapshot, partitions)
-    return act(decide(ctx.subscription, ctx.output, seen), ctx, seen)
+    action = decide(ctx.subscription, ctx.output, seen)
+    if isinstance(action, GoOn | OpenBatch | NothingToRead):  # not before starts are committed, or latest would lose
+        refuse_missing_topics(ctx.subscription, ctx.source)
+    return act(action, ctx, seen)
 
 
 def _never_settles(ctx: Context, changes: Sequence[str]) -> TidegateError:

@@ -4,10 +4,12 @@ import logging
 from dataclasses import replace
 
 from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
+from tidegate.model.change_feed import Merge
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
+from tidegate.steps.already_done import say_done
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import SILENT, deliver, manifest_of, recorded
 from tidegate.steps.intact import verify_landed
@@ -36,7 +38,10 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     if batch.outcome is Outcome.EMPTY or (batch.state is State.LANDED and not batch.landed_records):
         log.info("the batch holds no records: nothing to process (%s)", batch)
         return None
-    if batch.state in _PAST_PROCESSING or batch.outcome in SETTLED:
+    if batch.outcome in SETTLED:
+        say_done(batch)
+        return batch
+    if batch.state in _PAST_PROCESSING:
         log.info("the batch is %s already: nothing to process (%s)", batch.condition, batch)
         return batch
     if batch.commit_policy.commit_at is CommitPoint.LANDED and not batch.offsets_committed:
@@ -54,6 +59,8 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     verify_landed(ctx, batch)
     # asked before the delivery begins, so that a registry or a Spark that is away costs none
     decoding = decoding_of(batch, ctx.subscription.deserialization, landing=ctx.landing, registry=ctx.registry)
+    feed = ctx.subscription.processing.change_feed
+    merge = None if feed is None else Merge(feed, ctx.lake.merge_target(batch.output, batch.next_receipt))
     ctx.processor.check()
     state = ctx.offsets.state() if batch.commit_policy.keeps_state else None
     handed = acknowledging.begin() if acknowledging else batch
@@ -61,7 +68,11 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     delivery = ctx.ledger.start_delivery(batch_id)
     with recorded(batch, delivery, ctx.ledger):
         _refuse_others(batch, delivery, ctx.ledger.batch(batch_id))
-        manifest = replace(manifest_of(handed, delivery, ctx.subscription), decoding=decoding, state=state)
+        manifest = replace(
+            manifest_of(handed, delivery, ctx.subscription, ctx.lake), decoding=decoding, state=state, merge=merge
+        )
+        if ctx.subscription.processing.schema_evolution == "rescue":
+            manifest = replace(manifest, rescues=True, table_schema=ctx.lake.table_schema(batch.output))
         batch = deliver(ctx, manifest, acknowledging)
     log.info(
         "delivery %d wrote %s rows and rejected %s of %d records, %.1f s (%s)",

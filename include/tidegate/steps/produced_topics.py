@@ -21,6 +21,13 @@ def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> N
         raise WrongDefinitionError(message(f"{what}: nothing is processed before", where, how))
 
 
+def refuse_missing_answer(subscription: Subscription, topic: str, source: RecordSource) -> None:
+    """Raises WrongDefinitionError where somebody answers that records go to a topic, and that isn't there."""
+    if not source.partitions(TopicNames((topic,))):
+        fact = f"{_named(subscription, topic)} isn't there: nothing was cleared"
+        raise WrongDefinitionError(message(fact, location(subscription=subscription.name), _how_to_create(topic)))
+
+
 def said_missing(subscription: Subscription, topic: str) -> str:
     """That a topic which failed records go to isn't there, and how to create it."""
     return f"{_named(subscription, topic)} isn't there: {_how_to_create(topic)}"

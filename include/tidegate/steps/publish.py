@@ -10,6 +10,7 @@ from tidegate.model.errors import (
     CorruptFileError,
     DeliveryTimeoutError,
     LostDataError,
+    RewrittenFilesError,
     StaleError,
     StoppedError,
     TidegateError,
@@ -20,6 +21,8 @@ from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import verdict
 
 log = logging.getLogger(__name__)
+
+_LOOKED_BACK = 20
 
 
 def ready(ctx: Context, batch: Batch) -> Batch:
@@ -95,17 +98,28 @@ def _decided(ctx: Context, batch: Batch) -> Batch:
     return batch if decided is None else ctx.ledger.resolve(batch.id, decided.resolution, decided.reason)
 
 
+def _is_told(ctx: Context, staging: str, attempt: str) -> bool:
+    """Whether the job's result is there, which says what files of the table go, where the rows are changes of it."""
+    is_feed = ctx.subscription.processing.change_feed is not None
+    return not is_feed or any(result.attempt == attempt for result in ctx.lake.results(staging))
+
+
 def _publish(ctx: Context, batch: Batch) -> Batch:
     if batch.delivery is None or batch.attempt is None:
         raise AssertionError(f"{batch} is {batch.condition} without a delivery")
-    manifest = manifest_of(batch, batch.delivery, ctx.subscription)
+    manifest = manifest_of(batch, batch.delivery, ctx.subscription, ctx.lake)
     if batch.commit_policy.enforces_deadline:
         _keep_deadline(ctx, batch, batch.delivery.token)
+    is_told = _is_told(ctx, manifest.staging, batch.attempt)
     if not ctx.lake.has_attempt(manifest.staging, batch.attempt):
         raise _gone(ctx, batch, manifest.staging)
     if batch.commit_policy.keeps_state:
         manifest = replace(manifest, new_state=_new_state(ctx, manifest.staging, batch.attempt))
+    _refuse_forgotten(ctx, batch)
     try:
+        if not is_told:
+            why = message("the result of its job is gone", f"{manifest.staging}/{batch.attempt}")
+            raise CorruptFileError(why)  # noqa: TRY301 (as if the lake said so)
         ctx.lake.publish(manifest, batch.attempt)
     except CorruptFileError as error:
         reason = message(
@@ -113,10 +127,35 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise CorruptFileError(reason) from error
+    except RewrittenFilesError as error:
+        ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
+        raise
     published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is None:
         raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
     return ctx.ledger.adopt(batch.id, published)
+
+
+def _refuse_forgotten(ctx: Context, batch: Batch) -> None:
+    """Raise LostDataError where the output should know of the batch that was published last, and doesn't."""
+    before = (entry.batch for entry in ctx.ledger.history(batch.subscription, _LOOKED_BACK))
+    same = (each for each in before if each.output == batch.output and _is_before(each, batch))
+    last = next((each for each in same if each.is_published), None)
+    if last is not None and ctx.lake.has_forgotten(batch.output, last.next_receipt):
+        raise LostDataError(
+            message(
+                f"{batch.output} knows nothing of batch {last.id}, which was published into it: the table was dropped "
+                "and created again, or taken back to before that",
+                batch,
+                "bring it back, or go on with the table as it is: `tidegate group reset "
+                f"{batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read",
+            )
+        )
+
+
+def _is_before(one: Batch, other: Batch) -> bool:
+    receipts = one.next_receipt, other.next_receipt
+    return receipts[0].incarnation == receipts[1].incarnation and receipts[0].number < receipts[1].number
 
 
 def _new_state(ctx: Context, staging: str, attempt: str) -> str | None:

@@ -13,7 +13,14 @@ from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.context import Context
-from tidegate.steps.ownership import claim_group, other_store, refuse_other_group, refuse_other_store
+from tidegate.steps.ownership import (
+    claim_group,
+    other_holder,
+    other_store,
+    refuse_other_cluster,
+    refuse_other_group,
+    refuse_other_store,
+)
 from tidegate.steps.selection import partitions_of
 from tidegate.steps.withdraw import withdraw
 
@@ -75,13 +82,16 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     if subscription.commit_policy.store is PositionStore.NONE:
         why = f"commit-strategy: {subscription.commit_strategy} keeps no positions: there is nothing to reset"
         raise WrongDefinitionError(message(why, ctx.place, "each run starts at the cursor: change that"))
-    claim_group(
-        subscription,
-        ctx.ledger.look(subscription.name),
-        source=ctx.source,
-        ledger=ctx.ledger,
-        definitions=ctx.definitions,
-    )
+    if request.dry_run:
+        _refuse_taking_over(ctx)
+    else:
+        claim_group(
+            subscription,
+            ctx.ledger.look(subscription.name),
+            source=ctx.source,
+            ledger=ctx.ledger,
+            definitions=ctx.definitions,
+        )
     snapshot = ctx.ledger.look(subscription.name)
     if other := other_store(subscription, snapshot):
         remedy = f"`tidegate offsets move {subscription.name}` takes them there, or set the strategy back"
@@ -119,13 +129,25 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     return ResetResult(changes, given_up)
 
 
+def _refuse_taking_over(ctx: Context) -> None:
+    """Raise what claiming the group would raise, and StaleError for one that would be taken over: nothing is noted."""
+    subscription, snapshot = ctx.subscription, ctx.ledger.look(ctx.subscription.name)
+    cluster = ctx.source.cluster_id()
+    refuse_other_cluster(subscription, cluster, snapshot)
+    if holder := other_holder(subscription, cluster, snapshot, ctx.ledger, ctx.definitions):
+        why = (
+            f"the group is still subscription {holder}'s, whose definition is gone: its positions aren't known here yet"
+        )
+        raise StaleError(message(why, ctx.place, f"run {subscription.name} once, which takes the group over"))
+
+
 def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> None:
     if batch is None:
         return
     refuse_other_group(batch, ctx.subscription)
     refuse_other_store(batch, ctx.subscription)
     name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
-    if batch.state is State.PUBLISHED and ctx.lake.published(batch.output, batch.next_receipt) is not None:
+    if batch.state is State.PUBLISHED and _is_published(ctx, batch):
         waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
         remedy = (
             f"its output is in the lake: {f'`tidegate commit {name}`' if waits else f'run {name} once'}, then reset"
@@ -208,6 +230,12 @@ def _refuse_outside(
         raise WrongDefinitionError(message(f"nothing was reset: {first_few(outside)}", ctx.place, remedy))
 
 
+def _is_published(ctx: Context, batch: Batch) -> bool:
+    """Whether it is in the lake; one that its table has lost since isn't, and is read again."""
+    of = batch.next_receipt
+    return not ctx.lake.has_forgotten(batch.output, of) and ctx.lake.published(batch.output, of) is not None
+
+
 def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartition, Committed]) -> None:
     """So that a committer that slept finds nothing to publish; what it published before is a fact."""
     if batch is None:
@@ -218,6 +246,6 @@ def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartiti
             raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
         return
     ctx.lake.set_aside(batch.output, batch.next_receipt)
-    if ctx.lake.published(batch.output, batch.next_receipt) is not None:
+    if _is_published(ctx, batch):
         why = f"batch {batch.id} was published just now: nothing was reset"
         raise StaleError(message(why, batch, f"run {batch.subscription} once, which commits it, and reset then"))

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.subscription import Subscription, TopicNames
-from tidegate.ports import Committed, RecordSource
+from tidegate.ports import Committed, RecordSource, WatchedCluster
 from tidegate.strategies.failure.delayed_retry import due_end, not_due_from
 
 
-def partitions_of(subscription: Subscription, source: RecordSource) -> tuple[TopicPartition, ...]:
+def partitions_of(subscription: Subscription, source: RecordSource | WatchedCluster) -> tuple[TopicPartition, ...]:
     """The partitions that exist now, in order."""
     chosen = source.partitions(subscription.topics)
     retried = subscription.retry_topics
@@ -21,7 +21,7 @@ def partitions_of(subscription: Subscription, source: RecordSource) -> tuple[Top
 
 def readable_ends(
     subscription: Subscription,
-    source: RecordSource,
+    source: RecordSource | WatchedCluster,
     committed: Mapping[TopicPartition, Committed],
     marks: Mapping[TopicPartition, Watermarks],
     now: Callable[[], datetime],

@@ -42,4 +42,4 @@ def _sweep_staging(output: str, lake: Lake, ledger: Ledger) -> None:
         outcomes = ledger.outcomes(folders.keys())
         closed = {batch_id for batch_id, outcome in outcomes.items() if outcome is not None}
         unneeded = closed | lake.published_ids(output, folders.keys() - outcomes.keys())
-        lake.remove_staged([folder for batch_id in sorted(unneeded) for folder in sorted(folders[batch_id])])
+        lake.remove_staged(output, [folder for batch_id in sorted(unneeded) for folder in sorted(folders[batch_id])])

@@ -6,11 +6,15 @@ from tidegate.ports import DefinedGroup
 
 
 class MemoryDefinitions:
-    """The port `Definitions`: `groups` has the group of each definition, by its name; `draining` are names."""
+    """The port `Definitions`: `groups` has the group of each definition, by its name; `draining` are names.
+
+    `others` are their outputs by name.
+    """
 
     def __init__(self, groups: Mapping[str, str | None] | None = None) -> None:
         self.groups = dict(groups or {})
         self.draining: set[str] = set()
+        self.others: dict[str, str] = {}
 
     def group_of(self, name: str) -> DefinedGroup | None:
         """See `tidegate.ports.Definitions`."""
@@ -19,3 +23,7 @@ class MemoryDefinitions:
     def is_draining(self, name: str) -> bool:
         """See `tidegate.ports.Definitions`."""
         return name in self.draining
+
+    def outputs(self) -> Mapping[str, str]:
+        """See `tidegate.ports.Definitions`."""
+        return self.others

@@ -7,6 +7,7 @@ effects: to let another one run, to end the process, or to lose an answer.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol, Self
 
 from tidegate.ports import (
@@ -21,11 +22,13 @@ from tidegate.ports import (
     Reader,
     RecordSource,
     SchemaRegistry,
+    StagedOutput,
+    TableLog,
 )
 from tidegate.runtime.pipeline import Pipeline
 
 _PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
-CONSTANT = frozenset({("source", "cluster_id")})
+CONSTANT = frozenset({("source", "cluster_id"), ("lake", "staging_of"), ("log", "folder")})
 """Calls whose answer can't change between two effects: they are none."""
 
 HELD = {
@@ -44,8 +47,10 @@ _NAMES = {
     Landing: "landing",
     LandingWriter: "writer",
     Lake: "lake",
+    StagedOutput: "lake",
     Ledger: "ledger",
     Processor: "processor",
+    TableLog: "log",
     Clock: "clock",
     SchemaRegistry: "registry",
 }
@@ -80,6 +85,10 @@ class Effect:
     def __str__(self) -> str:
         """`ledger.look`, `fence.commit`, `reader.next`."""
         return f"{self.port}.{self.call}"
+
+
+effect_of = cache(Effect)
+"""The one `Effect` of these names: the same few are asked for again and again."""
 
 
 class Watcher(Protocol):
@@ -123,7 +132,7 @@ class Watched:
             yield chunk
 
     def _told(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        effect = Effect(self._port, name)
+        effect = effect_of(self._port, name)
 
         def told(*args: Any, **kwargs: Any) -> Any:
             self._watcher.before(effect)

@@ -8,9 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate.lake.staging import abandoned_batch, staged_batch
+from tidegate.lake.staging import abandoned_batch, staged_batch, staging_name
 from tidegate.model.acknowledged import TakesOffsets
-from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
+from tidegate.model.change_feed import MergeTarget
+from tidegate.model.errors import (
+    BatchFailedError,
+    CorruptFileError,
+    StaleError,
+    UnavailableError,
+    WrongDefinitionError,
+    message,
+)
 from tidegate.model.manifest import Counts, Manifest, Published, Rejection, Rejections, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
@@ -52,19 +60,21 @@ class PublishedAttempt:
     attempt: StagedAttempt
 
 
-class MemoryLake:
-    """The port `Lake` for one process, its threads included, and the hands of a Spark job on it.
+class MemoryStaged:
+    """The port `StagedOutput` for one process, its threads included, and the hands of a Spark job on it.
 
-    `staged` is by staging URI and attempt, `published_attempts` by output and batch id; `abandoned` are the names
-    of the staging folders that were set aside; `acks` has the acknowledged offsets in each file of them.
+    `staged` is by staging URI and attempt; `acks` has the acknowledged offsets in each file of them; `withdrawn` are
+    the staging URIs whose attempts count no more.
     """
 
     def __init__(self) -> None:
         self.staged: dict[str, dict[str, StagedAttempt]] = defaultdict(dict)
-        self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
-        self.abandoned: list[str] = []
         self.acks: dict[str, Mapping[TopicPartition, Collection[int]]] = {}
+        self.withdrawn: set[str] = set()
         self._lock = threading.RLock()
+
+    def make_folder(self, staging: str) -> None:
+        """See `tidegate.ports.StagedOutput`; a folder without an attempt is none."""
 
     def stage(self, staging: str, attempt: str, staged: StagedAttempt) -> None:
         """A driver leaves an attempt below a staging folder, which it makes if need be."""
@@ -80,17 +90,14 @@ class MemoryLake:
             self.acks[f"{staging}/{attempt}/{path}"] = {at: tuple(ones) for at, ones in offsets.items()}
         return StagedFile(path, sum(map(len, offsets.values())))
 
-    def prepare(self, staging: str) -> None:
-        """See `tidegate.ports.Lake`; a folder without an attempt is none."""
-
     def results(self, staging: str) -> tuple[Result, ...]:
-        """See `tidegate.ports.Lake`."""
+        """See `tidegate.ports.StagedOutput`."""
         with self._lock:
             found = [staged.result for _, staged in sorted(self.staged.get(staging, {}).items())]
         return tuple(result for result in found if result is not None)
 
     def seal(self, staging: str, result: Result) -> Counts:
-        """See `tidegate.ports.Lake`."""
+        """See `tidegate.ports.StagedOutput`."""
         staged = self.staged.get(staging, {}).get(result.attempt)
         problem = f"there is no attempt {result.attempt}" if staged is None else staged.problem
         if staged is None or problem:
@@ -98,7 +105,7 @@ class MemoryLake:
         return replace(staged.counts, seal="sealed")
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
-        """See `tidegate.ports.Lake`."""
+        """See `tidegate.ports.StagedOutput`."""
         staged = self.staged.get(staging, {}).get(result.attempt)
         if staged is None:
             raise BatchFailedError(f"the rejected records of attempt {result.attempt} below {staging} are gone")
@@ -106,12 +113,12 @@ class MemoryLake:
         return Rejections(len(found), found[:most])
 
     def ack_files(self, staging: str) -> tuple[str, ...]:
-        """See `tidegate.ports.Lake`."""
+        """See `tidegate.ports.StagedOutput`."""
         with self._lock:
             return tuple(sorted(file for file in self.acks if file.startswith(f"{staging}/")))
 
     def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
-        """See `tidegate.ports.Lake`; what an attempt rejected is one file."""
+        """See `tidegate.ports.StagedOutput`; what an attempt rejected is one file."""
         attempt = f"{staging}/{result.attempt}"
         for file in result.ack_files or ():
             if sum(map(len, self.acks.get(f"{attempt}/{file.path}", {}).values())) != file.bytes:
@@ -120,7 +127,7 @@ class MemoryLake:
         return (*named, f"{attempt}/{_REJECTED}")
 
     def read_acks(self, file: str, into: Mapping[TopicPartition, TakesOffsets]) -> None:
-        """See `tidegate.ports.Lake`."""
+        """See `tidegate.ports.StagedOutput`."""
         with self._lock:
             offsets = self._rejected_in(file) if file.endswith(f"/{_REJECTED}") else self.acks.get(file)
         if offsets is None:
@@ -131,8 +138,82 @@ class MemoryLake:
             into[at].add(np.array(sorted(ones), np.int64))
 
     def has_attempt(self, staging: str, attempt: str) -> bool:
+        """See `tidegate.ports.StagedOutput`."""
+        return attempt in self.staged.get(staging, {}) and staging not in self.withdrawn
+
+    def verified(self, manifest: Manifest, attempt: str) -> Manifest:
+        """See `tidegate.ports.StagedOutput`."""
+        with self._lock:
+            staged = self.staged.get(manifest.staging, {}).get(attempt)
+        if staged is None:
+            raise StaleError(message(f"the staged attempt {attempt} is gone: nothing is published", manifest.batch))
+        if manifest.batch.seal is None:
+            return manifest
+        if staged.damage is not None:
+            raise CorruptFileError(staged.damage)
+        return replace(manifest, output_files=staged.result.files if staged.result else ())
+
+    def rejected_by(self, staging: str, attempt: str) -> Iterator[Rejected]:
+        """See `tidegate.ports.StagedOutput`."""
+        staged = self.staged.get(staging, {}).get(attempt)
+        return iter(staged.rejected if staged else ())
+
+    def withdraw(self, staging: str) -> None:
+        """See `tidegate.ports.StagedOutput`."""
+        with self._lock:
+            self.withdrawn.add(staging)
+
+    def remove_folders(self, folders: Collection[str]) -> None:
+        """See `tidegate.ports.StagedOutput`."""
+        with self._lock:
+            for staging in [uri for uri in self.staged if uri in folders]:
+                del self.staged[staging]
+            for folder in folders:
+                self._forget_acks(f"{folder}/")
+
+    def _forget_acks(self, prefix: str) -> None:
+        self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(prefix)}
+
+    def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]] | None:
+        staging, attempt, _ = file.rsplit("/", 2)
+        staged = self.staged.get(staging, {}).get(attempt)
+        if staged is None:
+            return None
+        offsets: dict[TopicPartition, list[int]] = defaultdict(list)
+        for record in staged.rejected:
+            offsets[record.at].append(record.offset)
+        return offsets
+
+
+class MemoryLake(MemoryStaged):
+    """The port `Lake`, whose batches are published at once.
+
+    `published_attempts` are by output and batch id; `abandoned` are the names of the staging folders that were set
+    aside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
+        self.abandoned: list[str] = []
+
+    def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
         """See `tidegate.ports.Lake`."""
-        return attempt in self.staged.get(staging, {})
+        return f"{output}/{_STAGING}/{staging_name(batch_id, token, generation)}"
+
+    def table_schema(self, output: str) -> str | None:  # noqa: ARG002 (each batch has a folder of its own)
+        """See `tidegate.ports.Lake`."""
+        return None
+
+    def merge_target(self, output: str, of: Receipt) -> MergeTarget:  # noqa: ARG002 (none has one)
+        """See `tidegate.ports.Lake`; the files of a batch are never replaced."""
+        raise WrongDefinitionError(
+            message("keys are for tables, and files of Parquet stay as they are", output, "remove them")
+        )
+
+    def prepare(self, manifest: Manifest) -> None:
+        """See `tidegate.ports.Lake`."""
+        self.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`."""
@@ -148,22 +229,50 @@ class MemoryLake:
         found = self.published_attempts.get((output, of.batch_id or ""))
         return iter(found.attempt.rejected if found else ())
 
+    def is_passed(self, output: str, of: Receipt) -> bool:  # noqa: ARG002 (folders know no order)
+        """See `tidegate.ports.Lake`."""
+        return False
+
+    def has_forgotten(self, output: str, of: Receipt) -> bool:  # noqa: ARG002 (folders may be taken away)
+        """See `tidegate.ports.Lake`."""
+        return False
+
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""
         at = (manifest.batch.output, manifest.batch.id)
         with self._lock:
-            if not self.has_attempt(manifest.staging, attempt):
-                raise StaleError(message(f"the staged attempt {attempt} is gone: nothing is published", manifest.batch))
+            verified = self.verified(manifest, attempt)
             if at in self.published_attempts:
                 raise StaleError(
                     message("the batch is published already", manifest.batch, "the next run finds out by whom")
                 )
-            damage = self.staged[manifest.staging][attempt].damage
-            if manifest.batch.seal is not None and damage is not None:
-                raise CorruptFileError(damage)
             staged = self.staged[manifest.staging].pop(attempt)
             self._forget_acks(f"{manifest.staging}/{attempt}/")
-            self.published_attempts[at] = PublishedAttempt(manifest, staged)
+            self.published_attempts[at] = PublishedAttempt(verified, staged)
+
+    def replaces_at_once(self, output: str) -> bool:  # noqa: ARG002 (all are alike)
+        """See `tidegate.ports.Lake`."""
+        return True
+
+    def replacement(self, output: str, of: Receipt) -> Published | None:
+        """See `tidegate.ports.Lake`."""
+        found = self.published(output, of)
+        return None if found is None or found.generation == 1 else found
+
+    def replace(self, manifest: Manifest, attempt: str) -> None:
+        """See `tidegate.ports.Lake`."""
+        batch = manifest.batch
+        with self._lock:
+            self.verified(manifest, attempt)
+            before = self.published_attempts.pop((batch.output, batch.id), None)
+            if before is not None and before.manifest.generation >= manifest.generation:
+                self.published_attempts[batch.output, batch.id] = before
+                raise StaleError(message("this generation is in the output already", batch))
+            self.publish(manifest, attempt)
+
+    def remove_superseded(self, output: str, of: Receipt, folders: Collection[str]) -> None:  # noqa: ARG002 (of none of them)
+        """See `tidegate.ports.Lake`."""
+        self.remove_folders(folders)
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
@@ -186,32 +295,16 @@ class MemoryLake:
                 self._move_acks(staging, f"{output}/{_ABANDONED}/{name}")
                 self.abandoned.append(name)
 
-    def remove_staged(self, folders: Collection[str]) -> None:
+    def remove_staged(self, output: str, folders: Collection[str]) -> None:  # noqa: ARG002 (each is named whole)
         """See `tidegate.ports.Lake`."""
         with self._lock:
-            for staging in [uri for uri in self.staged if uri in folders]:
-                del self.staged[staging]
-            for folder in folders:
-                self._forget_acks(f"{folder}/")
+            self.remove_folders(folders)
             aside = {uri.rpartition("/")[2] for uri in folders if f"/{_ABANDONED}/" in uri}
             self.abandoned = [name for name in self.abandoned if name not in aside]
 
     def _move_acks(self, folder: str, to: str) -> None:
         moved = {file: f"{to}{file.removeprefix(folder)}" for file in self.acks if file.startswith(f"{folder}/")}
         self.acks = {moved.get(file, file): offsets for file, offsets in self.acks.items()}
-
-    def _forget_acks(self, prefix: str) -> None:
-        self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(prefix)}
-
-    def _rejected_in(self, file: str) -> dict[TopicPartition, list[int]] | None:
-        staging, attempt, _ = file.rsplit("/", 2)
-        staged = self.staged.get(staging, {}).get(attempt)
-        if staged is None:
-            return None
-        offsets: dict[TopicPartition, list[int]] = defaultdict(list)
-        for record in staged.rejected:
-            offsets[record.at].append(record.offset)
-        return offsets
 
     def _staging_of(self, output: str, batch_id: str | None) -> list[str]:
         return [

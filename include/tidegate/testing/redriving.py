@@ -164,6 +164,16 @@ class MemoryRedrives:
                     found[offset] = RedriveStatus(chunk.state, to, chunk.intent.by, chunk.closed_at or chunk.intent.at)
         return found
 
+    def redriven(self, identity: TopicIdentity, extent: Sequence[Range]) -> int:
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
+        done = {
+            letter
+            for chunk in self._chunks.values()
+            if chunk.identity == identity and chunk.state == "redriven"
+            for letter in chunk.intent.to
+        }
+        return sum((held.partition, offset) in done for held in extent for offset in range(held.start, held.end))
+
     def _close(self, chunk: _Chunk, state: MarkState) -> None:
         chunk.state = state
         chunk.closed_at = self._now()

@@ -1,9 +1,9 @@
 """A source that reads topics in memory."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from tidegate.model.errors import BrokerUnavailableError, LostDataError, UnavailableError, location, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
@@ -13,6 +13,7 @@ from tidegate.testing.clock import MemoryClock
 from tidegate.testing.topics import MemoryPartition, MemoryTopics, Record
 
 _CHUNK_RECORDS = 100
+_NO_TIMESTAMP = datetime.fromtimestamp(-0.001, UTC)  # as Kafka has it: -1 ms
 _LEADER_EPOCH = 0  # topics in memory never change their leader
 
 
@@ -55,6 +56,15 @@ class MemorySource:
         self._check_reachable()
         return {at: self._offset_at(at, time.timestamp() * 1000) for at in partitions}
 
+    def times_of(
+        self, positions: Mapping[TopicPartition, int], seconds: float
+    ) -> dict[TopicPartition, datetime | None]:
+        """See `tidegate.ports.RecordSource`; where the broker is away, or a partition stuck, the clock moves on."""
+        found = {at: self._first(at, position) for at, position in positions.items() if self._can_be_read(at, position)}
+        if len(found) < len(positions):
+            self._clock.wait(seconds)
+        return {at: time for at, time in found.items() if time != _NO_TIMESTAMP}
+
     def cluster_id(self) -> str | None:
         """See `tidegate.ports.RecordSource`."""
         self._check_reachable()
@@ -69,6 +79,17 @@ class MemorySource:
     def read(self, ranges: Sequence[Range], deadline: float) -> Iterator["MemoryReader"]:
         """See `tidegate.ports.RecordSource`; where a range can't be read to its end, the clock moves on."""
         yield MemoryReader(self._topics, ranges, deadline, self._clock, committed_only=self._committed_only)
+
+    def _can_be_read(self, at: TopicPartition, position: int) -> bool:
+        log = self._topics.logs.get(at)
+        if log is None or not self._topics.reachable:
+            return False
+        return log.earliest <= position <= log.high and (log.stuck_at is None or position < log.stuck_at)
+
+    def _first(self, at: TopicPartition, position: int) -> datetime | None:
+        log = self._log(at)
+        records = log.records(position, log.high, committed_only=self._committed_only)
+        return next((datetime.fromtimestamp(r.timestamp / 1000, UTC) for _, r in records), None)
 
     def _offset_at(self, at: TopicPartition, milliseconds: float) -> int:
         log = self._log(at)

@@ -19,6 +19,7 @@ from tidegate.model.errors import TidegateError
 from tidegate.ports import StoredDefinition
 from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.access import may, refuse_other_sites, require_editor, require_reader
+from tidegate_airflow.rest.metrics import metrics
 from tidegate_airflow.rest.queue_over_http import Consumer, problems, said_of
 from tidegate_airflow.rest.refused import RefusedError
 from tidegate_airflow.rest.subscribing import Subscribing
@@ -41,6 +42,7 @@ def rest_app() -> FastAPI:
     app.add_exception_handler(HTTPException, _not_let_in)
     _add_reference_routes(app)
     _add_resource_routes(app)
+    app.add_api_route("/metrics", metrics, response_class=Response)
     return app
 
 

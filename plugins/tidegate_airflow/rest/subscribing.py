@@ -28,6 +28,7 @@ _OF_FILES = {
     ("processing", "job"): "a job of its own",
     ("airflow", "on_failure_callback"): "a callback",
     ("airflow", "on_success_callback"): "a callback",
+    ("alerts", "notify"): "a notifier",
 }
 """The properties that name programs, and what each names."""
 _UNUSABLE = "the definition can't be used"

@@ -7,6 +7,8 @@ from threading import Event
 from time import monotonic
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from chaos.tasks import PYTHON_PATH
@@ -56,6 +58,17 @@ def drivers(folder: Path) -> list[psutil.Process]:
 def test_it_copies_and_leaves_a_result(tmp_path: Path) -> None:
     assert drive(tmp_path) == 0
     assert copied(tmp_path) == [b"as it landed"]
+
+
+def test_it_lays_out_the_rows_of_a_table(tmp_path: Path) -> None:
+    handed = manifest(tmp_path)
+    pq.write_table(pa.table({"offset": [7]}), tmp_path / "landed.parquet")
+    path = Path(handed.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"layout": {"batch_id_column": "batch_id"}}))
+    command = [sys.executable, "-m", "chaos.driver", "--keeper", str(os.getpid()), "--table", handed]
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": PYTHON_PATH}, check=True, timeout=60)
+    (file,) = tmp_path.glob("_staging/b1-t/*/part-00000.parquet")
+    assert pq.read_table(file).to_pylist() == [{"offset": 7, "batch_id": "b1"}]
 
 
 def test_one_whose_records_fail_says_so_and_copies_nothing(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from chaos.command import main
 from chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 from tidegate.config import reading
+from tidegate.model.output_uri import OutputFormat
 
 
+@pytest.mark.parametrize("written_as", get_args(OutputFormat))
 @pytest.mark.parametrize("name", KINDS)
-def test_each_is_a_definition_that_holds(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
+def test_each_is_a_definition_that_holds(name: str, written_as: OutputFormat, tmp_path: Path) -> None:
+    kind = KINDS[name].published_as(written_as)
     path = tmp_path / f"{kind.named(0)}.yaml"
     path.write_text(kind.definition(2000), encoding="utf-8")
     described = reading.load(path)
     assert (described.commit_strategy, described.failure_strategy) == (kind.commit, kind.failure)
+    assert described.processing.format == ("parquet" if kind.at_once else written_as)
     assert described.consumer.group_id == kind.group
     assert described.retry_topics == kind.retry_topics
     dead_letters = described.dead_letter_queue.written_by(described.name, described.failure_strategy)

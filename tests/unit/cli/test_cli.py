@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from tidegate.cli.app import app
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution, State
+from tidegate.model.errors import WrongDefinitionError
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
 R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"
@@ -149,10 +150,27 @@ def test_settings_are_shown_with_where_they_come_from_and_without_passwords(noth
 def test_where_nothing_is_a_command_says_where_it_looked_and_what_to_do_and_makes_nothing(nothing_set, command):
     done = CliRunner().invoke(app, command)
     said = f"{done.output} {done.exception}"
-    assert done.exit_code != 0
+    is_wrong = isinstance(done.exception, WrongDefinitionError)  # with which `main` ends with 2
+    assert (done.exit_code == 2) or is_wrong
     assert str(nothing_set.parent / "me/airflow/tidegate/include/subscriptions") in said
     assert "create it, or set TIDEGATE_HOME" in said
     assert not (nothing_set.parent / "me").exists()
+
+
+def test_a_check_of_nothing_at_all_ends_with_2(tmp_path, monkeypatch, wrong):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nowhere", tmp_path / "nowhere.yaml"):
+        assert check(path).exit_code == 2, path
+        assert check(path, "--json").exit_code == 2, path
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path / "empty"))
+    assert check().exit_code == 2
+    assert check(tmp_path / "nowhere.yaml", wrong).exit_code == 1
+    assert check(tmp_path / "empty", FLIGHTS).exit_code == 0
+
+
+def test_replay_says_from_where_a_relative_output_counts():
+    said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "300"}).output
+    assert "a relative path is in TIDEGATE_HOME" in " ".join(said.split())
 
 
 def test_a_working_folder_that_was_deleted_is_none(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """`tidegate prune` where a subscription can't be pruned, and what it says; what goes is tried elsewhere."""
 
 import json
+import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,13 @@ from ledger_batches import landed, plan, published
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.ledger.removed import RemovedSubscription
+from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
-from tidegate.ports import Replay
+from tidegate.model.errors import StaleError
+from tidegate.model.offsets import Range, TopicPartition
+from tidegate.ports import GroupReset, Loss, PositionChange, Replay
 
 
 @pytest.fixture
@@ -75,3 +81,79 @@ def test_batches_of_replays_go_by_the_retention_of_their_subscription(ledger: Sq
         ledger.close(batch.id, Outcome.COMMITTED)
     assert json.loads(prune("flights", "--json").stdout)["batches"] == 2
     assert (len(ledger.history(asked.name, 9)), ledger.replays("flights")) == (1, (asked,))
+
+
+def rows_of(name: str, tmp_path: Path) -> dict[str, int]:
+    """The rows that name a subscription or its replay, or one of their batches, by table."""
+    with sqlite3.connect(tmp_path / "data/ledger.db") as connection:
+        text = "\n".join(connection.iterdump())
+    theirs = {f"'{name}'", f"'{name}-replay-1'", *(f"'{plan(n, subscription=name).id}'" for n in (0, 1))}
+    lines = [line for line in text.splitlines() if any(each in line for each in theirs)]
+    return dict(Counter(line.split('"')[1] for line in lines if line.startswith("INSERT")))
+
+
+@pytest.fixture
+def removed(tmp_path: Path, ledger: SqlLedger) -> SqlLedger:
+    """Of gates there are rows of every kind, and no definition."""
+    at = TopicPartition("gates", 0)
+    asked = Replay("gates-replay-1", "gates", "lake/again", "all", "ada", ledger.now(), "", (Range(*at, 0, 5),))
+    ledger.begin_replay(asked)
+    ledger.claim_group("gates", "g", "cluster")
+    ledger.note_missing("gates", ["doors"])
+    ledger.note_topics("gates", {"gates": "id"}, ledger.look("gates").version)
+    ledger.note_losses("gates", [Loss("gates", 0, 1, 2, 3)])
+    reset = GroupReset("r1", "g", "ada", ledger.now(), "", (PositionChange(at, 1, 2),))
+    ledger.begin_reset("gates", reset, ledger.look("gates").version)
+    ledger.note_commit("gates", "g", {at: 7}, ledger.look("gates").version)
+    SqlRunLog(ledger_url(tmp_path)).ended("gates", "it ran")
+    SqlRunLog(ledger_url(tmp_path)).answered("gates")
+    (tmp_path / "include/subscriptions/gates.yaml").unlink()
+    (tmp_path / "data/landing/gates" / plan(0, subscription="gates").id / "manifests").mkdir(parents=True)
+    return ledger
+
+
+def ledger_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/data/ledger.db"
+
+
+@pytest.mark.usefixtures("removed")
+def test_of_a_removed_definition_all_goes(tmp_path: Path) -> None:
+    manifest = tmp_path / "data/landing/gates" / plan(0, subscription="gates").id / "manifests" / f"{'a' * 32}.json"
+    manifest.write_text("{}")
+    others, before = rows_of("flights", tmp_path), rows_of("gates", tmp_path)
+    assert {"tidegate_groups", "tidegate_positions", "tidegate_resets", "tidegate_replay_ranges"} < before.keys()
+    would = prune("gates", "--removed", "--dry-run")
+    assert (would.exit_code, rows_of("gates", tmp_path)) == (0, before)
+    assert "gates: would remove 2 batches, which ended " in would.stdout
+    done = prune("gates", "--removed", "--json")
+    document = json.loads(done.stdout)
+    assert (done.exit_code, document["batches"], document["files"], document["bytes"]) == (0, 2, 1, 2)
+    assert (rows_of("gates", tmp_path), rows_of("flights", tmp_path)) == ({}, others)
+    assert [path.name for path in (tmp_path / "data/landing/gates").iterdir()] == []
+    again = prune("gates", "--removed")
+    assert "the ledger knows no subscription gates" in str(again.exception)
+
+
+def test_what_is_open_or_defined_stays(removed: SqlLedger, tmp_path: Path) -> None:
+    batch = removed.open(plan(2, subscription="gates"), removed.look("gates").version)
+    before = rows_of("gates", tmp_path)
+    done = prune("gates", "--removed")
+    assert (done.exit_code, f"batch {batch.id} of subscription gates is open" in str(done.exception)) == (1, True)
+    assert "`tidegate clear gates --answer skip`" in str(done.exception)
+    done = prune("flights", "--removed")
+    assert (done.exit_code, "subscription flights has a definition" in str(done.exception)) == (1, True)
+    assert prune("--removed").exit_code == 2
+    (tmp_path / "include/subscriptions").rename(tmp_path / "not mounted")
+    assert "nothing was removed: there is no folder" in str(prune("flights", "--removed").exception)
+    assert rows_of("gates", tmp_path) == before
+
+
+def test_a_batch_that_ended_meanwhile_keeps_the_rows(removed: SqlLedger, tmp_path: Path) -> None:
+    rows = RemovedSubscription(ledger_url(tmp_path), "gates")
+    seen = rows.batches()
+    batch = landed(removed, plan(2, subscription="gates"))
+    removed.adopt(batch.id, published(batch))
+    removed.close(batch.id, Outcome.COMMITTED)
+    with pytest.raises(StaleError, match="run the command again"):
+        rows.forget(seen)
+    assert len(removed.history("gates", 9)) == 3

@@ -12,7 +12,7 @@ from checkout import PROJECT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.config import check
+from tidegate.config import check, output_checks
 from tidegate.config.airflow_defaults import AirflowDefaults
 from tidegate.config.check import Report, examine
 from tidegate.config.reading import Reading, read
@@ -253,7 +253,7 @@ def test_a_thousand_of_one_group_are_told_briefly_and_each_file_is_read_once(hom
         return iter(())
 
     monkeypatch.setattr(check, "read", counted)
-    monkeypatch.setattr(check, "_above", above)
+    monkeypatch.setattr(output_checks, "_above", above)
     report = checked(home)
     assert len(reads) == len(set(reads)) == 1000
     assert len(looked) == 1000

@@ -1,5 +1,6 @@
 """Which executors run tasks elsewhere, and what is told where the ledger or the landing is on this machine."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +20,20 @@ Warnings = Callable[..., tuple[Problem, ...]]
 def warnings(tmp_path: Path) -> Warnings:
     """What is told of two definitions, the first with more lines."""
 
-    def told(more: str = "", executor: str | None = None, defaults: str = "", **stores: str) -> tuple[Problem, ...]:
+    def told(
+        more: str = "", executor: str | None = None, defaults: str = "", cfg: str = "", **stores: str
+    ) -> tuple[Problem, ...]:
+        (tmp_path / "airflow.cfg").write_text(cfg)
         (tmp_path / "flights.yaml").write_text(LEAST + more)
         (tmp_path / "weather.yaml").write_text("topics: [b]\nconsumer: {group.id: h}\nprocessing: {output: b}\n")
         if defaults:
             (tmp_path / "_defaults.yaml").write_text(defaults)
-        environ = {"TIDEGATE_HOME": str(tmp_path), "TIDEGATE_SUBSCRIPTIONS": ".", **stores}
+        environ = {
+            "AIRFLOW_HOME": str(tmp_path),
+            "TIDEGATE_HOME": str(tmp_path),
+            "TIDEGATE_SUBSCRIPTIONS": ".",
+            **stores,
+        }
         environ |= {"AIRFLOW__CORE__EXECUTOR": executor} if executor is not None else {}
         report = examine([tmp_path], tmp_path)
         assert len(report.usable) == 2
@@ -49,13 +58,13 @@ def places(problems: tuple[Problem, ...]) -> list[tuple[str, int]]:
     ],
 )
 def test_an_executor_is_local_by_its_class(configured: str, executor: str, expected: bool) -> None:
-    assert is_local(executor, configured_executors({"AIRFLOW__CORE__EXECUTOR": configured})) is expected
+    assert is_local(executor, configured_executors(configured)) is expected
 
 
 def test_the_executors_of_all_teams_are_those_that_count() -> None:
-    environ = {"AIRFLOW__CORE__EXECUTOR": "CeleryExecutor, LocalExecutor;team1=KubernetesExecutor"}
-    assert configured_executors(environ) == ("CeleryExecutor", "LocalExecutor")
-    assert configured_executors({}) == ()
+    written = "CeleryExecutor, LocalExecutor;team1=KubernetesExecutor"
+    assert configured_executors(written) == ("CeleryExecutor", "LocalExecutor")
+    assert configured_executors("") == ()
 
 
 def test_a_definitions_executor_is_told_at_its_line_for_each_store(warnings: Warnings) -> None:
@@ -68,6 +77,7 @@ def test_a_definitions_executor_is_told_at_its_line_for_each_store(warnings: War
     assert "set TIDEGATE_LEDGER to a PostgreSQL database" in ledger
     assert "the landing is a folder, file:///" in landing
     assert "set TIDEGATE_LANDING" in landing
+    assert all(each.endswith("(docs/executors.md)") for each in (ledger, landing))
 
 
 def test_the_default_of_all_is_told_once_at_its_line(warnings: Warnings) -> None:
@@ -81,6 +91,13 @@ def test_what_airflow_is_configured_with_is_told_once_unless_each_definition_nam
     assert found.message.startswith("AIRFLOW__CORE__EXECUTOR is CeleryExecutor")
     assert found.line == 0
     assert warnings(executor="CeleryExecutor,LocalExecutor", defaults="airflow: {executor: LocalExecutor}") == ()
+
+
+def test_what_airflow_cfg_says_counts_unless_the_variable_says_otherwise(warnings: Warnings) -> None:
+    cfg = "[core]\nexecutor = CeleryExecutor\n"
+    (found,) = warnings(cfg=cfg, TIDEGATE_LANDING="s3://lake/landing")
+    assert re.match(r"\[core\] executor in /.*/airflow\.cfg is CeleryExecutor, whose tasks", found.message)
+    assert warnings(cfg=cfg, executor="LocalExecutor") == ()
 
 
 @pytest.mark.parametrize("executor", [None, "", "LocalExecutor", "LocalExecutor,CeleryExecutor"])

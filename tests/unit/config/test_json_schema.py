@@ -87,6 +87,10 @@ WRONG = [
     "description: 5",
     "schedule: 5",
     "schedule: '@dayly'",
+    "schedule: {}",
+    "schedule: {records: 0}",
+    "schedule: {records: 5, or-after: 5000}",
+    "schedule: {or-after.ms: null}",
     "connection: 'a b'",
     "connection: ''",
     "on-data-loss: skip",
@@ -156,7 +160,11 @@ WRONG_IN_PLACE = [
     ("group.id: g", "group.id: g, value.deserializer: xml"),
     ("output: out", "connection: c"),
     ("output: out", "output: null"),
-    ("output: out", "output: s3://bucket/lake"),
+    ("output: out", "output: s3n://bucket/lake"),
+    ("output: out", "output: out, format: hudi"),
+    ("output: out", "output: out, format: iceberg"),
+    ("output: out", "output: lake.flights, format: iceberg"),
+    ("output: out", "output: out, schema-evolution: rescue"),
     ("output: out", "output: 'data/*'"),
     ("output: out", "output: out, transform: flights"),
     ("output: out", "output: out, transform: 'a:b', job: c.py"),
@@ -185,6 +193,9 @@ RIGHT = [
     "schedule: null",
     "schedule: '*/5 * * * *'",
     "schedule: '0 0 1 1 *'",
+    "schedule: {records: 10000, or-after.ms: 60000}",
+    "schedule: {records: 10000}",
+    "schedule: {records: null, or-after.ms: 1000}",
     "description: |\n  two\n  lines",
     "pattern: null",
     "cursor: {}",
@@ -271,7 +282,9 @@ def test_whatever_letters_the_id_of_a_connection_has_the_schema_takes_them(name)
         Draft202012Validator(kind.allowed().schema).validate(name)
 
 
-@pytest.mark.parametrize("place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b"])
+@pytest.mark.parametrize(
+    "place", ["/lake", "file:/lake", "FILE:///lake", "hdfs://name:8020/lake", "~/lake", "a b", "S3://c@b/x"]
+)
 def test_every_output_that_is_taken(reading, place):
     taken = reading(LEAST.replace("output: out", f"output: '{place}'"))
     assert taken.subscription is not None

@@ -15,6 +15,7 @@ from tidegate.config.property_types import (
     Text,
     Whole,
 )
+from tidegate.model.subscription import RecordSchedule
 from tidegate.strategies.failure.dead_letters import DeadLetterLimit
 from tidegate.strategies.failure.delayed_retry import delay_ms
 
@@ -38,6 +39,41 @@ def test_a_schedule_that_airflow_runs_is_taken(cron):
 )
 def test_a_schedule_that_never_runs_or_is_another_each_time_is_refused(cron, said):
     assert said in (Schedule().validate(cron) or "")
+
+
+@pytest.mark.parametrize(
+    ("value", "parsed", "words"),
+    [
+        (
+            {"records": 10_000, "or-after.ms": 60_000},
+            RecordSchedule(10_000, 60_000),
+            "when 10,000 records wait, or one has waited for 60,000 ms",
+        ),
+        ({"records": 7, "or-after.ms": None}, RecordSchedule(7, None), "when 7 records wait"),
+        ({"or-after.ms": 1000}, RecordSchedule(None, 1000), "when one has waited for 1,000 ms"),
+    ],
+)
+def test_a_schedule_of_records_says_how_many_or_how_long_or_both(value, parsed, words):
+    assert Schedule().validate(value) is None
+    assert Schedule().parse(value) == parsed
+    assert str(parsed) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({}, "must say how many records are to wait, or how long one may, as in {records: 10000, or-after.ms: 60000}"),
+        ({"records": None}, "must say how many records"),
+        ({"records": 0}, "has records, which must be a whole number from 1 to"),
+        ({"records": "10"}, "has records, which must be a number: write it without quotes"),
+        ({"or-after.ms": 999}, "has or-after.ms, which must be a whole number from 1000 to 86400000"),
+        ({"records": 1, "or-after": 60_000}, "takes only records or or-after.ms (did you mean or-after.ms?)"),
+        ({1: 2}, "takes only records or or-after.ms"),
+        ([10], "{records: 10000, or-after.ms: 60000}"),
+    ],
+)
+def test_a_schedule_of_records_that_says_nothing_or_something_else_is_refused(value, said):
+    assert said in (Schedule().validate(value) or "")
 
 
 @pytest.mark.parametrize(

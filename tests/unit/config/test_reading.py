@@ -83,7 +83,7 @@ def test_every_problem_of_a_file_in_one_report(reading):
         urecp-kafka.poll-timeout.ms: 41650
         procesing: {}
         processing:
-          output: s3://bucket/lake
+          output: s3n://bucket/lake
         members: 2
         members: 3
         """

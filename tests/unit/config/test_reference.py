@@ -80,6 +80,10 @@ STRATEGIES = DOCS / "strategies.md"
 BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 
 
+def _skips_what_is_there(subscription: Any) -> bool:
+    return subscription.cursor is None and subscription.consumer.auto_offset_reset == "latest"
+
+
 def test_the_examples_of_the_strategies_are_taken_together(tmp_path):
     text = STRATEGIES.read_text("utf-8")
     examples = list(EXAMPLE.finditer(text))
@@ -89,6 +93,8 @@ def test_the_examples_of_the_strategies_are_taken_together(tmp_path):
     report = examine([tmp_path], tmp_path)
     assert [str(problem) for problem in report.problems] == []
     assert len(report.subscriptions) == len(examples)
+    at_the_end = [each.name for each in report.subscriptions if _skips_what_is_there(each)]
+    assert at_the_end == []
 
 
 @pytest.mark.parametrize("name", ["commit-strategy", "failure-strategy"])

@@ -322,3 +322,15 @@ def test_spark_lands_by_one_job(with_lines, lines, expected):
 )
 def test_no_run_follows_by_itself_where_a_person_commits(reading, lines, expected):
     assert told(reading(LEAST + lines)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("schedule: {records: 10}\n", []),
+        ("schedule: {records: 10}\ncommit-strategy: checkpoint\n", []),
+        ("schedule: {records: 10}\ncommit-strategy: ignore\n", [(4, "schedule", "refused")]),
+    ],
+)
+def test_records_wait_only_for_a_group_that_has_positions(reading, lines, expected):
+    assert [each for each in told(reading(LEAST + lines)) if each[1] == "schedule"] == expected

@@ -87,13 +87,6 @@ def test_a_wrong_value_in_place_of_a_right_one(reading, old, new, property_, rul
     assert found.problems[0].line == (LEAST.splitlines().index(next(x for x in LEAST.splitlines() if old in x)) + 1)
 
 
-@pytest.mark.parametrize("place", ["s3://b/x", "s3a://b/x", "gs://b/x", "abfs://c@a/x", "abfss://c@a/x", "S3://b/x"])
-def test_an_output_without_atomic_rename_is_refused_with_the_reason(reading, place):
-    (problem,) = reading(LEAST.replace("output: out", f"output: '{place}'")).problems
-    assert "one atomic rename" in problem.message
-    assert problem.property == "processing.output"
-
-
 @pytest.mark.parametrize("place", ["data/lake", "/lake", "file:///lake", "file:/lake", "hdfs://name:8020/lake"])
 def test_an_output_with_atomic_rename_is_taken(reading, place):
     assert reading(LEAST.replace("output: out", f"output: '{place}'")).problems == ()

@@ -458,3 +458,12 @@ def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, l
     assert world.run(again=True).done.total == 2
     third = world.run()
     assert (third.done.redriven_before, third.done.perhaps_redriven) == (2, 0)
+
+
+def test_only_letters_before_the_ends_that_are_named_go() -> None:
+    world = World()
+    world.put(4)
+    assert world.run(ends={0: 5}).done.total == 3  # offsets 0, 2 and 4
+    assert world.values == [b"0", b"1", b"2"]
+    assert world.run(ends={1: 9}).done.total == 0
+    assert world.run(ends={0: 9}).done.to_json()["skipped"]["redriven_before"] == 3

@@ -55,7 +55,7 @@ def test_a_ledger_is_made_with_its_folder(tmp_path: Path) -> None:
 
 def test_a_folder_in_the_files_place_is_unavailable(file: Path) -> None:
     file.mkdir()
-    with pytest.raises(UnavailableError, match="unable to open database file"):
+    with pytest.raises(UnavailableError, match=r"unable to open database file.* may write the file and its folder"):
         SqlLedger(f"sqlite:///{file}")
 
 
@@ -71,7 +71,9 @@ def test_a_file_that_was_damaged_is_refused(file: Path) -> None:
     with file.open("r+b") as damaged:
         damaged.seek(100)
         damaged.write(b"\xff" * 8000)
-    with pytest.raises(TidegateError, match="malformed"):
+    with pytest.raises(
+        TidegateError, match=r"malformed.*move it away and restore a backup by `tidegate ledger restore"
+    ):
         ledger.look("flights")
 
 

@@ -12,14 +12,20 @@ from tidegate_local.java import Java
 from tidegate_local.kafka_jars import KAFKA
 from tidegate_local.maven_jars import Jar, JarSet, wrong_jars
 from tidegate_local.spark_jars import SPARK
+from tidegate_local.spark_s3_jars import SPARK_S3
+from tidegate_local.spark_table_jars import SPARK_TABLES
 
-both = pytest.mark.parametrize("jars", [KAFKA, SPARK], ids=lambda jars: jars.owner)
+every = pytest.mark.parametrize("jars", [KAFKA, SPARK, SPARK_TABLES, SPARK_S3], ids=lambda jars: jars.owner)
 
 
 def _jar(folder: Path, name: str, content: bytes) -> Jar:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}-1.0.jar").write_bytes(content)
     return Jar(f"org.example:{name}:1.0", hashlib.sha256(content).hexdigest())
+
+
+def test_a_classifier_is_a_part_of_the_files_name() -> None:
+    assert Jar("org.example:core:1.0:tests", "").file == "core-1.0-tests.jar"
 
 
 def _java_that_fails(folder: Path) -> Java:
@@ -29,7 +35,7 @@ def _java_that_fails(folder: Path) -> Java:
     return Java(program, folder, 17)
 
 
-@both
+@every
 def test_the_lock_has_a_hash_for_each_jar(jars: JarSet):
     locked = jars.locked()
     assert locked
@@ -44,7 +50,7 @@ def test_missing_and_changed_jars_are_wrong(tmp_path: Path):
     assert wrong_jars(tmp_path, [good, changed, missing]) == [changed.file, missing.file]
 
 
-@both
+@every
 def test_a_failed_fetch_tells_what_ivy_said_and_leaves_nothing(jars: JarSet, tmp_path: Path):
     cache = tmp_path / "cache"
     with pytest.raises(LocalStackError, match=rf"(?s){jars.owner} jars.*check the network.*no route to host"):
@@ -52,7 +58,7 @@ def test_a_failed_fetch_tells_what_ivy_said_and_leaves_nothing(jars: JarSet, tmp
     assert [path.name for path in cache.iterdir()] == [f"{jars.folder}.lock"]
 
 
-@both
+@every
 def test_a_fetch_that_brings_too_little_is_refused_and_leaves_nothing(jars: JarSet, tmp_path: Path):
     java = _java_that_fails(tmp_path)
     java.program.write_text("#!/bin/sh\nexit 0\n")

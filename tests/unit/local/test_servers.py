@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tidegate_local.errors import ServerFailedError
-from tidegate_local.servers import Server
+from tidegate_local.servers import Server, checked
 
 WAITS = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
@@ -135,3 +135,19 @@ def test_a_thread_must_not_start_one(tmp_path: Path):
     thread.start()
     thread.join()
     assert len(errors) == 1
+
+
+def test_that_a_server_is_killed_is_said_while_something_else_is_waited_for(
+    start: Callable[[str], Server], tmp_path: Path
+) -> None:
+    server = start(WAITS)
+    server.wait_until(lambda: "up" in server.log.read_text(), seconds=20)
+    threading.Timer(0.2, os.kill, (server.pid, signal.SIGKILL)).start()
+    began = time.monotonic()
+    with pytest.raises(ServerFailedError) as failed, checked(server.check):
+        threading.Event().wait(20)
+    assert time.monotonic() - began < 5
+    assert str(failed.value) == (
+        f"the server ended with status -9 (SIGKILL). The last lines of {tmp_path}/server.log:\nup"
+    )
+    assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL

@@ -14,6 +14,7 @@ from tidegate_local.summary import LakeCount, Summary, print_summary
 
 def _summary(*, committed: int | None = 101, rows: int = 97, rejected: int = 3, others: int = 0) -> Summary:
     return Summary(
+        subscription="flights",
         runs=[Timed("r1", 12.34)],
         batches=(BatchLine("b1", "committed", 100, 97, 3, 9.0), BatchLine("b2", "abandoned", 5, None, None, None)),
         lags=(PartitionLag("flights", 0, 0, 101, committed),),

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -180,3 +181,19 @@ def test_the_commit_writes_the_next_receipt() -> None:
 
 def test_messages_name_subscription_group_and_batch() -> None:
     assert str(BATCH) == "subscription flights, batch b1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_published"),
+    [
+        ({"state": State.PROCESSED, "rows": 3}, False),
+        ({"state": State.PUBLISHED, "rows": 0}, True),
+        ({"state": State.CLOSED, "outcome": Outcome.COMMITTED, "rows": 3}, True),
+        ({"state": State.CLOSED, "outcome": Outcome.UNCOMMITTED, "rows": 3}, True),
+        ({"state": State.CLOSED, "outcome": Outcome.COMMITTED}, False),  # it had no records
+        ({"state": State.CLOSED, "outcome": Outcome.ABANDONED, "rows": 3}, False),
+        ({"state": State.CLOSED, "outcome": Outcome.IGNORED}, False),
+    ],
+)
+def test_a_batch_is_published_once_it_is_in_the_lake(changes: dict[str, Any], is_published: bool) -> None:
+    assert replace(BATCH, **changes).is_published is is_published

@@ -71,11 +71,30 @@ def landings(draw: st.DrawFn) -> Manifest:
 # The manifest
 
 
+def test_only_tables_have_a_layout_of_their_rows() -> None:
+    of_a_folder, schema = manifest(), {"type": "struct", "fields": []}
+    of_a_table = replace(of_a_folder, batch=replace(of_a_folder.batch, output="iceberg://lake/flights/departures"))
+    rescuing = replace(of_a_table, rescues=True, table_schema=json.dumps(schema))
+    layouts = [json.loads(each.to_json()).get("layout", "none") for each in (of_a_folder, of_a_table, rescuing)]
+    added = {"batch_id_column": "batch_id", "keeps_partition_columns": True}
+    assert layouts == [
+        "none",
+        {**added, "rescued_data_column": None, "table_schema": None},
+        {**added, "rescued_data_column": "_rescued_data", "table_schema": schema},
+    ]
+
+
+def test_the_size_of_files_is_said_where_there_is_one() -> None:
+    assert "target_file_bytes" not in json.loads(manifest().to_json())
+    assert json.loads(replace(manifest(), target_file_bytes=5).to_json())["target_file_bytes"] == 5
+
+
 @given(landings())
 def test_what_is_published_comes_back_from_its_manifest(some: Manifest) -> None:
     published = Published.from_json(some.to_json())
     batch = some.batch
-    assert published == Published(batch.id, batch.ranges, dict(batch.records), batch.files, batch.rows, batch.rejected)
+    expected = Published(batch.id, batch.ranges, dict(batch.records), batch.files, batch.rows, batch.rejected)
+    assert published == replace(expected, filtered=batch.filtered)
 
 
 def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
@@ -90,6 +109,7 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
         "records": 8,
         "rows": None,
         "rejected": None,
+        "filtered": None,
         "ranges": [{"topic": "t", "partition": 0, "start": 0, "end": 10, "records": 8}],
         "files": [{"uri": "file:///landing/0.parquet", "records": 8, "bytes": 100, "checksum": "crc32:00000001"}],
         "transform": "transforms.flights:departures",

@@ -10,7 +10,7 @@ from ledger_batches import plan
 from tidegate.model.batch import Resolution, State
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Contact, HistoryEntry, LastRun
-from tidegate.runtime.health import Facts, Verdict, findings
+from tidegate.runtime.health import Facts, Verdict, findings, says_why_the_last_run_failed
 from tidegate.runtime.moves import Move
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -48,20 +48,37 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             NOW - HOUR,
             "tidegate check --connect",
         ),
+        (
+            {"unavailable": "no broker", "connection": "kafka_eu"},
+            "UNREACHABLE",
+            "no broker",
+            None,
+            "the connection kafka_eu",
+        ),
         ({"unavailable": "no broker"}, "UNREACHABLE", "no broker", None, "tidegate check --connect"),
+        ({"watched_records": 0}, "OK", "", None, ""),
+        ({"watched_records": 3, "contact": Contact(NOW, timedelta(minutes=1), has_answered=True)}, "OK", "", None, ""),
+        (
+            {"watched_records": 3000, "contact": Contact(NOW - HOUR, HOUR, has_answered=True)},
+            "WARN",
+            "3,000 records wait, and nobody looks for them",
+            NOW - HOUR,
+            "triggerer",
+        ),
+        ({"watched_records": 3}, "WARN", "nobody looks for them", None, "triggerer"),
         (
             {"open": open_batch(*STOPPED)},
             "STOPPED",
             "no memory",
             NOW - HOUR,
-            "tidegate clear orders",
+            "`tidegate clear orders` has the batch delivered again; `--answer skip` or `dead-letter` goes on",
         ),
         (
             {"open": open_batch(*ASKING)},
             "STOPPED",
             "no memory",
             NOW - HOUR,
-            "--answer redeliver|dead-letter",
+            "answer with `tidegate clear orders --answer redeliver|dead-letter",
         ),
         (
             {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
@@ -87,7 +104,24 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             "on-data-loss: reset",
         ),
         ({"lost": ("offset 5: gone",), "on_data_loss": "reset"}, "WARN", "offset 5: gone", None, "nothing"),
-        ({"last_run": failed("LostDataError")}, "STALLED", "it went wrong", NOW, "reset"),
+        (
+            {"lost": ("offset 5: gone",), "lost_partitions": ("orders:0,2", "refunds:1")},
+            "STALLED",
+            "offset 5: gone",
+            None,
+            "`tidegate group reset orders --to earliest --partitions orders:0,2 --partitions refunds:1`",
+        ),
+        (
+            {"last_run": failed("LostDataError"), "reset_at": NOW - HOUR},
+            "STALLED",
+            "it went wrong",
+            NOW,
+            "`tidegate group reset orders --to earliest --partitions TOPIC:NUMBERS`",
+        ),
+        ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR}, "OK", "", None, ""),
+        ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, "OK", "", None, ""),
+        ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
+        ({"last_run": failed("UnavailableError"), "cleared_at": NOW + HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("GroupInUseError")}, "STALLED", "it went wrong", NOW, "stop the consumers"),
         ({"last_run": failed("WrongDefinitionError")}, "STALLED", "it went wrong", NOW, "correct"),
         ({"last_run": failed("BatchFailedError")}, "WARN", "it went wrong", NOW, "tries again"),
@@ -99,8 +133,10 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             NOW - HOUR,
             "passed over",
         ),
-        ({"moves": (Move(AT, 30, 10),)}, "REWOUND", "back to 10", None, "come again"),
+        ({"moves": (Move(AT, 30, 10),)}, "REWOUND", "back to 10", None, "come twice"),
         ({"moves": (Move(AT, 10, 30, NOW - 25 * HOUR),)}, "OK", "", None, ""),
+        ({"moves": (Move(AT, 10, 30, NOW - HOUR, ((10, 40),)),)}, "OK", "", None, ""),
+        ({"no_run": "there is no ledger at X yet"}, "WARN", "there is no ledger at X yet", None, "TIDEGATE_LEDGER"),
         ({"missing": ("ordres",)}, "WARN", "not there: ordres", None, "nearest"),
     ],
 )
@@ -113,9 +149,32 @@ def test_each_fact_has_its_verdict(
     assert action in found.action
 
 
-def test_what_stopped_isnt_said_twice() -> None:
-    found = findings(facts(open=open_batch(*STOPPED), last_run=failed("StoppedError")))
+@pytest.mark.parametrize("error", ["StoppedError", "RecordsFailedError", "BatchFailedError"])
+@pytest.mark.parametrize("held", [STOPPED, ASKING])
+def test_what_stopped_isnt_said_twice(held: tuple[State, Resolution], error: str) -> None:
+    found = findings(facts(open=open_batch(*held), last_run=failed(error)))
     assert [finding.verdict for finding in found] == ["STOPPED"]
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({}, False),
+        ({"last_run": LastRun(NOW, "batch b1 is committed")}, False),
+        ({"last_run": failed("UnavailableError")}, True),
+        ({"last_run": failed("StoppedError")}, False),
+        ({"last_run": failed("StoppedError"), "open": open_batch(*STOPPED)}, True),
+        ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING)}, True),
+        ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING), "cleared_at": NOW + HOUR}, True),
+        ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, False),
+        ({"last_run": failed("LostDataError")}, True),
+        ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR}, False),
+        ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR, "lost": ("gone",)}, True),
+    ],
+)
+def test_whether_a_finding_says_why_the_last_run_failed(known: dict[str, Any], told: bool) -> None:
+    assert says_why_the_last_run_failed(facts(**known)) is told
+    assert not told or findings(facts(**known))[0].verdict is not Verdict.OK
 
 
 def test_the_worst_comes_first() -> None:

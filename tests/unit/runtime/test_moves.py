@@ -79,3 +79,39 @@ def test_what_a_person_reset_is_no_move_once_a_batch_was_read_from_there_either(
 def test_a_move_says_what_was_passed_over_or_comes_again() -> None:
     assert str(Move(AT, 10, 30)) == "orders-0 forward past [10, 30), which no batch has read"
     assert str(Move(AT, 30, 10)) == "orders-0 back to 10, so that [10, 30) is read again"
+
+
+def later(minutes: int, entry: HistoryEntry) -> HistoryEntry:
+    return replace(entry, opened_at=NOON + minutes * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("next_ones", "resets", "unread", "said"),
+    [
+        ([], [], ((10, 30),), "forward past [10, 30), which no batch has read"),
+        ([batch(10, 40)], [], (), "forward past [10, 30), which was read since"),
+        ([batch(10, 20), batch(20, 40)], [], (), "forward past [10, 30), which was read since"),
+        ([batch(25, 40)], [], ((10, 25),), "forward past [10, 25), which no batch has read"),
+        ([batch(15, 20)], [], ((10, 15), (20, 30)), "forward past [10, 15) and [20, 30), which no batch has read"),
+        ([batch(10, 40, Outcome.ABANDONED)], [], ((10, 30),), "forward past [10, 30), which no batch has read"),
+        ([], [reset(NOON + 2 * MINUTE, after=10)], (), "forward past [10, 30), which was read since"),
+        ([], [reset(NOON + 2 * MINUTE, after=18)], ((10, 18),), "forward past [10, 18), which no batch has read"),
+        ([], [reset(NOON, after=10)], ((10, 30),), "forward past [10, 30), which no batch has read"),
+    ],
+)
+def test_what_was_passed_over_and_read_later_is_left_out(
+    next_ones: list[HistoryEntry], resets: list[GroupReset], unread: tuple[tuple[int, int], ...], said: str
+) -> None:
+    taken_back = [replace(each, changes=(replace(each.changes[0], before=40),)) for each in resets]
+    oldest_first = [batch(0, 10), later(1, batch(30, 40)), *(later(3, each) for each in next_ones)]
+    *_, move = moves(oldest_first[::-1], {}, [], taken_back)
+    assert (move.unread, str(move)) == (unread, f"orders-0 {said}")
+
+
+def test_what_came_again_is_told_as_past() -> None:
+    oldest_first = [batch(0, 30), later(1, batch(10, 20))]
+    (move,) = moves(oldest_first[::-1], {AT: 20}, [])
+    assert str(move) == "orders-0 back to 10, so that [10, 30) is read again"
+    oldest_first.append(later(2, batch(20, 40)))
+    (move,) = moves(oldest_first[::-1], {AT: 40}, [])
+    assert str(move) == "orders-0 back to 10, so that [10, 30) was read again"

@@ -10,11 +10,13 @@ from world import Crash, World, deliver
 
 from tidegate.model.errors import BatchFailedError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
+from tidegate.model.output_uri import OutputFormat
 from tidegate.ports import Replay
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.replay import Replayed, ReplayRequest, begin_replay, derived, run_replay
 from tidegate.steps.anchor import Earliest, Latest
 from tidegate.steps.reset_group import ToOffsets
+from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.offsets import MemoryOffsets
 
@@ -119,6 +121,44 @@ def test_one_that_stopped_delivers_its_batch_again_when_it_is_run_again() -> Non
         world.replay(max_retries=0)
     world.replay(max_retries=0)
     assert world.replayed() == [(0, 0, 3)]
+
+
+def test_the_output_of_another_subscription_is_refused() -> None:
+    world = world_of(3)
+    others = MemoryDefinitions()
+    pipeline = replace(world.pipeline(), definitions=others)
+    others.others["flights"] = "file:///lake/flights"
+    with pytest.raises(WrongDefinitionError, match="lies in, or holds the output of flights: nothing was replayed"):
+        begin_replay(pipeline, replace(ALL, output="/lake/flights/again"), HOME)
+
+
+@pytest.mark.parametrize(
+    ("format_", "output", "said"),
+    [
+        ("parquet", "s3a://lake/again", "nothing was replayed: processing.output can't begin with s3a"),
+        ("parquet", "s3://minio@lake/flights/again", "lies in, or holds the output of flights"),
+        ("delta", "lake.orders.again", "nothing was replayed: processing.output of format delta is a folder"),
+        ("delta", "/lake/orders", "is, or lies in, or holds the output of orders"),
+        ("iceberg", "lake/again", "nothing was replayed: processing.output of format iceberg must be"),
+        ("iceberg", "lake.orders.live", "is, or lies in, or holds the output of tables"),
+    ],
+)
+def test_the_output_is_one_of_the_definitions_format_and_of_no_subscription(
+    format_: OutputFormat, output: str, said: str
+) -> None:
+    live = world_of(3).pipeline()
+    processing = replace(live.subscription.processing, format=format_)
+    others = MemoryDefinitions()
+    others.others.update(flights="s3://minio@lake/flights", tables="iceberg://lake/orders/live")
+    pipeline = replace(live, subscription=replace(live.subscription, processing=processing), definitions=others)
+    with pytest.raises(WrongDefinitionError, match=said):
+        begin_replay(pipeline, replace(ALL, output=output), HOME)
+
+
+def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "again/_delta_log").mkdir(parents=True)
+    with pytest.raises(WrongDefinitionError, match="again has a Delta table"):
+        begin_replay(world_of(3).pipeline(), ALL, tmp_path)
 
 
 @pytest.mark.parametrize(

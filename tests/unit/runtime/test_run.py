@@ -3,7 +3,7 @@ from world import World
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import LostDataError, StoppedError, UnavailableError
 from tidegate.ports import Ledger
-from tidegate.runtime.run import run_batch
+from tidegate.runtime.run import DELIVERY_FAILED, run_batch
 from tidegate.testing.effects import Effect, watched
 
 
@@ -15,6 +15,16 @@ def test_a_batch_goes_through_and_the_run_says_what_it_did() -> None:
     assert said == ["plan", "land", "process", "commit"] == list(run.seconds)
     assert (run.batch and run.batch.condition, run.deliveries, run.error) == (Outcome.COMMITTED, 1, None)
     assert run.to_json()["committed"] == {"orders-0": 3}
+
+
+def test_a_run_whose_delivery_failed_says_that_and_not_that_it_commits() -> None:
+    world = World()
+    world.produce(3)
+    world.processor.failures.append("no memory")
+    said: list[str] = []
+    run = run_batch(world.pipeline(max_retries=0), said.append)
+    assert isinstance(run.error, StoppedError)
+    assert said == ["plan", "land", "process", DELIVERY_FAILED]
 
 
 def test_nothing_to_read_says_why() -> None:

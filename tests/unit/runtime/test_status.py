@@ -1,5 +1,8 @@
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,15 +10,19 @@ from world import World, deliver, planned
 
 from tidegate.cli import status_text
 from tidegate.cli.console import out
+from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution
-from tidegate.model.errors import BatchFailedError, GroupInUseError, StaleError
+from tidegate.model.errors import BatchFailedError, GroupInUseError, LostDataError, StaleError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor
 from tidegate.ports import RecordSource
+from tidegate.runtime import reset_words
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
+from tidegate.steps.anchor import Earliest
 from tidegate.steps.prune import Pruned, prune
+from tidegate.steps.reset_group import By, ResetRequest
 from tidegate.testing.effects import Effect, watched
 
 
@@ -138,6 +145,32 @@ def test_lag_counts_what_can_be_read_and_a_position_whose_records_are_gone_is_na
     assert verdict(world.pipeline(on_data_loss="reset"))[0] == "WARN"
 
 
+def test_the_remedy_for_lost_records_moves_no_other_partition_and_ends_the_verdict() -> None:
+    world = World(partitions=2)
+    for partition in (0, 1):
+        world.produce(20, partition)
+    deliver(world.pipeline())
+    world.produce(20)
+    world.topics.expire("orders", before=30)
+    with pytest.raises(LostDataError):
+        world.pipeline().plan()
+    status = status_of(world.pipeline(), 10)
+    (finding,) = status.findings
+    assert status.lost_partitions == ("orders:0",)
+    assert "`tidegate group reset orders --to earliest --partitions orders:0`" in finding.action
+    world.clock.wait(1)
+    chosen = reset_words.partitions(status.lost_partitions, ())
+    world.pipeline().reset_group(ResetRequest(Earliest(), "ada", partitions=chosen))
+    assert (world.committed(0), world.committed(1)) == (30, 20)
+    assert verdict(world.pipeline()) == ("OK", "")
+
+
+def test_partitions_are_written_as_they_are_read() -> None:
+    at = frozenset(TopicPartition(topic, number) for topic, number in (("b.c", 10), ("a", 2), ("a", 0)))
+    assert reset_words.written(at) == ("a:0,2", "b.c:10")
+    assert reset_words.partitions(reset_words.written(at), ()) == at
+
+
 def test_a_position_beyond_the_end_makes_no_lag_negative() -> None:
     world = World()
     world.produce(10)
@@ -217,6 +250,56 @@ def test_a_group_that_was_moved_past_unread_records_is_shown_before_and_after_th
     assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).moves] == [(10, 30)]
 
 
+def test_a_group_that_was_moved_back_to_what_was_passed_over_is_fine_again() -> None:
+    world = World()
+    world.produce(10)
+    deliver(world.pipeline())
+    world.produce(30)
+    world.kafka.reset({TopicPartition("orders", 0): 30})
+    deliver(world.pipeline())
+    world.clock.wait(60)
+    world.pipeline().reset_group(ResetRequest(By(-25), "ada"))
+    assert verdict(world.pipeline())[0] == "REWOUND"
+    assert "forward past [10, 15), which no batch has read" in verdict(world.pipeline())[1]
+    world.pipeline().reset_group(ResetRequest(By(-5), "ada"))
+    world.clock.wait(60)
+    deliver(world.pipeline())
+    assert verdict(world.pipeline()) == ("OK", "")
+    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).moves] == [(10, 30)]
+
+
+def test_what_a_ledger_that_went_back_to_its_backup_does_not_know_is_no_move(
+    sqlite_ledger: str, tmp_path: Path
+) -> None:
+    world = World()
+    file, backup = tmp_path / "ledger.db", tmp_path / "backup.db"
+    world.ledger = SqlLedger(sqlite_ledger)  # type: ignore[assignment] # a double elsewhere
+    for number in range(3):
+        world.produce(5)
+        deliver(world.pipeline())
+        if number == 0:
+            shutil.copyfile(file, backup)
+    shutil.copyfile(backup, file)
+    assert verdict(world.pipeline()) == ("OK", "")
+    world.produce(5)
+    deliver(world.pipeline())
+    assert verdict(world.pipeline()) == ("OK", "")
+    world.kafka.reset({TopicPartition("orders", 0): 0})
+    (move,) = status_of(world.pipeline(), 10).moves
+    assert (move.left_at, move.found_at) == (20, 0)
+
+
+def test_another_group_begins_elsewhere_and_nobody_moved_it() -> None:
+    world = World()
+    world.produce(5)
+    deliver(world.pipeline())
+    world.kafka.reset({TopicPartition("orders", 0): 0})
+    world.produce(5)
+    other = {"group_id": "orders-other"}
+    deliver(world.pipeline(consumer=other))
+    assert status_of(world.pipeline(consumer=other), 10).moves == ()
+
+
 def test_an_open_batch_that_commits_in_parts_moves_nothing() -> None:
     world = World()
     world.produce(10)
@@ -267,6 +350,46 @@ def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
     said = " ".join(shown.get().split())
     assert "ada answered redeliver, 2" in said
     assert ": a bigger machine [2]" in said
+
+
+def test_what_the_last_run_said_is_not_said_twice() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    world.processor.failures.append("no memory")
+    run_batch(pipeline, lambda _: None)
+    with out.capture() as shown:
+        status_text.print_all([status_of(pipeline, 10).to_json()])
+    assert shown.get().count("no memory") == 1, shown.get()
+    assert "it failed, as said above" in shown.get()
+
+
+def test_since_when_runs_have_failed_is_not_since_when_this_has_been_so() -> None:
+    told = {
+        "verdict": "STALLED",
+        "reason": "no run goes on: no topic",
+        "since": "2026-01-02T11:00:00+00:00",
+        "action": "",
+    }
+    with out.capture() as shown:
+        status_text.print_finding(told)
+    assert shown.get() == "STALLED: no run goes on: no topic (runs have failed since 2026-01-02 11:00:00 UTC)\n"
+
+
+@pytest.mark.parametrize("show", [status_text.print_lines, status_text.print_brief])
+def test_a_line_is_one_line_whatever_the_reason(show: Callable[[list[dict[str, Any]]], None]) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    world.processor.failures.append("no memory\n  in line 7\n  in line 8")
+    run_batch(pipeline, lambda _: None)
+    told = status_of(pipeline, 10).to_json()
+    assert "\n" in told["reason"]
+    with out.capture() as shown:
+        show([told])
+    assert len(shown.get().splitlines()) == 1, shown.get()
+    assert "no memory" in shown.get()
+    assert "To do: " in shown.get()
 
 
 def test_what_was_pruned_between_old_batches_is_no_move() -> None:

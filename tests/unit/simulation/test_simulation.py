@@ -7,7 +7,7 @@ import pytest
 
 from simulation.bounds import Bounds, Setting
 from simulation.exploration import Exploration
-from simulation.orders import Order
+from simulation.orders import READS, Order
 from simulation.runner import Runner
 from simulation.script import Grow, Produce
 from simulation.subscriptions import subscription
@@ -61,6 +61,24 @@ def test_a_crash_unwinds_nothing() -> None:
             runner.resume(Order.GO)
             stops += 1
     assert stops > 40
+
+
+def test_nothing_changes_but_what_an_effect_is_said_to_change() -> None:
+    tokens = Tokens()
+    reads = set()
+    with tokens.drawn():
+        world, runner = _world(tokens)
+        runner.begin()
+        while (following := runner.following) is not None:
+            taken_for = [part.hash for part in world.save()]
+            world.touched_all()
+            assert [part.hash for part in world.save()] == taken_for, following
+            runner.resume()
+            reads |= {str(following)} & READS
+        taken_for = [part.hash for part in world.save()]
+        world.touched_all()
+        assert [part.hash for part in world.save()] == taken_for
+    assert {"ledger.look", "offsets.committed", "fence.committed", "lake.published", "landing.verify"} <= reads
 
 
 def _world(tokens: Tokens) -> tuple[World, Runner]:

@@ -275,7 +275,7 @@ def test_a_guard_is_seen_to_matter(guard: str, monkeypatch: pytest.MonkeyPatch) 
     without, dangers, strategy, found = GUARDS[guard]
 
     def violations() -> Iterator[str]:
-        tried = (history(seed, FEW, Dangers(**{**NOTHING, **dangers}), strategy) for seed in range(400))
+        tried = (history(seed, FEW, Dangers(**{**NOTHING, **dangers}), strategy) for seed in range(800))
         return (str(each.violation or "") for each in tried)
 
     assert set(islice(violations(), 30)) == {""}

@@ -31,7 +31,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
             monkeypatch.setattr(Receipt, "first", classmethod(lambda cls: cls("same")))
         case "what the lake has":
             of_receipts = observe.of_receipts
-            monkeypatch.setattr(observe, "of_receipts", lambda *given: ({}, of_receipts(*given)[1]))
+            monkeypatch.setattr(observe, "of_receipts", lambda *given: ({}, *of_receipts(*given)[1:]))
             real = MemoryLedger.adopt
             as_planned = lambda ledger, batch, it: real(ledger, batch, replace(it, ranges=ledger.batch(batch).ranges))  # noqa: E731
             monkeypatch.setattr(MemoryLedger, "adopt", as_planned)

@@ -9,7 +9,7 @@ import pytest
 from simulation import explorations, spark
 from simulation.bounds import Bounds, Setting
 from simulation.exploration import Exploration
-from simulation.explorations import STRATEGIES
+from simulation.explorations import STRATEGIES, STRATEGIES_TABLES
 from simulation.histories import history
 from simulation.strategies import NAMES
 from simulation.violation import ViolationError
@@ -38,6 +38,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_schedule_keeps_the_promise_of_the_strategy(name: str) -> None:
     assert Exploration(*STRATEGIES[name]).explore().ends > 1
+
+
+@pytest.mark.parametrize("name", STRATEGIES_TABLES)
+def test_every_schedule_keeps_it_where_batches_are_published_by_a_tables_log(name: str) -> None:
+    assert Exploration(*STRATEGIES_TABLES[name]).explore().ends > 1
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,6 @@
 import pytest
 
-from tidegate.spark.environment import job_environment
+from tidegate.spark.environment import job_environment, submit_environment
 
 SECRETS = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": '{"password": "of-kafka"}',
@@ -25,6 +25,21 @@ NEEDED = {
     "PYTHONPATH": "/srv/transforms",
     "KRB5CCNAME": "/run/krb5cc",
 }
+
+
+@pytest.mark.parametrize(
+    ("around", "added"),
+    [
+        ({}, {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}),
+        ({"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=/a.jsa"}, {}),
+        ({"SPARK_SUBMIT_OPTS": ""}, {}),
+    ],
+    ids=["unset", "set", "empty"],
+)
+def test_java_compiles_quickly_unless_the_environment_has_options_of_its_own(
+    around: dict[str, str], added: dict[str, str]
+) -> None:
+    assert submit_environment(around) == added
 
 
 def test_a_job_sees_what_programs_need_and_no_secret_of_the_worker() -> None:

@@ -44,4 +44,10 @@ def test_the_cause_is_the_class(cause: str, kind: type[Exception]) -> None:
 def test_a_job_that_says_nothing_usable_is_told_by_its_last_lines_and_blames_no_records(line: str) -> None:
     error = failure(*(f"line {number}" for number in range(30)), line)
     assert type(error) is BatchFailedError
-    assert str(error).startswith("the Spark job ended with status 1; its last lines:\nline 5\n")
+    assert str(error).startswith("the Spark job ended with status 1: line 29\nits last lines:\nline 5\n")
+
+
+def test_a_job_that_printed_nothing_says_that_and_a_long_last_line_is_cut() -> None:
+    assert str(failure()).startswith("the Spark job ended with status 1: it printed nothing\n")
+    first = str(failure("x" * 9_000, "  ")).partition("\n")[0]
+    assert first == "the Spark job ended with status 1: " + "x" * 500

@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
-from tidegate.spark.submit import submit_command
+from tidegate.spark.submit import SubmitProcessor, submit_command
 
 JOB = "process_batch.py"
 
@@ -41,3 +43,18 @@ def test_jars_that_spark_lacks_are_named_by_the_connection() -> None:
     extra = {"jars": "/a.jar,/b.jar", "packages": "org:c:1"}
     command = submit_command(connection(host="local[2]", extra=extra), JOB)
     assert command[3:] == ("--jars", "/a.jar,/b.jar", "--packages", "org:c:1", "--name", "tidegate", JOB)
+
+
+@pytest.mark.parametrize("own", [None, "-XX:SharedArchiveFile=/a.jsa"], ids=["unset", "set"])
+def test_java_compiles_quickly_unless_the_environment_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    if own is not None:
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", own)
+    program = tmp_path / "spark-submit"
+    program.write_text('#!/bin/sh\necho "options: $SPARK_SUBMIT_OPTS"\n')
+    program.chmod(0o700)
+    said: list[str] = []
+    SubmitProcessor((str(program),)).run("file:///manifest", 30, said.append, lambda: None)
+    assert said == [f"options: {own or '-XX:TieredStopAtLevel=1'}"]

@@ -6,9 +6,12 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import Resolution, State
-from tidegate.model.errors import BatchFailedError, StaleError, StoppedError
+from tidegate.model.errors import BatchFailedError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.reset_group import By, ResetRequest
+
+DEAD = "dead-letter-topic-orders"
 
 
 def failed(world: World, times: int, **definition: Any) -> Pipeline:
@@ -104,6 +107,7 @@ def test_an_asking_batch_asks_even_if_the_definition_has_another_strategy_by_now
 )
 def test_once_it_is_answered_nothing_is_asked_and_no_later_answer_counts(answer: Resolution, then: str) -> None:
     world = World()
+    world.topics.create(DEAD)
     pipeline = failed(world, 2)
     pipeline.question()
     assert pipeline.clear("ada", "seen", answer).condition == then
@@ -112,6 +116,31 @@ def test_once_it_is_answered_nothing_is_asked_and_no_later_answer_counts(answer:
     if then != "stopped":
         with pytest.raises(StaleError, match="nothing was cleared"):
             pipeline.clear("grace", "", Resolution.STOP)
+
+
+def test_an_answer_whose_topic_is_missing_is_refused_and_another_one_may_be_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    pipeline = failed(world, 2)
+    pipeline.question()
+    with pytest.raises(WrongDefinitionError, match=rf"{DEAD} isn't there: nothing was cleared .*--topic {DEAD}"):
+        pipeline.clear("ada", "", Resolution.DEAD_LETTER)
+    assert state(world) == "asking"
+    assert pipeline.clear("ada", "", Resolution.SKIP).condition == "ignoring"
+    assert "ada answered skip: the batch is ignoring" in caplog.text
+
+
+def test_how_an_answer_is_taken_back_is_said_and_does_it() -> None:
+    world = World()
+    pipeline = failed(world, 2)
+    pipeline.question()
+    pipeline.clear("ada", "", Resolution.SKIP)
+    with pytest.raises(StaleError, match="unless `tidegate group reset orders --by 0 --abandon` has its records read"):
+        pipeline.clear("ada", "")
+    pipeline.reset_group(ResetRequest(By(0), "ada", abandon=True))
+    assert deliver(pipeline) is not None
+    assert (world.published(), world.committed()) == ([(0, 5)], 5)
 
 
 @pytest.mark.parametrize(("limit", "is_told"), [(4, True), (5, False), ("50%", False), (None, False)])

@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from world import World, deliver
 
 from tidegate.model.errors import LostDataError
+from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Clock, Ledger, OffsetStore, RecordSource
+from tidegate.steps.act import Plan
+from tidegate.steps.await_records import Awaited
 from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 
@@ -105,3 +109,32 @@ def test_one_that_is_unsubscribed_meanwhile_ends_within_seconds(world: World) ->
     plan = watched(pipeline, told).plan()
     assert (plan.batch, plan.why) == (None, "it was unsubscribed, and no batch of it is open: no new one begins")
     assert told.of[Effect.of(Clock.wait)] <= 14
+
+
+def test_a_long_wait_may_be_left_and_is_gone_on_with_until_the_same_deadline(world: World) -> None:
+    pipeline = world.pipeline(**MINUTE)
+    told = Told()
+    awaited = watched(pipeline, told).plan_or_await(None, lambda: True)
+    deadline = world.ledger.now() + timedelta(minutes=1)
+    assert awaited == Awaited({TopicPartition("orders", 0): 3, TopicPartition("orders", 1): 0}, deadline)
+    assert told.of[Effect.of(Clock.wait)] == 0
+    world.clock.wait(50)
+    assert pipeline.plan_or_await(deadline, lambda: True) == awaited
+    world.clock.wait(6)  # what is left isn't worth leaving
+    nothing = watched(pipeline, told).plan_or_await(deadline, lambda: True)
+    assert isinstance(nothing, Plan)
+    assert nothing.batch is None
+    assert world.ledger.now() == deadline
+    world.produce(1)
+    late = pipeline.plan_or_await(deadline - timedelta(hours=1), lambda: True)
+    assert isinstance(late, Plan)
+    assert late.batch is not None
+
+
+def test_a_wait_that_may_not_be_left_and_one_that_is_short_are_waited_here(world: World) -> None:
+    began = world.clock.monotonic()
+    for seconds, may_leave in ((60, False), (4, True)):
+        plan = world.pipeline(poll_timeout_ms=seconds * 1000).plan_or_await(None, lambda may=may_leave: may)
+        assert isinstance(plan, Plan)
+        assert plan.batch is None
+    assert world.clock.monotonic() - began == pytest.approx(64)

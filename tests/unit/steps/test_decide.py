@@ -209,7 +209,7 @@ GROUPS: dict[str, tuple[Subscription, ObservedGroup, object]] = {
     "no topic is there": (
         subscription(),
         of_group({}, (), frozenset({"orders"})),
-        NothingToRead("none of the topics exists yet (orders); create it, or correct the definition"),
+        NothingToRead("none of the topics exists any more (orders); create it again, or correct the definition"),
     ),
     "a topic isn't there yet: that is noted": (
         subscription(topics=TopicNames(("orders", "planes"))),

@@ -91,10 +91,20 @@ def test_a_missing_topic_for_failed_records_is_told_before_anything_is_processed
     for _ in range(2):
         with pytest.raises(WrongDefinitionError, match=f"topic {missing} isn't there.*--create --topic {missing}"):
             deliver(pipeline)
-    assert (world.ledger.look("orders").open, world.processor.delivered, world.committed()) == (None, [], None)
+    assert (world.ledger.look("orders").open, world.processor.delivered, world.committed()) == (None, [], 0)
     for topic in pipeline.subscription.produced_topics:
         world.topics.create(topic, 1)
     assert deliver(pipeline) is not None
+
+
+def test_what_arrives_between_a_refused_run_and_the_next_one_is_read_though_the_first_starts_at_the_latest() -> None:
+    world, pipeline = world_with(5, dead_letter_topic=False, consumer={"auto_offset_reset": "latest"})
+    with pytest.raises(WrongDefinitionError, match=DEAD):
+        pipeline.plan()
+    world.produce(3)
+    world.topics.create(DEAD, 1)
+    assert deliver(pipeline) is not None
+    assert world.published() == [(5, 8)]
 
 
 def test_every_missing_topic_is_named() -> None:

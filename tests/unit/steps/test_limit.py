@@ -237,6 +237,22 @@ def test_rejected_records_fail_the_delivery_and_are_named() -> None:
     assert (world.committed(), world.published()) == (0, [])
 
 
+def test_a_rejected_record_that_stops_says_once_what_to_do_and_names_the_other_strategies() -> None:
+    world = World()
+    world.produce(5)
+    world.processor.rejected = 4
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    with pytest.raises(StoppedError) as caught:
+        pipeline.commit(batch.id)
+    said = str(caught.value)
+    assert "with failure-strategy: ignore or dead-letter-queue the batch goes on without such records" in said
+    assert (said.count("mend"), said.count("correct")) == (1, 0)
+
+
 def test_ignore_leaves_rejected_records_beside_the_output() -> None:
     world = World()
     world.produce(5)

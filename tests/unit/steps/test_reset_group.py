@@ -131,6 +131,25 @@ def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
     assert would == reset(pipeline, Earliest())
 
 
+def test_a_dry_run_of_a_subscription_that_never_ran_claims_no_group() -> None:
+    world = World()
+    world.produce(3)
+    would = reset(world.pipeline(), Latest(), dry_run=True)
+    assert would.changes == (PositionChange(P0, None, 3),)
+    assert (world.ledger.look("orders").clusters, world.ledger.group_holders("orders-lake")) == ({}, frozenset())
+
+
+def test_a_dry_run_takes_over_no_group_of_a_definition_that_is_gone() -> None:
+    world = World()
+    read(world, 3)
+    renamed = world.pipeline(name="sales")
+    with pytest.raises(StaleError, match="the group is still subscription orders's, whose definition is gone"):
+        reset(renamed, Earliest(), dry_run=True)
+    assert world.ledger.group_holders("orders-lake") == {"orders"}
+    renamed.plan()  # as the error says
+    assert reset(renamed, Earliest(), dry_run=True).changes == (PositionChange(P0, 3, 0),)
+
+
 @pytest.mark.parametrize(
     ("target", "more", "said"),
     [

@@ -29,8 +29,7 @@ class Fail:
                 message(
                     f"the job rejected {rejections.number} of {batch.landed_records} records: {said}",
                     batch,
-                    "mend the job, or set failure-strategy: ignore to leave such records in _rejected beside the "
-                    "output",
+                    "with failure-strategy: ignore or dead-letter-queue the batch goes on without such records",
                 )
             )
 

@@ -17,7 +17,7 @@ class Ignore:
 
     def at_limit(self, batch: Batch) -> Verdict:
         """Give the batch up."""
-        return Verdict(Resolution.SKIP, f"given up after the last retry: {batch.reason}")
+        return Verdict(Resolution.SKIP, f"ignored after the last retry: {batch.reason}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing."""

@@ -1,0 +1,68 @@
+"""`tidegate files`: the published files of a subscription's output, for whoever reads them by name."""
+
+import os
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.console import err, print_json
+from tidegate.cli.settings import Name, settings_here
+from tidegate.config.settings import absolute_uri
+
+
+class Format(StrEnum):
+    """How the files are told."""
+
+    PATHS = "paths"
+    JSON = "json"
+    SYMLINK = "symlink"
+
+
+def files(
+    name: Name,
+    since: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="Only what was committed after this batch's files.")
+    ] = None,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="One path or URI a line, one JSON document, or symlink manifests as Hive's."),
+    ] = Format.PATHS,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Where symlink manifests go; default: _symlink_format_manifest in the output."
+        ),
+    ] = None,
+) -> None:
+    """Print the published files of an output of plain Parquet, in the order of their commits.
+
+    Whoever lists an object store also finds files that are staged, or half of a batch; these are what counts.
+    """
+    from tidegate.lake.published_files import (  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+        published_files,
+        symlinks_of,
+        write_symlinks,
+    )
+    from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - see above
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+
+    if form is Format.SYMLINK and since is not None:
+        raise typer.BadParameter("symlink manifests are of all files: leave out --since")
+    if form is not Format.SYMLINK and to is not None:
+        raise typer.BadParameter("--to is where symlink manifests go: add --format symlink")
+    settings = settings_here()
+    use_connections(AirflowConnections(os.environ))
+    output = absolute_uri(settings.home, AllDefinitions(settings).load(name).processing.output)
+    found = published_files(output, since)
+    match form:
+        case Format.PATHS:
+            for file in found:
+                print(file.path)  # noqa: T201 - for scripts, in no terminal's colours and of any length
+        case Format.JSON:
+            print_json([asdict(file) | {"partition": dict(file.partition)} for file in found])
+        case Format.SYMLINK:
+            folder = symlinks_of(output) if to is None else absolute_uri(settings.home, to)
+            err.print(f"wrote {write_symlinks(found, folder):,} manifests into {folder}", markup=False)

@@ -1,0 +1,64 @@
+"""`tidegate ledger`: back up the ledger, restore a backup."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.console import Json, out, print_json
+from tidegate.cli.settings import settings_here
+from tidegate.config.settings import redact
+from tidegate.model.errors import WrongDefinitionError
+
+app = typer.Typer(no_args_is_help=True, help="Back up the ledger, and restore a backup.")
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="A file that isn't there yet.")], *, as_json: Json = False
+) -> None:
+    """Write all that the ledger has to a file, as it is at one instant; runs may go on.
+
+    The file is a SQLite database, whatever has the ledger, and no use without its landing and lake.
+    """
+    from tidegate.ledger.backup import back_up  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.ledger.holders import is_made  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    if not is_made(settings.ledger):
+        raise WrongDefinitionError(
+            f"there is no ledger {redact(settings.ledger)} yet, and nothing was written: the first run makes it, or "
+            "TIDEGATE_LEDGER names another one (`tidegate settings` shows it)"
+        )
+    contents = back_up(settings.ledger, file)
+    if as_json:
+        print_json({"file": str(file), **_to_json(contents)})
+        return
+    out.print(f"{file} has {contents}", markup=False)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `tidegate ledger backup` wrote, or a ledger in SQLite.")],
+    *,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace all that the ledger has.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Put a backup into the ledger that TIDEGATE_LEDGER names: the one that it is of, or an empty one elsewhere.
+
+    Pause the DAGs first. A run that is under way fails, and the next one goes on where Kafka and the lake stand.
+    """
+    from tidegate.ledger.backup import restore as put_back  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    contents = put_back(file, settings.ledger, replace=replace)
+    if as_json:
+        print_json({"ledger": redact(settings.ledger), **_to_json(contents)})
+        return
+    out.print(f"the ledger {redact(settings.ledger)} has {contents}", markup=False)
+
+
+def _to_json(contents: Any) -> dict[str, Any]:
+    newest = contents.newest.isoformat() if contents.newest else None
+    return {**asdict(contents), "newest": newest}

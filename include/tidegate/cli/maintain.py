@@ -1,0 +1,40 @@
+"""`tidegate maintain`: compact, expire and remove, in the tables that subscriptions publish into."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.settings import NameOrAll, settings_here
+from tidegate.model.errors import WrongDefinitionError
+
+
+def maintain(
+    name: NameOrAll = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Maintain the tables that subscriptions publish into, by the retention that each table's properties say.
+
+    Delta: compact small files, remove files and commits that have expired, write a checkpoint. Iceberg: expire
+    snapshots, and remove the files that they alone name. It may run at any time, beside runs too.
+    """
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.maintain import maintain_all  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    names = AllDefinitions(settings).names() if name is None else [name]
+    done = list(maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run))
+    if name is not None and not done:
+        raise WrongDefinitionError(f"{name} publishes plain Parquet, which needs no maintenance: name another one")
+    for each in () if as_json else done:
+        (err if each.error else out).print(str(each), markup=False)
+    if as_json:
+        documents = [each.to_json() for each in done]
+        print_json(documents if name is None else documents[0])
+    errors = [each.error for each in done if each.error is not None]
+    if errors:
+        raise typer.Exit(2 if any(isinstance(error, WrongDefinitionError) for error in errors) else 1)

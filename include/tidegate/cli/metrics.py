@@ -1,0 +1,79 @@
+"""`tidegate metrics`: the metrics of subscriptions as OpenMetrics text, the alert rules on them, and a dashboard."""
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.settings import NameOrAll, all_names, settings_here
+from tidegate.config.settings import Settings
+from tidegate.model.errors import WrongDefinitionError
+
+
+class TextFormat(StrEnum):
+    """Of the text: OpenMetrics, or what Prometheus had before, which node_exporter's textfile collector reads."""
+
+    OPENMETRICS = "openmetrics"
+    PROMETHEUS = "prometheus"
+
+
+def metrics(
+    name: NameOrAll = None,
+    *,
+    observe: Annotated[
+        bool, typer.Option("--observe/--no-observe", help="Look at each one now, or print what was last seen.")
+    ] = True,
+    text_format: Annotated[TextFormat, typer.Option("--format", help="Of the text.")] = TextFormat.OPENMETRICS,
+    rules: Annotated[bool, typer.Option("--rules", help="Print alert rules for Prometheus instead.")] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a dashboard for Grafana instead.")] = False,
+) -> None:
+    """Print metrics in OpenMetrics text. What is seen is kept in the ledger, as Airflow's DAG tidegate_monitor does.
+
+    A broker that doesn't answer is a metric, and no failure: the exit status is 1 if the ledger doesn't answer.
+    """
+    if rules or dashboard:
+        if name or (rules and dashboard):
+            raise WrongDefinitionError("--rules and --dashboard each print one file: give nothing else")
+        sys.stdout.write(template("tidegate.rules.yml" if rules else "tidegate.dashboard.json"))
+        return
+    settings = settings_here()
+    names = _names(name, settings)
+    if observe:
+        _observe(names, settings)
+    _print(names, settings, text_format)
+
+
+def template(name: str) -> str:
+    """The text of a file that is shipped for other programs."""
+    return (files("tidegate.cli") / "templates" / name).read_text("utf-8")
+
+
+def _names(name: str | None, settings: Settings) -> list[str]:
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+
+    if name is None:
+        return all_names(settings)
+    AllDefinitions(settings).load(name)  # raises: who names one wants to know
+    return [name]
+
+
+def _observe(names: Sequence[str], settings: Settings) -> None:
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.observing import observe  # noqa: PLC0415 - see above
+
+    connections = AirflowConnections(os.environ)
+    for name in names:
+        observe(name, settings, connections)
+
+
+def _print(names: Sequence[str], settings: Settings, text_format: TextFormat) -> None:
+    from tidegate.runtime.exposition import OPENMETRICS, PROMETHEUS, exposed  # noqa: PLC0415 - see above
+    from tidegate.runtime.figures import figures_of  # noqa: PLC0415 - see above
+
+    accept = OPENMETRICS if text_format is TextFormat.OPENMETRICS else PROMETHEUS
+    text, _ = exposed(figures_of(names, settings), accept)
+    sys.stdout.write(text.decode())

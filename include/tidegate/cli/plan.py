@@ -1,0 +1,88 @@
+"""`tidegate plan`: what the next run would do, before it does, and before a changed definition is deployed."""
+
+from typing import Any
+
+import typer
+
+from tidegate.cli.console import Json, out, print_json, table
+from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.settings import NameOrAll, all_names, settings_here
+from tidegate.config.settings import Settings
+from tidegate.model.counting import counted
+from tidegate.model.errors import TidegateError, UnavailableError
+
+_FEW = 20  # partitions that are listed
+_EARLIER = "if they should be, set consumer.auto.offset.reset: earliest, or a cursor"
+_ENDED = ("ignoring", "dead-lettering", "retrying")  # of such a batch nothing is processed
+_UNAVAILABLE, _REFUSED, _MOVED = 1, 2, 3  # exit statuses
+
+
+def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
+    """Say what the next run would do, and what it would do otherwise than the last one. Nothing is changed.
+
+    Exit status: 0 the next run goes on where the last one ended, 1 a broker or the ledger doesn't answer, 2 it would be
+    refused, 3 it would read records again, or pass over unread ones, other than those before its first start.
+    """
+    settings = settings_here()
+    names = all_names(settings) if name is None else [name]
+    documents, codes = [], [0]
+    for each in names:
+        try:
+            document = _previewed(each, settings)
+        except UnavailableError as error:
+            document, code = {"subscription": each, "error": str(error)}, _UNAVAILABLE
+        except TidegateError as error:
+            document, code = {"subscription": each, "error": str(error)}, _REFUSED
+        else:
+            code = _MOVED if document["reread"] or document["skipped"] else 0
+        documents.append(document)
+        codes.append(code)
+        if not as_json:
+            _print(document, is_refused=code == _REFUSED)
+    if as_json:
+        print_json(documents if name is None else documents[0])
+    if code := next((code for code in (_REFUSED, _UNAVAILABLE, _MOVED) if code in codes), 0):
+        raise typer.Exit(code)
+
+
+def _previewed(name: str, settings: Settings) -> dict[str, Any]:
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
+
+    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+        return preview_document(name, pipeline.preview())
+
+
+def _print(document: dict[str, Any], *, is_refused: bool) -> None:
+    name = document["subscription"]
+    if document["error"]:
+        what = "the next run would be refused: " if is_refused else ""
+        out.print(f"{name}: {what}{document['error']}", style="red", markup=False)
+        return
+    out.print(f"{name}: {document['next']}", style="bold", markup=False)
+    for change in document["changes"]:
+        out.print(f"  new: {change}", markup=False)
+    for done in document["first"]:
+        out.print(f"  first: {done}", markup=False)
+    for what, count in (("read again", document["reread"]), ("passed over unread", document["skipped"])):
+        if count:
+            said = f"{counted(count, 'offset')} {'is' if count == 1 else 'are'} {what}"
+            out.print(f"  {said}", style="red", markup=False)
+    if before := document["unread_before"]:
+        said = f"{counted(before, 'offset')} before where it begins {'is' if before == 1 else 'are'} not read"
+        out.print(f"  {said}: {_EARLIER}", style="yellow", markup=False)
+    _print_some(document["starts"], "begins", "topic", "partition", "was", "offset", "why")
+    is_ended = document["state"] in _ENDED
+    _print_some(document["ranges"], "its offsets" if is_ended else "takes", "topic", "partition", "start", "end")
+    if document["ranges"] and document["batch_id"]:
+        out.print(f"  batch {document['batch_id']}, {document['state']}", markup=False)
+    elif document["ranges"]:
+        out.print(f"  {document['waiting']:,} offsets wait in all", markup=False)
+
+
+def _print_some(rows: list[dict[str, Any]], title: str, *columns: str) -> None:
+    if rows:
+        out.print(f"  {title}:", markup=False)
+        out.print(table(rows[:_FEW], *columns))
+    if rows[_FEW:]:
+        out.print(f"    and {len(rows) - _FEW} partitions more (--json has them)", markup=False)

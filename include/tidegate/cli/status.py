@@ -1,0 +1,147 @@
+"""`tidegate status` and `tidegate watch`: where subscriptions stand, once or again and again."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from tidegate.cli.console import Json, out, print_json
+from tidegate.cli.settings import NameOrAll, all_names, settings_here
+from tidegate.config.settings import Settings
+from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError
+
+_UNKNOWN = 3  # of monitoring plugins
+_WATCHED = 5  # of the last batches
+_LEDGER = "correct TIDEGATE_LEDGER (`tidegate settings` shows it), or what it names"
+
+
+def status(
+    name: NameOrAll = None,
+    *,
+    as_json: Json = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
+    for_monitor: Annotated[
+        bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
+    ] = False,
+) -> None:
+    """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
+    from tidegate.cli import status_text  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    if name:
+        AllDefinitions(settings).load(name)  # raises: who names one wants to know
+    try:
+        documents = _documents(name, settings, limit)
+    except (UnavailableError, UnusableLedgerError) as error:
+        if not (as_json or for_monitor):
+            raise
+        raise typer.Exit(_print_ledger_error(error, as_json=as_json, for_monitor=for_monitor)) from None
+    if as_json:
+        print_json(documents[0] if name else documents)
+    elif for_monitor:
+        status_text.print_lines(documents)
+    else:
+        status_text.print_all(documents)
+    if code := _monitored(documents) if for_monitor else _looked_at(documents):
+        raise typer.Exit(code)
+
+
+def watch(
+    name: NameOrAll = None,
+    *,
+    every: Annotated[float, typer.Option(min=0.5, metavar="SECONDS", help="How long between two looks.")] = 5.0,
+) -> None:
+    """Show where subscriptions stand, again and again, until Ctrl-C. Nothing is changed.
+
+    On a terminal the whole status is redrawn; elsewhere each subscription gets a line whenever what it says changes.
+    """
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    if name:
+        AllDefinitions(settings).load(name)  # raises: who names one wants to know
+    all_names(settings)  # raises: nothing would ever be seen
+    with suppress(KeyboardInterrupt):
+        said: set[str] = set()
+        while True:
+            with out.capture() as captured:
+                _print_look(name, settings)
+            seen = captured.get()
+            if out.is_terminal:
+                out.clear()
+                out.print(Text.from_ansi(seen))
+                out.print(f"{datetime.now(UTC):%H:%M:%S} UTC, every {every:g} s; Ctrl-C ends", style="dim")
+            else:
+                lines = seen.splitlines()
+                for line in lines:
+                    if line not in said:
+                        out.print(line, markup=False)
+                said = set(lines)
+            time.sleep(every)
+
+
+def _print_look(name: str | None, settings: Settings) -> None:
+    """What there is to see now: the whole status on a terminal, elsewhere a line for each subscription."""
+    from tidegate.cli import status_text  # noqa: PLC0415 - see above
+
+    try:
+        documents = _documents(name, settings, _WATCHED)
+    except TidegateError as error:  # a ledger that is away may be back
+        out.print(f"UNKNOWN: {error}", style="red", markup=False)
+    else:
+        (status_text.print_all if out.is_terminal else status_text.print_brief)(documents)
+
+
+def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[str, Any]]:
+    """The status of one, or of all and of open batches without a definition."""
+    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.observing import orphans, status_document  # noqa: PLC0415 - see above
+
+    connections = AirflowConnections(os.environ)
+    if name:
+        return [status_document(name, settings, connections, limit)]
+    names = all_names(settings)
+    return [*(status_document(each, settings, connections, limit) for each in names), *orphans(names, settings)]
+
+
+def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:
+    """Print the one verdict that there is without a ledger; the exit status.
+
+    A ledger that is away may be back, and so the verdict isn't known; one that can't be used stays so.
+    """
+    from tidegate.cli.status_text import print_finding  # noqa: PLC0415 - see above
+
+    is_unusable = isinstance(error, UnusableLedgerError)
+    finding = {
+        "verdict": "UNREACHABLE" if is_unusable else "UNKNOWN",
+        "reason": str(error),
+        "since": None,
+        "action": _LEDGER if is_unusable else None,
+    }
+    if as_json:
+        print_json(finding)
+    else:
+        print_finding(finding)
+    if is_unusable:
+        return 2
+    return _UNKNOWN if for_monitor else 1
+
+
+def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a monitor: that of the worst verdict."""
+    from tidegate.runtime.health import Verdict  # noqa: PLC0415 - see above
+
+    return max(Verdict(document["verdict"]).exit_status for document in documents)
+
+
+def _looked_at(documents: Sequence[Mapping[str, Any]]) -> int:
+    """The exit status for a person: whether every subscription could be looked at."""
+    if any("group" not in document and "orphan" not in document for document in documents):
+        return 2
+    return 1 if any(document.get("unavailable") for document in documents) else 0

@@ -1,0 +1,96 @@
+"""`tidegate test`: deliver the records that cases in YAML give, and compare."""
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.settings import NameOrAll, settings_here
+from tidegate.config.settings import TESTS, Settings
+from tidegate.model.errors import WrongDefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.model.subscription import Problem
+    from tidegate.trial.cases import Case
+    from tidegate.trial.running import CaseResult
+
+
+def try_cases(
+    name: NameOrAll = None,
+    *,
+    cases: Annotated[
+        Path | None, typer.Option(help="A file of cases, or a folder of *.cases.yaml; default: tests, in home.")
+    ] = None,
+    keyword: Annotated[str, typer.Option("-k", help="Only cases whose name has this in it.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Deliver what cases in YAML give, by the real Spark job and without Kafka, and compare with what they expect.
+
+    The Spark is a local one, started for it, or what TIDEGATE_TEST_SPARK says.
+    """
+    from tidegate.trial.running import run_case  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.trial.spark import trial_spark  # noqa: PLC0415 - see above
+
+    settings = settings_here()
+    chosen = _chosen(cases or settings.home / TESTS, name, keyword, settings)
+    results = []
+    with TemporaryDirectory(prefix="tidegate-test-") as folder:
+        waiting = err.status("starting Spark") if err.is_terminal else nullcontext()
+        with waiting, trial_spark(os.environ, Path(folder, "spark")) as spark:
+            for number, case in enumerate(chosen):
+                result = run_case(case, settings, spark, Path(folder, str(number)))
+                results.append(result)
+                if not as_json:
+                    _print(result)
+    failed = sum(not result.passed for result in results)
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        out.print(f"{len(results) - failed} passed, {failed} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _chosen(place: Path, name: str | None, keyword: str, settings: Settings) -> "Sequence[Case]":
+    """The cases that were asked for. Raises WrongDefinitionError for a broken file, or if there are none."""
+    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.trial.cases import SUFFIX, read_cases  # noqa: PLC0415 - see above
+
+    if name is not None:
+        AllDefinitions(settings).load(name)  # raises: who names one wants to know
+    files = sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else [place] if place.exists() else []
+    found: list[Case] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            found += read_cases(file)
+        except DefinitionError as error:
+            problems += error.problems
+    if problems:
+        raise DefinitionError(problems)
+    chosen = [case for case in found if name in (None, case.subscription) and keyword in case.name]
+    if not chosen:
+        of = f" of {name}" if name is not None else ""
+        named = f" with {keyword!r} in its name" if keyword else ""
+        raise WrongDefinitionError(
+            f"there is no case{of}{named} in {place} (*{SUFFIX}): write one, or name its file with --cases"
+        )
+    return chosen
+
+
+def _print(result: "CaseResult") -> None:
+    case = result.case
+    verdict, style = ("passed", "green") if result.passed else ("FAILED", "red")
+    out.print(f"[{style}]{verdict}[/]  ", end="")
+    out.print(f"{case.subscription}: {case.name} ({result.seconds:.1f} s)", markup=False)
+    if not result.passed:
+        out.print(f"  {case.file}:{case.line}", markup=False)
+        for line in result.differences:
+            out.print("\n".join(f"  {each}" for each in line.splitlines()), markup=False)

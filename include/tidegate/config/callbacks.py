@@ -1,0 +1,61 @@
+"""The callbacks and notifiers that definitions name: those whose import fails, each where it is named."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tidegate.config.airflow_defaults import AirflowDefaults
+from tidegate.config.findings import shown
+from tidegate.config.reading import Reading
+from tidegate.config.transforms import import_complaints
+from tidegate.model.subscription import Problem, Subscription
+
+_RULES: Mapping[tuple[str, str], str] = {
+    ("airflow", "on_failure_callback"): "no-callback",
+    ("airflow", "on_success_callback"): "no-callback",
+    ("alerts", "notify"): "no-notifier",
+}
+"""The properties that name them, and the rule that one breaks that can't be imported."""
+
+_Named = tuple[str, int, str, str, str]
+"""File, line, property, rule, and what is named there."""
+
+
+def callback_problems(
+    drafts: Sequence[tuple[Reading, Subscription]],
+    defaults: Sequence[AirflowDefaults],
+    plugins: Path,
+    longest: float,
+) -> Iterator[Problem]:
+    """What can't be imported from the folder `plugins`, nor from where this process imports.
+
+    A child process imports it, and gives each module `longest` seconds.
+    """
+    named = [each for reading, draft in drafts for each in _of_definition(reading, draft)]
+    named += [each for default in defaults for each in _of_defaults(default)]
+    named = list(dict.fromkeys(named))
+    complaints = import_complaints(sorted({function for *_, function in named}), plugins, longest)
+    for file, line, path, rule, function in named:
+        if function in complaints:
+            text = f"{path}: {complaints[function]}"
+            yield Problem(text, rule, path, shown(path, function), file=file, line=line)
+
+
+def _of_definition(reading: Reading, draft: Subscription) -> Iterator[_Named]:
+    parts = {"airflow": draft.airflow, "alerts": draft.alerts}
+    for (section, name), rule in _RULES.items():
+        path = f"{section}.{name}"
+        for function in _names(getattr(parts[section], name)):
+            yield (*reading.place(path), path, rule, function)
+
+
+def _of_defaults(defaults: AirflowDefaults) -> Iterator[_Named]:
+    for (section, name), rule in _RULES.items():
+        path = f"{section}.{name}"
+        for function in _names(defaults.of(section).get(name)):
+            yield str(defaults.file), defaults.lines[path], path, rule, function
+
+
+def _names(value: str | Sequence[str] | None) -> Sequence[str]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value

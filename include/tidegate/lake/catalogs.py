@@ -1,0 +1,98 @@
+"""Iceberg's catalogs, by Airflow's connections."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchPropertyException, NotInstalledError
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from tidegate.lake.iceberg_errors import asking, text_of
+from tidegate.model.errors import WrongDefinitionError
+from tidegate.ports import Connection, Connections
+
+_DATABASES: Final = ("postgresql", "sqlite")
+_NAME: Final = "name"
+_SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|connection-string", re.IGNORECASE)
+
+
+class Catalogs:
+    """The catalogs that connections stand for, each opened when it is first asked for."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._opened: dict[str, Catalog] = {}
+
+    def __call__(self, connection_id: str) -> Catalog:
+        """The catalog of this connection. Raises as `open_catalog` does, and where there is no connection."""
+        if connection_id not in self._opened:
+            self._opened[connection_id] = open_catalog(self._connections.get(connection_id))
+        return self._opened[connection_id]
+
+
+def open_catalog(connection: Connection) -> Catalog:
+    """The catalog whose properties, as pyiceberg names them, are the connection's extra.
+
+    Without `uri` there, the host is it. Login and password stand for a database's user, or for a REST catalog's
+    `credential`. `name` is what other engines call the catalog, which SQL catalogs keep with each table: by default the
+    connection's id. Raises WrongDefinitionError, naming the connection, UnauthorizedError and UnavailableError.
+    """
+    properties = _properties(connection)
+    name = properties.pop(_NAME, connection.id)
+    secrets = tuple(_secrets(properties))
+    try:
+        with asking(f"connection {connection.id}", secrets):
+            return load_catalog(name, **properties)
+    except (NotInstalledError, ImportError) as error:
+        raise _wrong(connection, f"{text_of(error, secrets)}; install what it needs beside tidegate[iceberg]") from None
+    except (ValueError, NoSuchPropertyException, ArgumentError) as error:
+        raise _wrong(connection, text_of(error, secrets)) from None
+
+
+def _properties(connection: Connection) -> dict[str, str]:
+    properties = {name: _text(value) for name, value in connection.extra.items() if value is not None}
+    uri = properties.get("uri") or (connection.host if "://" in (connection.host or "") else None)
+    if uri is None:
+        return properties
+    if uri.startswith(_DATABASES):
+        return {"pool_pre_ping": "true", **properties, "uri": _database(connection, uri)}
+    return {**_credential(connection, properties), **properties, "uri": uri}
+
+
+def _database(connection: Connection, uri: str) -> str:
+    try:
+        url = make_url(uri)
+    except (ArgumentError, ValueError):
+        raise _wrong(connection, "its uri can't be parsed: write postgresql+psycopg2://host:port/database") from None
+    if connection.login and url.username is None:
+        url = url.set(username=connection.login, password=connection.password)
+    elif connection.password and url.host and url.password is None:
+        url = url.set(password=connection.password)
+    return url.render_as_string(hide_password=False)
+
+
+def _credential(connection: Connection, properties: Mapping[str, str]) -> dict[str, str]:
+    if not connection.password or properties.keys() & {"credential", "token"}:
+        return {}
+    if connection.login:
+        return {"credential": f"{connection.login}:{connection.password}"}
+    return {"token": connection.password}
+
+
+def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
+    for name, value in properties.items():
+        if _SECRET.search(name):
+            yield from (part.strip() for part in (value, *value.split(":")))
+    uri = properties.get("uri", "")
+    if uri.startswith(_DATABASES) and (password := make_url(uri).password):
+        yield str(password)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _wrong(connection: Connection, why: str) -> WrongDefinitionError:
+    return WrongDefinitionError(f"connection {connection.id} is no Iceberg catalog: {why}")

@@ -1,0 +1,29 @@
+"""Whether a Delta table was taken back: by the RESTOREs in its log's history."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidegate.lake.delta_table import DeltaHandle
+
+
+def is_taken_back(handle: DeltaHandle) -> bool:
+    """Whether the table is as it was before the commit that its record came with, whatever came after.
+
+    A RESTORE to a time counts as one to before: the log doesn't say which version that was.
+    """
+    if handle.recorded is None or handle.version <= handle.recorded:
+        return False
+    return _content(handle.version, handle.table.history(handle.version - handle.recorded)) < handle.recorded
+
+
+def _content(version: int, newest_first: Iterable[Mapping[str, Any]]) -> int:
+    """The version whose files the table began with after its last RESTORE, through RESTOREs of RESTOREs."""
+    for commit in newest_first:
+        if commit["operation"] == "RESTORE" and commit["version"] <= version:
+            version = _target(commit.get("operationParameters") or {})
+    return version
+
+
+def _target(parameters: Mapping[str, Any]) -> int:
+    version = parameters.get("version")
+    return -1 if version is None else int(version)

@@ -1,0 +1,51 @@
+"""What Iceberg's catalogs and their stores raise, as errors that say what to do; no text has a password."""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import requests
+from pyiceberg import exceptions as iceberg
+from sqlalchemy import exc as sql
+
+from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
+
+_REFUSED: Final = (
+    iceberg.UnauthorizedError,
+    iceberg.ForbiddenError,
+    iceberg.OAuthError,
+    iceberg.AuthorizationExpiredError,
+    PermissionError,
+)
+_UNREACHED: Final = (iceberg.RESTError, sql.DBAPIError, sql.TimeoutError, requests.RequestException, OSError)
+_USER = re.compile(r"://[^/@\s]+@")
+_REFUSED_BY_POSTGRESQL: Final = ("authentication failed", "permission denied")
+
+
+@contextmanager
+def asking(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
+    """Raise UnauthorizedError where a catalog or its store refuses, WrongDefinitionError for what it can't do.
+
+    UnavailableError where it doesn't answer, after which it isn't known whether what was asked for was done. Causes
+    are left out, as their texts may have a password.
+    """
+    try:
+        yield
+    except _REFUSED as error:
+        raise UnauthorizedError(f"the catalog or its store refuses ({where}): {text_of(error, secrets)}") from None
+    except iceberg.BadRequestError as error:
+        raise WrongDefinitionError(f"the catalog can't do it ({where}): {text_of(error, secrets)}") from None
+    except _UNREACHED as error:
+        text = text_of(error, secrets)
+        if isinstance(error, sql.DBAPIError) and any(each in text for each in _REFUSED_BY_POSTGRESQL):
+            raise UnauthorizedError(f"the catalog's database refuses ({where}): {text}") from None
+        raise UnavailableError(f"the catalog or its store can't be reached ({where}): {text}") from None
+
+
+def text_of(error: BaseException, secrets: Collection[str] = ()) -> str:
+    """The first line of an error's text, without the secrets and without what stands before a URL's host."""
+    text = _USER.sub("://***@", str(error).partition("\n")[0])
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text or type(error).__name__

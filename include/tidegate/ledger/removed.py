@@ -1,0 +1,134 @@
+"""What the ledger has of a subscription that has no definition any more, and how it goes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, select
+
+from tidegate.ledger.database import Database
+from tidegate.ledger.migrate import migrate
+from tidegate.ledger.tables import (
+    alerts,
+    batches,
+    checkpoints,
+    clearances,
+    contacts,
+    deliveries,
+    files,
+    generations,
+    groups,
+    lag_samples,
+    landings,
+    losses,
+    missing,
+    observations,
+    position_changes,
+    positions,
+    ranges,
+    replay_ranges,
+    replays,
+    resets,
+    runs,
+    states,
+    subscriptions,
+    topics,
+    totals,
+)
+from tidegate.model.errors import StaleError, WrongDefinitionError, message
+from tidegate.ports import ExpiredBatch
+
+_OF_A_BATCH = (clearances, generations, ranges, files, landings, deliveries)
+_OF_A_SUBSCRIPTION = (
+    missing,
+    topics,
+    groups,
+    positions,
+    checkpoints,
+    states,
+    contacts,
+    runs,
+    losses,
+    observations,
+    lag_samples,
+    totals,
+    alerts,
+)
+
+
+class RemovedSubscription:
+    """A subscription's rows, and those of its replays, in the ledger at this URL.
+
+    Raises UnavailableError, UnusableLedgerError.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._database, self._name = Database(url), name
+        migrate(self._database)
+
+    def batches(self) -> dict[str, tuple[ExpiredBatch, ...]]:
+        """All batches of the subscription and of each of its replays, by name.
+
+        Raises WrongDefinitionError if the ledger doesn't know it, StaleError while one of its batches is open.
+        """
+        with self._database.read() as connection:
+            names = self._names(connection)
+            known = select(subscriptions.c.name).where(subscriptions.c.name.in_(names))
+            if not connection.execute(known).first():
+                raise WrongDefinitionError(f"the ledger knows no subscription {self._name}: there is nothing to remove")
+            self._refuse_open(connection, names)
+            return {name: _closed(connection, name) for name in names}
+
+    def forget(self, seen: dict[str, tuple[ExpiredBatch, ...]]) -> None:
+        """Remove all rows, if its batches are those that were seen; raises StaleError if they aren't.
+
+        What was redriven and answered stays, and so does what was done with its definition by REST.
+        """
+        with self._database.write() as connection:
+            names = self._names(connection)
+            self._refuse_open(connection, names)
+            if {name: _closed(connection, name) for name in names} != seen:
+                raise StaleError(f"subscription {self._name} has other batches than before: run the command again")
+            self._remove(connection, names)
+
+    def _remove(self, connection: Connection, names: Sequence[str]) -> None:
+        theirs = select(batches.c.id).where(batches.c.subscription.in_(names)).scalar_subquery()
+        for table in _OF_A_BATCH:
+            connection.execute(delete(table).where(table.c.batch_id.in_(theirs)))
+        connection.execute(delete(batches).where(batches.c.subscription.in_(names)))
+        reset = select(resets.c.id).where(resets.c.subscription.in_(names)).scalar_subquery()
+        connection.execute(delete(position_changes).where(position_changes.c.reset_id.in_(reset)))
+        connection.execute(delete(resets).where(resets.c.subscription.in_(names)))
+        connection.execute(delete(replay_ranges).where(replay_ranges.c.name.in_(names)))
+        connection.execute(delete(replays).where(replays.c.name.in_(names)))
+        for table in _OF_A_SUBSCRIPTION:
+            connection.execute(delete(table).where(table.c.subscription.in_(names)))
+        connection.execute(delete(subscriptions).where(subscriptions.c.name.in_(names)))
+
+    def _names(self, connection: Connection) -> list[str]:
+        of_replays = select(replays.c.name).where(replays.c.subscription == self._name).order_by(replays.c.name)
+        return [self._name, *connection.scalars(of_replays)]
+
+    def _refuse_open(self, connection: Connection, names: Sequence[str]) -> None:
+        is_open = (batches.c.subscription.in_(names), batches.c.closed_at.is_(None))
+        found = connection.execute(select(batches.c.id, batches.c.group_id).where(*is_open)).first()
+        if found is not None:
+            raise StaleError(
+                message(
+                    f"batch {found.id} of subscription {self._name} is open, and nothing was removed",
+                    f"group {found.group_id}",
+                    f"put the definition back and run it until no batch is open, or, where nobody wants its records, "
+                    f"`tidegate clear {self._name} --answer skip` and run once more; then remove the definition again",
+                )
+            )
+
+
+def _closed(connection: Connection, name: str) -> tuple[ExpiredBatch, ...]:
+    mine = batches.c.subscription == name
+    uris: dict[str, list[str]] = defaultdict(list)
+    of_files = select(files.c.batch_id, files.c.uri).join(batches, batches.c.id == files.c.batch_id).where(mine)
+    for row in connection.execute(of_files.order_by(files.c.batch_id, files.c.member, files.c.place)):
+        uris[row.batch_id].append(row.uri)
+    found = select(batches.c.id, batches.c.number, batches.c.closed_at).where(mine).order_by(batches.c.number)
+    return tuple(
+        ExpiredBatch(row.id, row.number, row.closed_at, tuple(uris[row.id])) for row in connection.execute(found)
+    )

@@ -1,0 +1,180 @@
+"""The object stores that URIs name by an Airflow connection, as `s3://connection@bucket/key`, for this process.
+
+Code that reads and writes files knows URIs alone. Whoever has the connections says so once, by `use_connections`; each
+is asked for when a URI first names it, and again after a minute, as keys may be replaced while a process lives.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pyarrow import fs
+
+from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError, WrongDefinitionError
+from tidegate.parquet.object_stores import ObjectStore, default_store, object_store, placed_by
+from tidegate.ports import Connections
+
+_FRESH_SECONDS: Final = 60.0
+_ATTEMPTS: Final = 5
+_CONNECT_SECONDS: Final = 10
+_REQUEST_SECONDS: Final = 60
+_REFUSED: Final = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY",
+    "SIGNATURE",
+    "INVALID_CLIENT_TOKEN",
+    "HTTP status 403",
+    "EXPIRED_TOKEN",
+)
+_SPARKS_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """A place on an object store, by its URI: `s3://connection@bucket/key`, the connection None for none."""
+
+    connection: str | None
+    bucket: str
+    key: str
+
+    @property
+    def uri(self) -> str:
+        """The URI as others than Tidegate write it, without the connection."""
+        return f"s3://{self.bucket}/{self.key}".rstrip("/")
+
+
+class _KnownStores:
+    """Connections as they were found, and the file systems made of them, each for a while."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._connections: Connections | None = None
+        self._kept: dict[Hashable, tuple[float, Any]] = {}
+
+    def use(self, connections: Connections) -> None:
+        with self._lock:
+            self._connections = connections
+            self._kept.clear()
+
+    def forget(self) -> None:
+        """After a fork: threads and sockets of the parent aren't there, and neither is who held the lock."""
+        self._lock = threading.RLock()
+        self._kept = {}
+
+    def store(self, connection_id: str | None) -> ObjectStore:
+        if connection_id is None:
+            return default_store(os.environ)
+        connections = self._connections
+        if connections is None:
+            raise WrongDefinitionError(
+                f"connection {connection_id}: Airflow's connections can't be asked for by this process, so no URI can "
+                "name one here"
+            )
+        return self._fresh(
+            ("store", connection_id), lambda: placed_by(os.environ, object_store(connections.get(connection_id)))
+        )
+
+    def system(self, place: ObjectPlace) -> fs.FileSystem:
+        return self._fresh(
+            ("system", place.connection, place.bucket), lambda: _opened(place, self.store(place.connection))
+        )
+
+    def _fresh(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        with self._lock:
+            made_at, found = self._kept.get(key, (0.0, None))
+            if found is None or time.monotonic() - made_at > _FRESH_SECONDS:
+                found = make()
+                self._kept[key] = time.monotonic(), found
+            made: _Made = found
+            return made
+
+
+_KNOWN = _KnownStores()
+os.register_at_fork(after_in_child=_KNOWN.forget)
+
+
+def use_connections(connections: Connections) -> None:
+    """From now on ask these for the connections that URIs name; what was found by others is forgotten."""
+    _KNOWN.use(connections)
+
+
+def object_place(uri: str) -> ObjectPlace | None:
+    """The place on an object store of S3's protocol that a URI names; None for one of another scheme."""
+    scheme, _, rest = uri.partition("://")
+    if _SPARKS_NAMES.get(scheme, scheme) != "s3":
+        return None
+    authority, _, key = rest.partition("/")
+    connection, at, bucket = authority.rpartition("@")
+    if not bucket or (at and not connection) or ":" in authority:
+        raise WrongDefinitionError(
+            f"{scheme}:// must be followed by a bucket, or by a connection and a bucket, as s3://connection@bucket/folder"
+        )
+    return ObjectPlace(connection or None, bucket, key.rstrip("/"))
+
+
+def store_of(uri: str) -> ObjectStore:
+    """The object store of a URI, `s3://connection@bucket/key`; one without a connection is that of the environment.
+
+    Raises WrongDefinitionError where there is no such connection, or it can't be used, UnavailableError where
+    connections can't be asked for.
+    """
+    place = object_place(uri)
+    return _KNOWN.store(place.connection if place else None)
+
+
+def object_system(place: ObjectPlace) -> fs.FileSystem:
+    """The file system of a place, which is asked once whether the bucket is there and may be used.
+
+    Raises WrongDefinitionError where there is no such bucket, UnauthorizedError where the store refuses, and
+    UnavailableError where it can't be reached.
+    """
+    return _KNOWN.system(place)
+
+
+def _opened(place: ObjectPlace, store: ObjectStore) -> fs.FileSystem:
+    try:
+        system = fs.S3FileSystem(
+            **{"region": store.region or fs.resolve_s3_region(place.bucket)} | store.for_pyarrow(),
+            allow_delayed_open=True,
+            connect_timeout=_CONNECT_SECONDS,
+            request_timeout=_REQUEST_SECONDS,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        )
+        found = _looked_at(system, place)
+    except OSError as error:
+        raise _failed(place, error) from error
+    if found.type == fs.FileType.NotFound:
+        raise WrongDefinitionError(f"there is no bucket {place.bucket}{_by(place)}: make it, or name another")
+    return system
+
+
+def _looked_at(system: fs.FileSystem, place: ObjectPlace) -> fs.FileInfo:
+    """What is said of the bucket; of whoever may list a part of it alone, that something is there."""
+    try:
+        return system.get_file_info(place.bucket)
+    except OSError as error:
+        if not _is_refusal(error):
+            raise
+        system.get_file_info(fs.FileSelector(f"{place.bucket}/{place.key}".rstrip("/"), allow_not_found=True))
+        return fs.FileInfo(place.bucket, fs.FileType.Directory)
+
+
+def _failed(place: ObjectPlace, error: OSError) -> TidegateError:
+    if _is_refusal(error):
+        return UnauthorizedError(
+            f"the bucket {place.bucket} can't be used{_by(place)}: {error}; mend the keys, or let them list, read and "
+            "write there"
+        )
+    return UnavailableError(f"the bucket {place.bucket} can't be reached{_by(place)}: {error}")
+
+
+def _is_refusal(error: OSError) -> bool:
+    return any(word in str(error) for word in _REFUSED)
+
+
+def _by(place: ObjectPlace) -> str:
+    return f" with connection {place.connection}" if place.connection else " with the default credentials"

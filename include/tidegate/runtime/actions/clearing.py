@@ -1,0 +1,70 @@
+"""Clear, previewed: what becomes of a batch that stopped its subscription, by the answer."""
+
+from tidegate.model.batch import Batch, Resolution
+from tidegate.model.commit_policy import CommitPoint
+from tidegate.model.counting import counted
+from tidegate.model.subscription import Subscription
+from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.clear import clearable
+from tidegate.strategies.failure.dead_letters import DeadLetters
+
+_EFFECTS = {
+    Resolution.REDELIVER: "delivered again",
+    Resolution.DEAD_LETTER: "to the dead-letter topic",
+    Resolution.SKIP: "ignored",
+    Resolution.STOP: "stays",
+}
+
+
+def preview_clear(
+    pipeline: Pipeline, answer: Resolution, batch_id: str | None = None, note: str | None = None
+) -> ActionPreview:
+    """What clearing with this answer would do. Raises what clearing would raise, see `steps.clear`."""
+    subscription, ledger = pipeline.subscription, pipeline.ledger
+    batch = clearable(subscription, answer, ledger, pipeline.source, batch_id)
+    return ActionPreview(
+        "clear",
+        subscription.name,
+        _summary(batch, answer, subscription),
+        {"answer": str(answer), "batch": batch.id, "note": note},
+        {"condition": batch.condition, "deliveries": ledger.deliveries(batch.id)},
+        _consequences(batch, answer, subscription),
+        tuple(
+            AffectedPartition(r.at, r.start, r.end, batch.records.get(r.at, 0), _EFFECTS[answer])
+            for r in batch.ranges
+            if not r.is_empty
+        ),
+        "records",
+        batch.landed_records,
+    )
+
+
+def _summary(batch: Batch, answer: Resolution, subscription: Subscription) -> str:
+    named = f"Batch {batch.id} with {counted(batch.landed_records, 'record')}, which is {batch.condition},"
+    match answer:
+        case Resolution.REDELIVER:
+            return f"{named} is delivered again by the next run."
+        case Resolution.DEAD_LETTER:
+            return f"{named} goes to the topic {DeadLetters.of(subscription).topic}; nothing of it is published."
+        case Resolution.SKIP:
+            return f"{named} is ignored: nothing of it is published or kept elsewhere."
+        case _:
+            return f"{named} is stopped, or stays so."
+
+
+def _consequences(batch: Batch, answer: Resolution, subscription: Subscription) -> tuple[str, ...]:
+    name = subscription.name
+    match answer:
+        case Resolution.REDELIVER:
+            tries = counted(subscription.max_retries + 1, "time")
+            return (f"It is delivered up to {tries}. Correct the cause first.",)
+        case Resolution.STOP:
+            return ("Every run fails until it is cleared.",)
+    by_hand = batch.commit_policy.commit_at is CommitPoint.MANUAL
+    then = (f"The subscription goes on after it once `tidegate commit {name}` has committed it.",)
+    goes_on = then if by_hand else ("The next run goes on after it.",)
+    if answer is not Resolution.DEAD_LETTER:
+        return goes_on
+    too_many = DeadLetters.of(subscription).too_many(batch)
+    return (*goes_on, *((f"{too_many}; this answer passes it.",) if too_many else ()))

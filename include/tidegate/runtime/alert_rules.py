@@ -1,0 +1,136 @@
+"""What of a subscription's status is told: the states and thresholds of its section `alerts`.
+
+Pure functions of the document that `tidegate status --json` prints.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from tidegate.model.alerting import AlertProperties
+from tidegate.runtime.health import Verdict
+
+Document = Mapping[str, Any]
+
+LAG_RECORDS: Final = "lag.records"
+LAG_MS: Final = "lag.ms"
+OPEN_BATCH: Final = "open-batch.ms"
+_ENDS_AT = 0.8  # of its threshold: a lag that swings around it is one state
+_ASKED = "asking"  # the condition of a batch that waits for an answer
+_FROM_LEDGER = frozenset({"stopped", "asked", OPEN_BATCH})
+"""What is known while Kafka doesn't answer, beside that it doesn't."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that holds of a subscription and is told: `state` tells one of a kind from the next.
+
+    `fact` is a sentence's end after the subscription's name.
+    """
+
+    kind: str
+    state: str
+    fact: str
+    reason: str
+    since: str | None = None
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What holds, by kind, and the kinds of which it can't be said now."""
+
+    holding: Mapping[str, Condition]
+    unknown: frozenset[str]
+
+
+def conditions(document: Document, alerts: AlertProperties, now: datetime) -> Conditions:
+    """What of this document is told, at the instant `now`."""
+    holding = {each.kind: each for each in (*_states(document, alerts), *_thresholds(document, alerts, now))}
+    return Conditions(holding, _unknown(document, alerts) - holding.keys())
+
+
+def wanted(alerts: AlertProperties) -> frozenset[str]:
+    """The kinds that are told."""
+    given = {LAG_RECORDS: alerts.lag_records, LAG_MS: alerts.lag_ms, OPEN_BATCH: alerts.open_batch_ms}
+    return frozenset(alerts.states) | {kind for kind, threshold in given.items() if threshold is not None}
+
+
+def _states(document: Document, alerts: AlertProperties) -> Iterator[Condition]:
+    """The worst of each kind last, so that it counts."""
+    for finding in reversed([document, *document.get("also", ())]):
+        kind = _kind(finding, document)
+        if kind in alerts.states:
+            yield Condition(
+                kind,
+                _state_of_batch(document) if kind in _FROM_LEDGER else "",
+                _FACTS[kind],
+                finding["reason"],
+                finding["since"],
+                finding["action"],
+            )
+
+
+_FACTS: Mapping[str, str] = {
+    "stopped": "is stopped",
+    "asked": "asks how to go on",
+    "unreachable": "can't reach its brokers",
+    "stalled": "is stalled",
+    "rewound": "has a group that somebody moved",
+    "warn": "has a warning",
+}
+
+
+def _kind(finding: Document, document: Document) -> str:
+    verdict = str(finding["verdict"])
+    if verdict == Verdict.STOPPED and (document.get("open") or {}).get("state") == _ASKED:
+        return "asked"
+    return verdict.lower()
+
+
+def _state_of_batch(document: Document) -> str:
+    """A batch that is delivered again and stops again is in another state."""
+    batch = document.get("open") or {}
+    return f"{batch.get('batch_id')} {batch.get('since')}"
+
+
+def _thresholds(document: Document, alerts: AlertProperties, now: datetime) -> Iterator[Condition]:
+    lag, seconds = document.get("lag"), document.get("lag_seconds")
+    if alerts.lag_records is not None and lag is not None and lag > alerts.lag_records:
+        reason = f"{lag:,} records wait, more than {alerts.lag_records:,}"
+        yield Condition(LAG_RECORDS, "", f"lags by {lag:,} records", reason, None, _LAGS)
+    if alerts.lag_ms is not None and seconds is not None and seconds * 1_000 > alerts.lag_ms:
+        reason = f"the oldest record has waited for {_length(seconds)}, longer than {_length(alerts.lag_ms / 1_000)}"
+        yield Condition(LAG_MS, "", f"lags by {_length(seconds)}", reason, None, _LAGS)
+    batch = document.get("open")
+    if alerts.open_batch_ms is not None and batch:
+        age = (now - datetime.fromisoformat(batch["opened_at"])).total_seconds()
+        if age * 1_000 > alerts.open_batch_ms:
+            reason = (
+                f"batch {batch['batch_id']} is {batch['state']} and was opened {_length(age)} ago, longer than "
+                f"{_length(alerts.open_batch_ms / 1_000)}"
+            )
+            fact = f"has had a batch open for {_length(age)}"
+            yield Condition(OPEN_BATCH, batch["batch_id"], fact, reason, batch["opened_at"], _IS_OPEN)
+
+
+_LAGS = "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs, works a backlog off"
+_IS_OPEN = "see the log of its last run"
+
+
+def _unknown(document: Document, alerts: AlertProperties) -> frozenset[str]:
+    """Kinds whose state stays as it was: what can't be seen now, and a lag just below its threshold."""
+    kinds = wanted(alerts)
+    if "group" not in document:
+        return kinds  # the definition can't be used, and nothing was asked
+    if document.get("unavailable"):
+        return kinds - _FROM_LEDGER
+    lag, seconds = document.get("lag"), document.get("lag_seconds")
+    waits = {LAG_RECORDS: (lag, alerts.lag_records), LAG_MS: (seconds and seconds * 1_000, alerts.lag_ms)}
+    return frozenset(kind for kind, (now, limit) in waits.items() if limit and (now is None or now > limit * _ENDS_AT))
+
+
+def _length(seconds: float) -> str:
+    """`0:12:30`, or with days before it."""
+    return str(timedelta(seconds=round(seconds)))

@@ -1,0 +1,194 @@
+"""Alerts: each state of a subscription that is to be told, told once to each of its notifiers.
+
+Several may look at once, as the DAG tidegate_monitor and a run that stops its subscription: the ledger says who tells.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidegate.ledger.alerts import AlertClaim, AlertKey, AlertLog
+from tidegate.model.alerting import AlertProperties
+from tidegate.model.errors import TidegateError
+from tidegate.runtime.alert_rules import Condition, Conditions, Document, conditions, wanted
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SUBJECT = 200  # characters
+_AT_ONCE = timedelta(0)
+
+
+class UntoldAlertError(TidegateError):
+    """An alert that a notifier didn't take: it is told by the next try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What a notifier is told: a line, and all that there is to say, in plain text without secrets.
+
+    `kind` is a state or threshold of the section `alerts`; `is_over` says that it doesn't hold any more. `verdict` is
+    that of `tidegate status`, `since` in ISO 8601, `lag` in records and `lag_seconds`: None for what isn't known.
+    `page` and `dag` are the addresses of the subscription's page and DAG.
+    """
+
+    subscription: str
+    kind: str
+    is_over: bool
+    subject: str
+    text: str
+    verdict: str
+    reason: str
+    since: str | None
+    action: str
+    lag: int | None
+    lag_seconds: float | None
+    page: str
+    dag: str
+
+
+Send = Callable[[str, Alert], None]
+"""Tells a notifier, by its name; raises whatever keeps it from being told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A subscription as it was seen by a look that began at an instant of the ledger's clock, and its addresses."""
+
+    subscription: str
+    began_at: datetime
+    document: Document
+    page: str
+    dag: str
+
+
+def tell(look: Look, alerts: AlertProperties, unreachable_after: timedelta, told: AlertLog, send: Send) -> list[Alert]:
+    """Tell what holds and wasn't told, and what is over; returns what was told, each as often as it was sent.
+
+    Brokers that don't answer are told once they haven't for `unreachable_after`. Raises UntoldAlertError once all
+    others are told; what wasn't is told by whoever looks next.
+    """
+    found = conditions(look.document, alerts, told.now())
+    teller = _Teller(look, alerts, told, send)
+    teller.begun(found, unreachable_after)
+    teller.ended(found)
+    if teller.failures:
+        raise UntoldAlertError(
+            f"subscription {look.subscription}: {'; '.join(teller.failures)}: correct the notifier; it is tried again"
+        )
+    return teller.sent
+
+
+class _Teller:
+    """One look's telling."""
+
+    def __init__(self, look: Look, alerts: AlertProperties, told: AlertLog, send: Send) -> None:
+        self._look, self._alerts, self._told, self._send = look, alerts, told, send
+        self.sent: list[Alert] = []
+        self.failures: list[str] = []
+
+    def begun(self, found: Conditions, unreachable_after: timedelta) -> None:
+        """Tell each notifier what holds."""
+        for condition in found.holding.values():
+            after = unreachable_after if condition.kind == "unreachable" else _AT_ONCE
+            alert = alert_of(condition, self._look)
+            for notifier in self._alerts.notify:
+                key = AlertKey(self._look.subscription, condition.kind, notifier)
+                claim = self._told.claim(key, condition.state, self._look.began_at, after)
+                if claim is not None and self._sends(claim, alert):
+                    self._told.told(claim)
+
+    def ended(self, found: Conditions) -> None:
+        """Forget what doesn't hold any more, and tell so those who want it."""
+        for key in self._ended(found):
+            claim = self._told.claim_end(key, self._look.began_at)
+            if claim is None:
+                continue
+            if not self._is_to_be_told(key) or self._sends(claim, over(key.kind, self._look)):
+                self._told.forget(claim)
+
+    def _ended(self, found: Conditions) -> Iterator[AlertKey]:
+        for kept in self._told.of(self._look.subscription):
+            if kept.key.notifier not in self._alerts.notify or kept.key.kind not in {*found.holding, *found.unknown}:
+                yield kept.key
+
+    def _is_to_be_told(self, key: AlertKey) -> bool:
+        return self._alerts.resolved and key.notifier in self._alerts.notify and key.kind in wanted(self._alerts)
+
+    def _sends(self, claim: AlertClaim, alert: Alert) -> bool:
+        try:
+            self._send(claim.key.notifier, alert)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a notifier may raise anything
+            self._told.release(claim)
+            self.failures.append(f"{claim.key.notifier} wasn't told ({alert.subject}): {_line(error)}")
+            return False
+        log.info("%s was told: %s", claim.key.notifier, alert.subject)
+        self.sent.append(alert)
+        return True
+
+
+def alert_of(condition: Condition, look: Look) -> Alert:
+    """What is told of a condition that holds: the fact, then where, then what to do."""
+    document = look.document
+    since = f"Since: {datetime.fromisoformat(condition.since):%Y-%m-%d %H:%M:%S} UTC" if condition.since else ""
+    action = f"What to do: {condition.action}" if condition.action else ""
+    return Alert(
+        subscription=look.subscription,
+        kind=condition.kind,
+        is_over=False,
+        subject=_shortened(f"{look.subscription} {condition.fact}"),
+        text=_text(condition.reason, since, _lag(document), action, *_addresses(look)),
+        verdict=str(document["verdict"]),
+        reason=condition.reason,
+        since=condition.since,
+        action=condition.action,
+        lag=document.get("lag"),
+        lag_seconds=document.get("lag_seconds"),
+        page=look.page,
+        dag=look.dag,
+    )
+
+
+def over(kind: str, look: Look) -> Alert:
+    """What is told of a condition that doesn't hold any more."""
+    document = look.document
+    verdict = str(document["verdict"])
+    reason = f"now it is {verdict}" + (f": {document['reason']}" if document["reason"] else "")
+    return Alert(
+        subscription=look.subscription,
+        kind=kind,
+        is_over=True,
+        subject=_shortened(f"{look.subscription}: {kind} is over"),
+        text=_text(reason, _lag(document), *_addresses(look)),
+        verdict=verdict,
+        reason=reason,
+        since=None,
+        action="",
+        lag=document.get("lag"),
+        lag_seconds=document.get("lag_seconds"),
+        page=look.page,
+        dag=look.dag,
+    )
+
+
+def _text(*lines: str) -> str:
+    return "\n".join(filter(None, lines))
+
+
+def _addresses(look: Look) -> tuple[str, str]:
+    return f"Page: {look.page}", f"DAG: {look.dag}"
+
+
+def _lag(document: Document) -> str:
+    lag, seconds = document.get("lag"), document.get("lag_seconds")
+    if lag is None:
+        return ""
+    return f"Lag: {lag:,} records" + (f", {round(seconds):,} s" if seconds is not None else "")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SUBJECT else f"{text[: _LONGEST_SUBJECT - 3]}..."
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

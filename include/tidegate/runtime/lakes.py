@@ -1,0 +1,63 @@
+"""The lakes of this process: which one an output's URI names, and what each is made of."""
+
+import os
+
+from tidegate.lake.lakes import Lakes
+from tidegate.lake.log_lake import LogLake
+from tidegate.lake.parquet import ParquetLake
+from tidegate.lake.staged_files import StagedFiles
+from tidegate.model.output_uri import FILE_SYSTEMS, OBJECT_STORES, SchemaEvolution, parse_output
+from tidegate.parquet.known_stores import store_of
+from tidegate.ports import Connections, TableUpkeep
+
+
+def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lakes:
+    """The port `Lake` for outputs of every format; a format's packages are imported when an output needs them."""
+    staged = StagedFiles()
+
+    def parquet_on_a_store() -> LogLake:
+        from tidegate.lake.object_log import ObjectLog  # noqa: PLC0415 (needs tidegate[object-stores])
+
+        return LogLake(ObjectLog(), staged)
+
+    def iceberg() -> LogLake:
+        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg_log import IcebergLog  # noqa: PLC0415
+
+        return LogLake(IcebergLog(Catalogs(connections), evolution), staged)
+
+    def delta() -> LogLake:
+        from tidegate.lake.delta_log import DeltaLog  # noqa: PLC0415 (needs tidegate[delta])
+
+        return LogLake(DeltaLog(_delta_options, evolution), staged)
+
+    return Lakes(
+        {
+            **dict.fromkeys(FILE_SYSTEMS, ParquetLake),
+            **dict.fromkeys(OBJECT_STORES, parquet_on_a_store),
+            **{f"delta+{scheme}": delta for scheme in ("file", *OBJECT_STORES)},
+            "iceberg": iceberg,
+        },
+        staged,
+    )
+
+
+def upkeep_of(table: str, connections: Connections) -> TableUpkeep:
+    """The port `TableUpkeep` for the format of a table, by the URI of an output."""
+
+    def iceberg() -> TableUpkeep:
+        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg_upkeep import IcebergUpkeep  # noqa: PLC0415
+
+        return IcebergUpkeep(Catalogs(connections))
+
+    def delta() -> TableUpkeep:
+        from tidegate.lake.delta_upkeep import DeltaUpkeep  # noqa: PLC0415 (needs tidegate[delta])
+
+        return DeltaUpkeep(_delta_options)
+
+    return {"iceberg": iceberg, "delta": delta}[parse_output(table).format]()
+
+
+def _delta_options(uri: str) -> dict[str, str]:
+    return store_of(uri).for_object_store(os.environ)

@@ -1,0 +1,41 @@
+"""A preview as a document: what `tidegate plan --json` prints."""
+
+from typing import Any
+
+from tidegate.model.batch import Batch
+from tidegate.model.manifest import ranges_to_json
+from tidegate.steps.preview import Preview
+
+
+def preview_document(subscription: str, preview: Preview) -> dict[str, Any]:
+    """What the next run of the subscription would do; `batch_id` only of an open batch, a new one has none yet."""
+    return {
+        "subscription": subscription,
+        "next": preview.why,
+        "first": list(preview.first),
+        "batch_id": preview.batch.id if preview.batch and preview.is_open else None,
+        "state": preview.batch.condition if preview.batch and preview.is_open else None,
+        "waiting": preview.waiting,
+        "ranges": _ranges(preview.batch) if preview.batch else [],
+        "starts": [
+            {
+                "topic": each.at.topic,
+                "partition": each.at.partition,
+                "was": each.was,
+                "offset": each.offset,
+                "why": each.why,
+            }
+            for each in preview.starts
+        ],
+        "reread": preview.reread,
+        "skipped": preview.skipped,
+        "unread_before": preview.unread_before,
+        "changes": list(preview.changes),
+        "error": None,
+    }
+
+
+def _ranges(batch: Batch) -> list[dict[str, Any]]:
+    """Those that hold anything, without the number of records, which nobody knows before they land."""
+    ranges = (each for each in ranges_to_json(batch) if each["end"] > each["start"])
+    return [{name: value for name, value in each.items() if name != "records"} for each in ranges]

@@ -1,0 +1,87 @@
+"""Observing subscriptions side by side: one that takes long, or breaks, keeps none of the others waiting."""
+
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Thread
+
+from tidegate.config.settings import Settings
+from tidegate.ledger.alerts import AlertLog
+from tidegate.ledger.observations import Observation, Observations
+from tidegate.model.errors import UnavailableError
+from tidegate.ports import Connections
+from tidegate.runtime.observing import observe
+
+THREADS = 16
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What came of looking at one subscription: an observation, or why there is none.
+
+    `began_at` is when the look began, by the ledger's clock.
+    """
+
+    subscription: str
+    began_at: datetime
+    seen: Observation | None = None
+    error: Exception | None = None
+
+
+def observe_side_by_side(
+    names: Sequence[str], settings: Settings, connections: Connections, seconds: float, threads: int = THREADS
+) -> Iterator[Sighting]:
+    """Look at each subscription, and tell of each when that is done, at the latest when the seconds are over.
+
+    Those that nobody has seen for longest come first: each has its turn, however many brokers are away. A thread that
+    hangs is left to itself, and ends with the process. Raises UnavailableError or UnusableLedgerError if the ledger
+    can't be used at the start.
+    """
+    clock = AlertLog(settings.ledger)
+    deadline = time.monotonic() + seconds
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Sighting] = queue.SimpleQueue()
+    left = dict.fromkeys(names, clock.now())
+    times = Observations(settings.ledger).times()
+    for name in sorted(names, key=lambda name: times.get(name, _NEVER)):
+        waiting.put(name)
+    for number in range(min(threads, len(names))):
+        arguments = (waiting, done, settings, connections, clock)
+        Thread(target=_observe_waiting, args=arguments, name=f"observing-{number}", daemon=True).start()
+    while left:
+        try:
+            sighting = done.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        del left[sighting.subscription]
+        yield sighting
+    for name, began_at in left.items():
+        yield Sighting(name, began_at, error=UnavailableError(f"it took longer than {seconds:.0f} s to look at it"))
+
+
+def _observe_waiting(
+    waiting: "queue.SimpleQueue[str]",
+    done: "queue.SimpleQueue[Sighting]",
+    settings: Settings,
+    connections: Connections,
+    clock: AlertLog,
+) -> None:
+    """Look at what waits, until nothing does."""
+    while True:
+        try:
+            name = waiting.get_nowait()
+        except queue.Empty:
+            return
+        done.put(_sighting(name, settings, connections, clock))
+
+
+def _sighting(name: str, settings: Settings, connections: Connections, clock: AlertLog) -> Sighting:
+    began_at = datetime.now(UTC)
+    try:
+        began_at = clock.now()
+        return Sighting(name, began_at, seen=observe(name, settings, connections))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one is told of that one
+        return Sighting(name, began_at, error=error)

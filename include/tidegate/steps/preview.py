@@ -1,0 +1,284 @@
+"""Preview: what the next plan would do, decided as it decides, with nothing of it done.
+
+What a plan would change before it takes a batch is taken for changed, where that can be known beforehand, and decided
+upon again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from tidegate.model.batch import Batch, Resolution
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.output_uri import parse_output
+from tidegate.ports import Committed, LedgerSnapshot
+from tidegate.steps.act import anchored_offsets
+from tidegate.steps.anchor import found_names
+from tidegate.steps.context import Context
+from tidegate.steps.decide import (
+    Abandon,
+    Action,
+    Adopt,
+    Anchor,
+    AwaitCommit,
+    CommitPrevious,
+    Forward,
+    GoOn,
+    Hold,
+    NoteCommitted,
+    NoteMissing,
+    NoteReceived,
+    NoteTopics,
+    OpenBatch,
+    OpenPublished,
+    decide,
+    found_missing,
+)
+from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
+from tidegate.steps.ownership import (
+    is_unclaimed_store,
+    other_holder,
+    refuse_other_cluster,
+    refuse_other_group,
+    refuse_other_store,
+)
+from tidegate.steps.produced_topics import refuse_missing_topics
+from tidegate.steps.publish import stopped
+from tidegate.steps.selection import partitions_of, readable_ends
+
+_LOOKS = 12  # each takes for done what the one before would do; a plan makes as many
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a partition would go on that the group isn't at already.
+
+    `was` is how far the subscription has come in it, by whatever group; None where it never read it, or another topic
+    of that name. `before` is how many offsets the partition holds before `offset`.
+    """
+
+    at: TopicPartition
+    was: int | None
+    offset: int
+    why: str
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a run would do now.
+
+    `batch` is what it would deliver: the open one (`is_open`) or one that it would plan. None for nothing, or, where
+    `is_known_later`, for what can't be known before `first` is done. `why` says so in words. `starts` are positions
+    that it would commit before, and `waiting` counts the offsets that could be read, those of the batch among them.
+    `changes` are what the definition would do otherwise than the last batch
+    did, in words: it takes effect with the next one.
+    """
+
+    why: str
+    first: tuple[str, ...] = ()
+    starts: tuple[Start, ...] = ()
+    batch: Batch | None = None
+    is_open: bool = False
+    is_known_later: bool = False
+    waiting: int = 0
+    changes: tuple[str, ...] = ()
+
+    @property
+    def reread(self) -> int:
+        """How many offsets would be read that batches of the subscription have had."""
+        return sum(max(0, each.was - each.offset) for each in self.starts if each.was is not None)
+
+    @property
+    def skipped(self) -> int:
+        """How many offsets would be passed over that no batch of the subscription has had."""
+        return sum(max(0, each.offset - each.was) for each in self.starts if each.was is not None)
+
+    @property
+    def unread_before(self) -> int:
+        """How many offsets are before the first start in partitions that the subscription has never read."""
+        return sum(each.before for each in self.starts if each.was is None)
+
+
+def preview(ctx: Context) -> Preview:
+    """What the next run would do if nothing changes until then; without a batch or a position it waits no poll timeout.
+
+    Raises what plan would: WrongDefinitionError, LostDataError, StoppedError, BrokerUnavailableError.
+    """
+    refuse_missing_topics(ctx.subscription, ctx.source)
+    snapshot = ctx.ledger.look(ctx.subscription.name)
+    cluster = ctx.source.cluster_id()
+    refuse_other_cluster(ctx.subscription, cluster, snapshot)
+    if holder := other_holder(ctx.subscription, cluster, snapshot, ctx.ledger, ctx.definitions):
+        return _known_later(f"the group goes over from subscription {holder}, whose definition is gone")
+    if snapshot.open is not None:
+        refuse_other_group(snapshot.open, ctx.subscription)
+        refuse_other_store(snapshot.open, ctx.subscription)
+        found = _of_batch(decide(ctx.subscription, ctx.output, observe_batch(ctx, snapshot, snapshot.open)))
+        return replace(found, changes=_later(ctx, snapshot.open))
+    if ctx.definitions.is_draining(ctx.subscription.name):
+        return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
+    partitions = partitions_of(ctx.subscription, ctx.source)
+    is_unclaimed_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger)
+    delivered = _delivered(ctx, snapshot)
+    seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), delivered)
+    return replace(seen, changes=_changes(ctx, delivered, partitions))
+
+
+def _delivered(ctx: Context, snapshot: LedgerSnapshot) -> dict[TopicPartition, int]:
+    """How far the subscription has come in each partition, by whatever group."""
+    name, own = ctx.subscription.name, ctx.subscription.consumer.group_id
+    ends: dict[TopicPartition, int] = {}
+    for group in sorted(snapshot.clusters, key=lambda group: group == own):  # what the own group has counts
+        ends |= ctx.ledger.last_ends(name, group)
+    return ends
+
+
+def _later(ctx: Context, batch: Batch) -> tuple[str, ...]:
+    """What of the definition an open batch doesn't see, because it keeps the output that it was planned with."""
+    return tuple(
+        f"{name}: {now} takes effect with the next batch, the open one has {was}"
+        for name, (was, now, _) in _of_output(ctx, batch).items()
+        if was != now
+    )
+
+
+def _of_output(ctx: Context, last: Batch) -> dict[str, tuple[object, object, str]]:
+    """Format and output of a batch, and what the definition says now."""
+    was, now = parse_output(last.output), parse_output(ctx.output)
+    return {
+        "processing.format": (was.format, now.format, ""),
+        "processing.output": (was.place, now.place, "; what is published stays where it is"),
+    }
+
+
+def _changes(
+    ctx: Context, delivered: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
+) -> tuple[str, ...]:
+    """What the next batch would have otherwise than the last one had."""
+    last = next((entry.batch for entry in ctx.ledger.history(ctx.subscription.name, 1)), None)
+    if last is None:
+        return ()
+    compared = {
+        "consumer.group.id": (f"group {last.group}", f"group {ctx.subscription.consumer.group_id}", ""),
+        "commit-strategy": (last.commit_strategy, ctx.subscription.commit_strategy, ""),
+        **_of_output(ctx, last),
+        "processing.partition-by": (_named(last.partition_by), _named(ctx.subscription.processing.partition_by), ""),
+        "members": (len(last.shares), ctx.subscription.members, ""),
+    }
+    changed = [f"{name}: {was} becomes {now}{so}" for name, (was, now, so) in compared.items() if was != now]
+    left = sorted(at for at in delivered if at not in partitions)
+    gone = [f"{at} isn't read any more: the group's position there stays at {delivered[at]}" for at in left]
+    return (*changed, *gone)
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "none"
+
+
+def _of_batch(action: Action) -> Preview:
+    match action:
+        case GoOn(batch) | NoteReceived(batch):
+            return Preview(_of_open(batch), batch=batch, is_open=True)
+        case AwaitCommit(batch):
+            return Preview(f"batch {batch.id} waits for `tidegate commit {batch.subscription}`")
+        case Hold(batch):
+            raise stopped(batch)
+        case CommitPrevious(batch):
+            return _known_later(f"batch {batch.id} is committed")
+        case NoteCommitted(batch):
+            return _known_later(f"batch {batch.id} is noted as committed, which it is")
+        case Abandon(batch, reason):
+            return _known_later(f"batch {batch.id} is abandoned: {reason}")
+        case Adopt(batch, _, why):
+            return _known_later(f"batch {batch.id} is taken as the lake has it ({why}), and committed")
+        case _:
+            raise AssertionError(f"{action} of an open batch")
+
+
+def _of_open(batch: Batch) -> str:
+    match batch.resolution if batch.is_discarded else None:
+        case Resolution.SKIP:
+            return "the open batch is ignored: nothing of it is published, and its offsets are committed"
+        case Resolution.DEAD_LETTER:
+            return "the records of the open batch go to the dead-letter topic, nothing of it is published"
+        case Resolution.RETRY_LATER:
+            return "the records of the open batch go to a retry topic, nothing of it is published"
+        case _:
+            return f"the open batch goes on, it is {batch.condition}"
+
+
+def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartition, int]) -> Preview:
+    first: list[str] = []
+    starts: dict[TopicPartition, Start] = {}
+    for _ in range(_LOOKS):
+        match action := decide(ctx.subscription, ctx.output, seen):
+            case NoteMissing(names):
+                first += _missing(names, found_names(ctx.subscription.topics, delivered))
+                seen = _noted(seen, missing=seen.snapshot.missing | names)
+            case NoteTopics(ids, found):
+                seen = _noted(seen, missing=seen.snapshot.missing - found, ids=ids)
+            case Anchor():
+                first += [f"records are lost: {one}" for one in action.lost]
+                offsets = anchored_offsets(ctx, action, seen)
+                read = {at: end for at, end in delivered.items() if at.topic not in action.known.created_again}
+                starts |= {
+                    at: Start(at, read.get(at), offset, action.at.why, max(0, offset - seen.marks[at].earliest))
+                    for at, offset in offsets.items()
+                }
+                seen = _anchored(ctx, seen, action, offsets)
+            case Forward(batch_id):
+                return _with(first, starts, _known_later(f"the group is taken forward to the end of batch {batch_id}"))
+            case OpenPublished(batch):
+                return _with(first, starts, _known_later(f"batch {batch.id}, which is in the lake, is committed"))
+            case OpenBatch(batch):
+                waiting = sum(end - seen.committed[tp].offset for tp, end in seen.ends.items() if tp in seen.committed)
+                taken = sum(r.end - r.start for r in batch.ranges)
+                planned = Preview(f"a new batch takes {taken:,} offsets", batch=batch, waiting=waiting)
+                return _with(first, starts, planned)
+            case other:
+                return _with(first, starts, Preview(getattr(other, "why", "there is nothing to read")))
+    raise AssertionError(f"{action} follows upon itself")
+
+
+def _missing(names: Collection[str], known: Collection[str]) -> list[str]:
+    """What a run notes of names that it misses; those that are known were there, and have been read."""
+    new, deleted = sorted(set(names).difference(known)), sorted(set(names).intersection(known))
+    said = [f"not there yet, read from its earliest record once it is: {', '.join(new)}"] if new else []
+    later = (
+        "the run notes that, and what is created after it is read from its earliest record; if it is created before, "
+        "on-data-loss decides"
+    )
+    return [*said, f"not there any more: {', '.join(deleted)}; {later}"] if deleted else said
+
+
+def _known_later(what: str) -> Preview:
+    return Preview("what it takes is known once what comes first is done", first=(what,), is_known_later=True)
+
+
+def _with(first: list[str], starts: dict[TopicPartition, Start], found: Preview) -> Preview:
+    return replace(found, first=(*first, *found.first), starts=tuple(starts[tp] for tp in sorted(starts)))
+
+
+def _noted(
+    seen: ObservedGroup, missing: frozenset[str], ids: Mapping[str, str] = MappingProxyType({})
+) -> ObservedGroup:
+    """With what a plan notes of topics before it goes on."""
+    snapshot = replace(seen.snapshot, missing=missing, topic_ids={**seen.snapshot.topic_ids, **ids})
+    return replace(seen, snapshot=snapshot)
+
+
+def _anchored(
+    ctx: Context, seen: ObservedGroup, action: Anchor, offsets: Mapping[TopicPartition, int]
+) -> ObservedGroup:
+    """With these positions committed, and noted with their topics."""
+    receipt = str(action.at.receipt)
+    committed = {**seen.committed, **{tp: Committed(offset, receipt) for tp, offset in offsets.items()}}
+    found = found_missing(ctx.subscription, seen)
+    return replace(
+        _noted(seen, seen.snapshot.missing - found, seen.topic_ids),
+        committed=committed,
+        last_ends={**seen.last_ends, **offsets},
+        published={each: seen.published[each] for each in seen.published if each != action.at.receipt},
+        ends=readable_ends(ctx.subscription, ctx.source, committed, seen.marks, ctx.ledger.now),
+    )

@@ -1,0 +1,183 @@
+"""Reprocess: make a batch that is published once more, and put that in place of it, or into another output.
+
+What is made once more is a *generation* of the batch: its offsets, the group's positions and what the ledger has of the
+batch stay as they are. The output knows the number of the generation that it has, in the same commit as the rows, so
+that whoever died after that finds it done, and whoever slept through a later one is refused.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+from tidegate.model.batch import Batch, Delivery, Outcome
+from tidegate.model.errors import StaleError, WrongDefinitionError, message
+from tidegate.model.manifest import Manifest
+from tidegate.ports import FIRST, Generation, Generations, Made
+from tidegate.schemas.lookup import decoding_of
+from tidegate.steps.context import ProcessContext
+from tidegate.steps.deliver import made_by_job
+from tidegate.steps.read_again import RecordsFrom, landed_records, source_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReprocessRequest:
+    """Into which output, as a URI (None: each batch's own), who wants it and why.
+
+    With `in_place` also an output may be replaced in which a reader may find half of either.
+    """
+
+    by: str
+    note: str = ""
+    output: str | None = None
+    in_place: bool = False
+
+    def output_of(self, batch: Batch) -> str:
+        """The output that the batch goes into."""
+        return self.output or batch.output
+
+
+@dataclass(frozen=True, slots=True)
+class ReprocessPreview:
+    """From where a batch's records would come, into which output, and how many rows of it would be replaced there.
+
+    None where there are none, or nobody knows.
+    """
+
+    batch: Batch
+    source: RecordsFrom
+    output: str
+    rows: int | None
+
+
+def refuse_unreplaceable(ctx: ProcessContext, batch: Batch, request: ReprocessRequest) -> None:
+    """Raise StaleError for a batch that isn't published and closed, WrongDefinitionError where none can be replaced."""
+    name = batch.subscription
+    if batch.is_open:
+        why = f"the batch is {batch.condition}, and only one that is committed is reprocessed: nothing was done"
+        raise StaleError(message(why, batch, f"let its run end first: `tidegate run {name}`, or its DAG"))
+    if batch.outcome not in (Outcome.COMMITTED, Outcome.UNCOMMITTED) or not batch.is_published:
+        why = f"the batch is {batch.condition}, and nothing of it is published: nothing was done"
+        remedy = f"`tidegate replay {name}` reads its records into another output"
+        raise StaleError(message(why, batch, remedy))
+    if depends := _depends_on_others(ctx, batch):
+        remedy = f"`tidegate replay {name}` reads a range from its beginning, into another output"
+        raise WrongDefinitionError(message(f"{depends}: nothing was done", batch, remedy))
+    target = request.output_of(batch)
+    if target == batch.output and not request.in_place and not ctx.lake.replaces_at_once(target):
+        why = f"whoever reads {target} while a folder of it is replaced may find its files gone: nothing was done"
+        raise WrongDefinitionError(message(why, batch, "name another --output, or say --in-place"))
+
+
+def preview_reprocess(ctx: ProcessContext, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:
+    """What `reprocess` would replace, and from where its records would come. Raises as it does."""
+    refuse_unreplaceable(ctx, batch, request)
+    output = request.output_of(batch)
+    newest = ctx.lake.replacement(output, batch.next_receipt)
+    if newest is None and output == batch.output:
+        newest = ctx.lake.published(output, batch.next_receipt)
+    return ReprocessPreview(batch, source_of(ctx, batch), output, None if newest is None else newest.rows)
+
+
+def reprocess(ctx: ProcessContext, generations: Generations, batch: Batch, request: ReprocessRequest) -> Generation:
+    """Replace the batch by what the transform makes of its records now; the generation, which has ended.
+
+    One that was cut short is taken up: it is noted as done where the output has it, else made anew. Raises as
+    `refuse_unreplaceable` does, as `steps.process` for what fails the job, and LostDataError, naming them, for records
+    that neither the landing nor Kafka has any more. Nothing is replaced then.
+    """
+    refuse_unreplaceable(ctx, batch, request)
+    output = request.output_of(batch)
+    done = adopted(ctx, generations, batch)
+    if done is not None and done.output == output:
+        return done
+    ctx.processor.check()
+    newest = ctx.lake.replacement(output, batch.next_receipt)
+    beyond = FIRST if newest is None else newest.generation
+    generation = generations.begin(batch.id, output, request.by, request.note, beyond)
+    with landed_records(ctx, batch) as landed:
+        made = _make(ctx, generations, generation, replace(landed, output=output), batch)
+    return _ended(ctx, generations, generation, made, batch)
+
+
+def adopted(ctx: ProcessContext, generations: Generations, batch: Batch) -> Generation | None:
+    """The batch's open generation, noted as done, if its output has it."""
+    open_one = next((each for each in generations.of(batch.id) if each.is_open), None)
+    if open_one is None:
+        return None
+    found = ctx.lake.replacement(open_one.output, batch.next_receipt)
+    if found is None or found.generation < open_one.number:
+        return None
+    log.info("generation %d is in %s already (%s)", open_one.number, open_one.output, batch)
+    return _ended(ctx, generations, open_one, Made(found.rows, found.rejected, found.filtered), batch)
+
+
+def _make(ctx: ProcessContext, generations: Generations, generation: Generation, landed: Batch, batch: Batch) -> Made:
+    """Have the job make the generation, and put it in place."""
+    token = generation.tokens[-1]
+    delivery = Delivery(ctx.ledger.deliveries(batch.id) + generation.number - FIRST, token)
+    decoding = decoding_of(landed, ctx.subscription.deserialization, landing=ctx.landing, registry=ctx.registry)
+    rescues = ctx.subscription.processing.schema_evolution == "rescue"
+    manifest = Manifest(
+        batch=landed,
+        delivery=delivery,
+        transform=ctx.subscription.processing.transform,
+        row_accounting=ctx.subscription.row_accounting,
+        staging=_staging(ctx, generation, token),
+        decoding=decoding,
+        rescues=rescues,
+        table_schema=ctx.lake.table_schema(landed.output) if rescues else None,
+        generation=generation.number,
+    )
+    ctx.lake.make_folder(manifest.staging)
+    result, counts = made_by_job(ctx, manifest, lambda: _refuse_superseded(generations, generation, batch))
+    made = Made(counts.written, counts.rejected, result.filtered)
+    won = replace(
+        batch,
+        output=landed.output,
+        delivery=delivery,
+        attempt=result.attempt,
+        rows=made.rows,
+        rejected=made.rejected,
+        filtered=made.filtered,
+        seal=counts.seal,
+    )
+    _refuse_superseded(generations, generation, batch)
+    ctx.lake.replace(replace(manifest, batch=won), result.attempt)
+    return made
+
+
+def _ended(
+    ctx: ProcessContext, generations: Generations, generation: Generation, made: Made, batch: Batch
+) -> Generation:
+    """Note the end, from which on no delivery of the generation can be published, and remove what isn't needed."""
+    ended = generations.end(batch.id, generation.number, made)
+    tokens = next(each.tokens for each in generations.of(batch.id) if each.number == generation.number)
+    folders = [_staging(ctx, generation, token) for token in tokens]
+    ctx.lake.remove_superseded(generation.output, batch.next_receipt, folders)
+    return ended
+
+
+def _staging(ctx: ProcessContext, generation: Generation, token: str) -> str:
+    return ctx.lake.staging_of(generation.output, generation.batch_id, token, generation.number)
+
+
+def _refuse_superseded(generations: Generations, generation: Generation, batch: Batch) -> None:
+    now = next((each for each in generations.of(batch.id) if each.number == generation.number), None)
+    if now is None or not now.is_open or now.tokens != generation.tokens:
+        why = f"somebody else has taken up generation {generation.number} of the batch: this one gives way to it"
+        raise StaleError(message(why, batch))
+
+
+def _depends_on_others(ctx: ProcessContext, batch: Batch) -> str | None:
+    """What keeps a batch from being made again by itself, in words."""
+    policy = batch.commit_policy
+    if ctx.subscription.processing.endpoint is not None:
+        return "its records went to an HTTP endpoint, where none can be replaced"
+    if ctx.subscription.processing.change_feed is not None:
+        return "its rows are changes (processing.keys), and later batches have changed the same keys"
+    if policy.keeps_state:
+        return f"commit-strategy: {batch.commit_strategy} hands each batch the state that the one before it left"
+    if policy.commits_acknowledged:
+        return f"commit-strategy: {batch.commit_strategy} let the job choose which records were the batch's"
+    return None

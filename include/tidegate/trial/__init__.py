@@ -1,0 +1,1 @@
+"""Deliveries of made-up records, for tests of definitions and transforms."""

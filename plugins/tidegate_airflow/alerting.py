@@ -1,0 +1,65 @@
+"""Alerts from within a task: what was seen of a subscription is told to the notifiers that its definition names."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from tidegate.config.reading import DefinitionError
+from tidegate.config.settings import Settings
+from tidegate.ledger.alerts import AlertLog
+from tidegate.model.alerting import AlertProperties
+from tidegate.model.subscription import Subscription
+from tidegate.runtime.alert_rules import Document
+from tidegate.runtime.alerts import Alert, Look, tell
+from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.observing import observe
+from tidegate_airflow.connections import AirflowConnections
+from tidegate_airflow.links import dag_url, page_url
+from tidegate_airflow.notifiers import notify
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = timedelta(0)
+
+
+def tell_of(
+    name: str, began_at: datetime, document: Document, settings: Settings, context: Mapping[str, Any]
+) -> list[Alert]:
+    """Tell of a subscription what its definition says, or, where that can't be used, the defaults of its folder.
+
+    `document` is its status as a look saw it that began at an instant of the ledger's clock. Raises UntoldAlertError.
+    """
+    alerts, after = _alerts(name, settings)
+    look = Look(name, began_at, document, page_url(name), dag_url(name))
+    return tell(look, alerts, after, AlertLog(settings.ledger), partial(_send, context))
+
+
+def tell_at_once(subscription: Subscription, settings: Settings, context: Mapping[str, Any]) -> None:
+    """Look at a subscription that has just stopped, or asks, and tell it.
+
+    Whatever keeps that from happening is left to the next look of tidegate_monitor: the task ends as it would.
+    """
+    if not subscription.alerts.notify:
+        return
+    try:
+        began_at = AlertLog(settings.ledger).now()
+        seen = observe(subscription.name, settings, AirflowConnections())
+        tell_of(subscription.name, began_at, seen.document, settings, context)
+    except Exception as error:
+        log.warning("the alert is left to the DAG tidegate_monitor: %s", error)
+        log.debug("where that was raised", exc_info=True)
+
+
+def _send(context: Mapping[str, Any], notifier: str, alert: Alert) -> None:
+    notify(notifier, alert, context)
+
+
+def _alerts(name: str, settings: Settings) -> tuple[AlertProperties, timedelta]:
+    definitions = AllDefinitions(settings)
+    with suppress(DefinitionError):
+        subscription = definitions.load(name)
+        return subscription.alerts, timedelta(milliseconds=subscription.unavailable_after_ms)
+    return definitions.defaults.alerts, _AT_ONCE

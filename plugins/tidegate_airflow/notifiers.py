@@ -1,0 +1,74 @@
+"""The notifiers that definitions name, called with an alert: Airflow's own, or functions that take a context."""
+
+import copy
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from airflow.sdk import BaseNotifier
+from airflow.sdk.log import redact
+
+from tidegate.model.errors import UnavailableError, WrongDefinitionError
+from tidegate.runtime.alerts import Alert
+
+_SECONDS = 60.0  # less than a claim holds
+
+
+def notify(name: str, alert: Alert, context: Mapping[str, Any], seconds: float = _SECONDS) -> None:
+    """Call the `module:name` with this context and the alert in it, as `alert`.
+
+    Raises what it raises, WrongDefinitionError if it can't be imported, UnavailableError if it takes longer than
+    that many seconds; what it does afterwards isn't known.
+    """
+    told = {**context, "alert": without_secrets(alert)}
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    Thread(target=_call, args=(name, told, ended), name=f"notifier {name}", daemon=True).start()
+    try:
+        error = ended.get(timeout=seconds)
+    except Empty:
+        raise UnavailableError(f"it took longer than {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+
+
+def without_secrets(alert: Alert) -> Alert:
+    """The alert without the secrets that Airflow knows, whatever an error may have repeated."""
+    return replace(
+        alert, subject=str(redact(alert.subject)), text=str(redact(alert.text)), reason=str(redact(alert.reason))
+    )
+
+
+def _call(name: str, context: Mapping[str, Any], ended: "SimpleQueue[BaseException | None]") -> None:
+    try:
+        notifier = _imported(name)
+        if isinstance(notifier, BaseNotifier):
+            _notify(notifier, context)
+        else:
+            notifier(context)
+    except BaseException as error:  # noqa: BLE001 - a notifier may raise anything
+        ended.put(error)
+    else:
+        ended.put(None)
+
+
+def _notify(notifier: BaseNotifier, context: Mapping[str, Any]) -> None:
+    """As calling it does, but for what it raises, which Airflow only logs."""
+    rendered = copy.copy(notifier)
+    fields = {field: getattr(rendered, field) for field in rendered.template_fields}
+    everything: Any = {**context, **fields}
+    rendered.render_template_fields(everything)
+    rendered.notify(everything)
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise WrongDefinitionError(f"it can't be imported ({error}): `tidegate check` tries it") from error
+    if isinstance(found, type) or not callable(found):
+        raise WrongDefinitionError("it is neither a notifier nor a function: name an instance, as alerts:mail")
+    return found

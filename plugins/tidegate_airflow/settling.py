@@ -1,0 +1,155 @@
+"""The tasks commit and publish of a subscription's DAG: what settles a batch, and announces what was published."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.log import redact
+
+from tidegate.model.errors import BatchFailedError, TidegateError
+from tidegate_airflow.asset_events import announce, announcement
+from tidegate_airflow.lineage.seen import SeenBatch, SeenDataset
+from tidegate_airflow.operators import (
+    ANSWERED,
+    ASK,
+    ASKED,
+    BATCH_ID,
+    NO_RETRY_HELPS,
+    NOTE,
+    NOTHING,
+    REDELIVERED_BY,
+    UNANNOUNCED,
+    BatchOperator,
+)
+from tidegate_airflow.task_failures import logged_failure
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset, Context
+
+    from tidegate.model.batch import Batch
+    from tidegate.runtime.pipeline import Pipeline
+
+
+class _SettlingOperator(BatchOperator):
+    """What settles a batch, or part of it.
+
+    `output` is the asset that a published batch has changed; None where nothing is published here.
+    """
+
+    def __init__(self, *, output: "Asset | None" = None, **kwargs: Any) -> None:
+        super().__init__(outlets=[] if output is None else [output], **kwargs)
+        self.output_asset = output
+
+    def execute(self, context: "Context") -> dict[str, Any] | None:
+        """Settle; returns the batch's small facts. Nothing to settle or to announce skips the task."""
+        try:
+            batch = self._settled(context)
+        except AirflowSkipException:
+            if not self._announced(context, None):
+                raise
+            return None
+        self._announced(context, batch)
+        return {
+            "batch_id": batch.id,
+            "state": batch.condition,
+            "records": batch.landed_records,
+            "rows": batch.rows,
+            "rejected": batch.rejected,
+        }
+
+    def _settled(self, context: "Context") -> "Batch":
+        batch_id = self._batch_id(context)
+        with self._pipeline_for(context, batch_id) as pipeline, self._noting_failure(context, batch_id):
+            batch = self._settle(pipeline, batch_id)
+        if batch is None:
+            raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
+        self._note(context, batch)
+        return batch
+
+    @contextmanager
+    def _noting_failure(self, context: "Context", batch_id: str) -> Iterator[None]:
+        from tidegate.runtime.run_note import failed_note  # noqa: PLC0415 (nothing of this at parse time)
+
+        try:
+            yield
+        except TidegateError as error:
+            context["ti"].xcom_push(key=NOTE, value=redact(failed_note(batch_id, error)))
+            raise
+
+    def _note(self, context: "Context", batch: "Batch") -> None:
+        from tidegate.ledger.holders import is_made  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.ledger.observations import Observations  # noqa: PLC0415
+        from tidegate.runtime.run_note import run_note  # noqa: PLC0415
+
+        ledger = self._settings().ledger
+        seen = None
+        with suppress(TidegateError):  # the lag is the ledger's to tell, and the batch is settled
+            seen = Observations(ledger).of(batch.subscription) if is_made(ledger) else None
+        context["ti"].xcom_push(key=NOTE, value=redact(run_note(batch, seen)))
+
+    def _announced(self, context: "Context", batch: "Batch | None") -> bool:
+        """Whether the task's success tells of published batches: of this one, and of those that plan found."""
+        if self.output_asset is None:
+            return False
+        missing = context["ti"].xcom_pull(task_ids="plan", key=UNANNOUNCED) or []
+        own = [announcement(batch)] if batch is not None and batch.is_published else []
+        tells = announce(context, self.output_asset, [*missing, *own])
+        if not tells:
+            self.outlets: list[Any] = []  # Airflow would take the output for changed
+        return tells
+
+    def _reads(self, seen: SeenBatch) -> list[SeenDataset]:
+        return seen.topics()
+
+    def _writes(self, seen: SeenBatch) -> list[SeenDataset]:
+        return seen.output() if seen.batch.is_published else []
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        raise NotImplementedError(pipeline, batch_id)
+
+    def _batch_id(self, context: "Context") -> str:
+        """The id of the batch to settle: of the one that was asked about, else of the planned one."""
+        if ASK not in self.upstream_task_ids:
+            return self._planned(context)
+        asked, answered, run_id = (
+            context["ti"].xcom_pull(task_ids=ASK, key=key) for key in (ASKED, ANSWERED, REDELIVERED_BY)
+        )
+        if run_id is not None and answered is not None:
+            text = f"batch {asked['batch_id']} is delivered again by run {run_id}, as {answered['by']} answered"
+            raise logged_failure(self, text, for_good=True)
+        return self._planned(context) if asked is None else str(asked["batch_id"])
+
+    def _planned(self, context: "Context") -> str:
+        """The id of this run's batch; without one the run is skipped, or failed where plan failed."""
+        batch_id: str | None = context["ti"].xcom_pull(task_ids="plan", key=BATCH_ID)
+        if batch_id is not None:
+            return batch_id
+        why = context["ti"].xcom_pull(task_ids="plan", key=NOTHING)
+        if why is not None:
+            raise AirflowSkipException(f"nothing was planned: {why}")
+        text = "plan didn't finish, so there is nothing to commit and no offset moved: see the log of task plan"
+        raise logged_failure(self, text, for_good=True)
+
+    def _final(self) -> tuple[type[TidegateError], ...]:
+        return (*NO_RETRY_HELPS, BatchFailedError)  # settling again doesn't process the batch
+
+
+class ReceiveOperator(_SettlingOperator):
+    """Commits the offsets of a batch that has landed, before anybody processes it.
+
+    A batch that was planned under another strategy is committed later.
+    """
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        return pipeline.receive(batch_id)
+
+    def _writes(self, _seen: SeenBatch) -> list[SeenDataset]:
+        return []
+
+
+class SettleOperator(_SettlingOperator):
+    """Publishes the batch, whatever became of the tasks before, and commits its offsets if that is its last word."""
+
+    def _settle(self, pipeline: "Pipeline", batch_id: str) -> "Batch | None":
+        return pipeline.settle(batch_id)

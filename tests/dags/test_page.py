@@ -1,0 +1,474 @@
+"""The page, through the app that Airflow's API server gets: who sees what, and that nothing of it runs in a browser."""
+
+import json
+import os
+import re
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from airflow.api_fastapi.app import init_auth_manager
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.configuration import conf
+from confluent_kafka import Producer
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from landed import LANDING, Record
+from ledger_batches import opened, plan, report, result
+from many_observations import observe_many
+from sqlalchemy import make_url
+
+from tidegate.config.settings import Settings
+from tidegate.ledger.observations import Observations
+from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import LandedFile, Resolution
+from tidegate.model.manifest import Counts
+from tidegate.ports import Decision, GroupReset, PositionChange
+from tidegate_airflow.page.app import PREFIX, page_app
+from tidegate_airflow.page.background import Background, look
+from tidegate_local.broker import Broker
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database", "connection")]
+
+As = Callable[..., TestClient]
+HIDDEN = "hidden"
+"""A subscription that nobody but an admin may see here."""
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": {}}))
+
+
+@pytest.fixture
+def observed() -> list[str]:
+    """The subscriptions that the page had looked at."""
+    return []
+
+
+@pytest.fixture
+def as_role(home: Path, observed: list[str], monkeypatch: pytest.MonkeyPatch) -> As:  # noqa: ARG001
+    """A client of the mounted page for a role, None for nobody; one DAG is hidden from all but admins."""
+    manager = init_auth_manager()
+    allowed = SimpleAuthManager.is_authorized_dag
+
+    def is_authorized_dag(self: Any, *, method: Any, user: Any, details: Any = None, **more: Any) -> bool:
+        if details is not None and details.id == HIDDEN and user.role != "admin":
+            return False
+        return allowed(self, method=method, user=user, details=details, **more)
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", is_authorized_dag)
+    page = page_app()
+    page.state.background = Background(observed.append)
+    app = FastAPI()
+    app.mount(PREFIX, page)
+
+    def client(role: str | None, **headers: str) -> TestClient:
+        if role is not None:
+            token = manager.generate_jwt(SimpleAuthManagerUser(username=f"a-{role}", role=role))
+            headers.setdefault("Authorization", f"Bearer {token}")
+        return TestClient(app, f"http://testserver{PREFIX}", headers=headers, raise_server_exceptions=False)
+
+    return client
+
+
+@pytest.fixture
+def viewer(as_role: As) -> TestClient:
+    return as_role("viewer")
+
+
+TEXT_OF_ONE = "topics: [flights]\nconsumer: {{group.id: g{number}}}\nprocessing: {{output: data/lake/{number}}}\n"
+HOSTILE = "</td></script><script>alert(1)</script><img src=x onerror=alert(1)><b hx-get='/x' style='x'>\"'{{ 7 * 7 }}"
+"""What somebody may write into a record, a reason or a note."""
+FORBIDDEN = {"img", "iframe", "style", "object", "embed", "base"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of an answer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.said: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+    def panels(self) -> list[str]:
+        return [attrs["data-panel"] or "" for _, attrs in self.tags if "data-panel" in attrs]
+
+    def rows(self) -> list[tuple[str | None, str | None]]:
+        return [(a["data-subscription"], a["data-verdict"]) for _, a in self.tags if "data-subscription" in a]
+
+
+def ledger() -> SqlLedger:
+    return SqlLedger(Settings.from_environment(os.environ).ledger)
+
+
+def observations() -> Observations:
+    return Observations(Settings.from_environment(os.environ).ledger)
+
+
+def document(**values: Any) -> dict[str, Any]:
+    fine = {"verdict": "OK", "reason": "", "since": None, "action": "", "also": [], "group": "flights-lake"}
+    return {**fine, "commit_strategy": "after-processing", "lag": 7, "lag_seconds": 4.2, "positions": [], **values}
+
+
+def land(home: Path, name: str, *records: Record) -> Any:
+    """A batch of which partition 0 of topic t has these records, from offset 0."""
+    batch = opened(ledger(), plan(subscription=name))
+    landing = home / "<script>alert(1)<_script>.parquet"
+    rows = [replace(each, topic="t").row(at) for at, each in enumerate(records)]
+    pq.write_table(pa.Table.from_pylist(rows, LANDING), landing)
+    whole = report(batch, 0)
+    file = LandedFile(f"file://{landing}", len(rows), landing.stat().st_size)
+    ledger().landed(batch.id, 0, replace(whole, files=(file,)))
+    return ledger().landed(batch.id, 1, replace(report(batch, 1), files=()))
+
+
+@pytest.fixture
+def stopped(home: Path, define: Callable[..., Path]) -> str:
+    """Subscription flights, whose open batch has stopped, with hostile texts wherever there can be any."""
+    define("flights", retries=2)
+    hostile = Record(
+        HOSTILE.encode() + bytes(range(32)) + b"\xff" * 2_000, HOSTILE.encode(), [(HOSTILE, HOSTILE.encode())]
+    )
+    batch = land(home, "flights", Record(b"fine"), hostile)
+    reason = f"1 record was rejected: t-0 at 1: {HOSTILE}\n  t-9 at 99: not of this batch"
+    ledger().failed(batch.id, ledger().start_delivery(batch.id), reason)
+    ledger().resolve(batch.id, Resolution.STOP, f"{HOSTILE} t-0 at 1")
+    ledger().clear(batch.id, Decision(HOSTILE, datetime(2024, 5, 1, tzinfo=UTC), HOSTILE))
+    batch = ledger().resolve(batch.id, Resolution.STOP, f"{HOSTILE} t-0 at 1")
+    SqlRunLog(Settings.from_environment(os.environ).ledger).ended("flights", HOSTILE, "StoppedError")
+    moves = [{"topic": HOSTILE, "partition": 0, "from": 9, "to": 3, "seen_at": None}]
+    losses = [{"topic": HOSTILE, "partition": 0, "position": 1, "earliest": 5, "end": 9}]
+    positions = [{"topic": HOSTILE, "partition": p, "committed": 1, "end": 9, "lag": p} for p in range(30)]
+    observations().note("flights", document(moves=moves, losses=losses, positions=positions, lost=[HOSTILE]))
+    return batch.id
+
+
+ROUTES: Mapping[str, Mapping[str, str]] = {
+    "/static/{name}": {"name": "page.css"},
+    "/": {},
+    "/subscriptions/{name}": {},
+    "/subscriptions/{name}/now": {},
+    "/subscriptions/{name}/batches": {},
+    "/subscriptions/{name}/batches/{batch_id}": {},
+    "/subscriptions/{name}/failures": {},
+    "/subscriptions/{name}/definition": {},
+    "/subscriptions/{name}/audit": {},
+}
+"""Every route that reads, with what stands for its parameters where that isn't the stopped batch of flights."""
+ASKING = {
+    "/subscriptions/{name}/dead-letters": {},
+    "/subscriptions/{name}/dead-letters/{partition}/{offset}": {"partition": "0", "offset": "0"},
+    "/subscriptions/{name}/group": {},
+}
+"""Those that ask Kafka, which isn't there."""
+
+
+def address(path: str, name: str, batch_id: str) -> str:
+    return path.format(**{"name": name, "batch_id": batch_id, **ROUTES.get(path, {}), **ASKING.get(path, {})})
+
+
+def test_every_route_is_tried_for_every_role(as_role: As, stopped: str, define: Callable[..., Path]) -> None:
+    define(HIDDEN)
+    reading = [each for each in page_app().routes if isinstance(each, APIRoute) and "GET" in each.methods]
+    routes = {each.path for each in reading if "/actions" not in each.path}  # those are in test_page_actions.py
+    assert {*ROUTES, *ASKING} <= routes
+    assert routes == {*ROUTES, *ASKING}, "a route that is new is to be tried here as well"
+    for path in ROUTES:
+        assert as_role(None).get(address(path, "flights", stopped)).status_code == 401, path
+        for role in ("viewer", "admin"):
+            assert as_role(role).get(address(path, "flights", stopped)).status_code == 200, (path, role)
+    for path in [each for each in {**ROUTES, **ASKING} if each.startswith("/subscriptions/")]:
+        assert as_role(None).get(address(path, HIDDEN, stopped)).status_code == 401, path
+        assert as_role("op").get(address(path, HIDDEN, stopped)).status_code == 403, path
+        assert as_role("viewer").get(address(path, "nothing", stopped)).status_code == 404, path
+        assert as_role("op", Authorization="Bearer nonsense").get(address(path, "flights", "b")).status_code == 403
+
+
+def test_every_answer_has_the_policy(as_role: As) -> None:
+    for role, path in (("viewer", "/"), (None, "/"), ("viewer", "/static/nothing"), ("viewer", "/static/page.js")):
+        headers = as_role(role).get(path).headers
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'self'" in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert as_role("viewer").get("/").headers["Cache-Control"] == "no-store"
+
+
+def test_nothing_that_somebody_wrote_runs_in_a_browser(viewer: TestClient, stopped: str) -> None:
+    shown = ""
+    for path in ROUTES:
+        if path.startswith("/static"):
+            continue
+        for headers in ({}, {"HX-Request": "true"}):
+            answer = viewer.get(address(path, "flights", stopped), headers=headers)
+            assert answer.status_code == 200, path
+            page = Page(answer.text)
+            shown += "".join(page.said)
+            for tag, attrs in page.tags:
+                assert tag not in FORBIDDEN, tag
+                assert not [each for each in attrs if each.startswith("on") or each == "style"], (path, attrs)
+                assert attrs.get("hx-get", PREFIX).startswith(PREFIX), (path, attrs)
+                if tag == "script":
+                    assert (attrs["src"] or "").startswith(f"{PREFIX}/static/"), path
+            assert not re.search(r"<script>|<img|<b hx", answer.text), path
+            assert ("<html" in answer.text) is not bool(headers), path
+    assert "<script>alert(1)</script>" in shown
+    assert "49" not in re.findall(r"onerror=alert\(1\)>.{0,60}?(49)", shown)
+    sent = viewer.get("/", params={"q": HOSTILE, "verdict": HOSTILE[:20]}).text
+    assert not re.search(r"<script>|<img|<b hx", sent)
+    for unknown in ("/subscriptions/%3Cscript%3E", "/subscriptions/flights/batches/%3Cscript%3E"):
+        answer = viewer.get(unknown)
+        assert (answer.status_code, "<script>" in answer.text) == (404, False)
+
+
+def test_the_list_shows_the_worst_first_and_only_what_the_user_may_see(
+    as_role: As, stopped: str, define: Callable[..., Path]
+) -> None:
+    define(HIDDEN)
+    define("quiet")
+    observations().note("quiet", document())
+    opened(ledger(), plan(subscription="gone"))
+    page = Page(as_role("viewer").get("/").text)
+    assert page.rows() == [("flights", "STOPPED"), ("gone", "STALLED"), ("quiet", "OK")]
+    assert (HIDDEN, "UNKNOWN") in Page(as_role("admin").get("/").text).rows()
+    assert Page(as_role("viewer").get("/", params={"verdict": "OK"}).text).rows() == [("quiet", "OK")]
+    assert Page(as_role("viewer").get("/", params={"q": "t-0 AT 1"}).text).rows() == [("flights", "STOPPED")]
+    assert stopped in "".join(page.said)
+    assert "tidegate clear flights" in "".join(page.said)
+
+
+def test_a_subscription_begins_with_its_verdict_and_has_every_panel(viewer: TestClient, stopped: str) -> None:
+    page = Page(viewer.get("/subscriptions/flights").text)
+    first = ["verdict", "lag", "partitions", "open-batch", "actions"]
+    assert page.panels() == [*first, "batches", "failures", "dead-letters", "retries", "group", "definition", "audit"]
+    said = " ".join(" ".join(page.said).split())
+    assert f"batch {stopped} is stopped" in said
+    assert "0 of 3" in said  # deliveries count anew once somebody had it redelivered
+    assert "the worst first; and 20 more" in said
+
+
+def test_a_batch_is_reconciled(viewer: TestClient, home: Path, define: Callable[..., Path]) -> None:
+    define("flights")
+    batch = land(home, "flights", Record(b"fine"))
+    delivery = ledger().start_delivery(batch.id)
+    done = replace(result(batch.id, delivery), filtered=4)
+    ledger().processed(batch.id, delivery, done, Counts(written=9, rejected=2, seal="crc32:0000abcd"))
+    said = viewer.get(f"/subscriptions/flights/batches/{batch.id}").text
+    assert re.search(r"data-reconciled>\s*9 \+ 2 \+ 4\s*<", said), said
+    assert "15 records in 1 files" in said
+    assert 't-0 <span class="unbroken">[0, 10)</span>' in viewer.get("/subscriptions/flights/batches").text
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_failed_record_is_shown_as_text_and_hex_and_no_more_than_a_part(viewer: TestClient) -> None:
+    page = Page(viewer.get("/subscriptions/flights/failures").text)
+    places = [attrs["data-place"] for _, attrs in page.tags if "data-place" in attrs]
+    assert places == ["t-0-1"]
+    said = "".join(page.said)
+    assert HOSTILE in said
+    assert HOSTILE.encode()[:2].hex() in said
+    assert f"the first 1,000 of {len(HOSTILE) + 32 + 2_000:,} bytes" in said
+    assert len(viewer.get("/subscriptions/flights/failures").text) < 20_000
+
+
+def test_a_record_is_found_as_the_engine_names_it_too(
+    viewer: TestClient, home: Path, define: Callable[..., Path]
+) -> None:
+    define("flights")
+    batch = land(home, "flights", Record(b"fine"), Record(b"bad"))
+    reason = "bad (subscription flights, topic t, partition 0, offset 1); t-0 at 0; topic t, partition 9, offset 7"
+    ledger().failed(batch.id, ledger().start_delivery(batch.id), reason)
+    page = Page(viewer.get("/subscriptions/flights/failures").text)
+    assert [attrs["data-place"] for _, attrs in page.tags if "data-place" in attrs] == ["t-0-1", "t-0-0"]
+
+
+def test_a_reason_is_in_the_verdict_once(viewer: TestClient, home: Path, define: Callable[..., Path]) -> None:
+    define("flights")
+    batch = land(home, "flights", Record(b"fine"))
+    why = "the retry limit was reached: no rate for currency XYZ"
+    ledger().failed(batch.id, ledger().start_delivery(batch.id), why)
+    ledger().resolve(batch.id, Resolution.STOP, why)
+    runs = SqlRunLog(Settings.from_environment(os.environ).ledger)
+    runs.ended("flights", f"{why}; correct it", "StoppedError")
+    said = viewer.get("/subscriptions/flights/now").text
+    assert said.count("no rate for currency XYZ") == 1
+    assert "it failed, for the reason above" in said
+    ledger().clear(batch.id, Decision("ada", datetime(2024, 5, 1, tzinfo=UTC)))
+    assert "no rate for currency XYZ" in viewer.get("/subscriptions/flights/now").text
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_landed_file_that_isnt_there_is_told(viewer: TestClient, home: Path) -> None:
+    next(home.glob("*.parquet")).unlink()
+    told = viewer.get("/subscriptions/flights/failures").text
+    assert "No record can be shown" in told
+    assert "&lt;script&gt;alert(1)&lt;_script&gt;.parquet" in told
+
+
+def test_each_value_of_the_definition_says_where_it_is_from(viewer: TestClient, define: Callable[..., Path]) -> None:
+    define("flights")
+    page = viewer.get("/subscriptions/flights/definition").text
+    assert re.search(r"consumer\.group\.id</th><td><code>flights-lake</code></td><td>[^<]*flights\.yaml:6<", page), page
+    assert re.search(r"commit-fence</th><td><code>transactional</code></td><td class=\"faint\">default<", page), page
+    define("flights", "topics: [a]\nconsumer: {group.id: g}\nprocessing: {output: 'hdfs://u:sesame@h/x', memberz: 1}\n")
+    page = viewer.get("/subscriptions/flights/definition").text
+    assert "sesame" not in page
+    assert "memberz" in page
+
+
+def test_who_did_what_is_told(viewer: TestClient, stopped: str) -> None:
+    at = datetime(2024, 5, 2, tzinfo=UTC)
+    first = ledger().look("flights")
+    reset = GroupReset(
+        "r1", "flights-lake", "ann", at, "too far", (PositionChange(plan().ranges[0].at, 9, 3),), stopped
+    )
+    ledger().begin_reset("flights", reset, first.version)
+    said = " ".join("".join(Page(viewer.get("/subscriptions/flights/audit").text).said).split())
+    assert said.index("ann") < said.index("answered redeliver")
+    assert "reset group flights-lake: t-0 from 9 to 3 (which may not have been carried out)" in said
+    assert "too far" in said
+
+
+def test_what_is_old_is_looked_at_behind_the_page(
+    viewer: TestClient, define: Callable[..., Path], observed: list[str]
+) -> None:
+    define("flights")
+    viewer.get("/subscriptions/flights")
+    deadline = datetime.now(UTC) + timedelta(seconds=60)
+    while not observed and datetime.now(UTC) < deadline:
+        pass
+    assert observed == ["flights"]
+    observations().note("quiet", document())
+    viewer.get("/subscriptions/flights")
+    assert observed == ["flights"]
+
+
+def test_a_dag_that_is_no_subscription_is_told_so(viewer: TestClient) -> None:
+    answer = viewer.get("/subscriptions/somebody-elses-dag")
+    assert answer.status_code == 404
+    assert "somebody-elses-dag is no subscription of Tidegate" in answer.text
+    assert not (Path(os.environ["TIDEGATE_HOME"]) / "data/ledger.db").exists(), "looking makes no ledger"
+
+
+def tell(name: str, run_id: str, stored: str) -> None:
+    """What Airflow keeps of a run whose task plan has told its batch, without the run itself."""
+    row = (uuid.uuid4().int >> 70, "plan", -1, "batch_id", 0, name, run_id, stored, datetime.now(UTC).isoformat(" "))
+    database = make_url(conf.get("database", "sql_alchemy_conn")).database
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DELETE FROM xcom WHERE run_id = ?", (run_id,))
+        columns = 'dag_run_id, task_id, map_index, "key", dag_result, dag_id, run_id, value, timestamp'
+        connection.execute(f"INSERT INTO xcom ({columns}) VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+        connection.commit()
+
+
+def test_a_batch_leads_to_the_runs_that_took_it_and_their_logs(viewer: TestClient, stopped: str) -> None:
+    tell("flights", "manual__2024-05-01T12:00:00+00:00", json.dumps(stopped))
+    tell("flights", "manual__another", json.dumps("b-another"))
+    tell("orders", "manual__of-orders", json.dumps(stopped))
+    for path in ("batches", f"batches/{stopped}"):
+        page = Page(viewer.get(f"/subscriptions/flights/{path}").text)
+        links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and "data-airflow" in attrs]
+        run = "/dags/flights/runs/manual__2024-05-01T12%3A00%3A00%2B00%3A00"
+        assert links == [run, f"{run}/tasks/process"]
+
+
+@pytest.mark.long
+def test_the_first_bytes_of_a_list_of_a_thousand_come_at_once(
+    viewer: TestClient, define: Callable[..., Path], record_property: Callable[[str, object], None]
+) -> None:
+    names = [f"s{number:04}" for number in range(1_000)]
+    for number, name in enumerate(names):
+        define(name, TEXT_OF_ONE.format(number=number))
+    observe_many(Settings.from_environment(os.environ).ledger, names, document())
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        answer = viewer.get("/")
+        took.append(time.perf_counter() - began)
+    assert len(Page(answer.text).rows()) == 100
+    assert "Page 1 of 10" in answer.text
+    record_property("seconds", min(took))
+    assert min(took) < 0.5, took
+    assert Page(viewer.get("/", params={"page": 10}).text).rows()[-1] == ("s0999", "OK")
+
+
+ON_A_BROKER = """\
+topics: [{topic}]
+consumer: {{group.id: {topic}-lake, auto.offset.reset: earliest}}
+poll-timeout.ms: 30000
+failure-strategy: dead-letter-queue
+dead-letter-queue.topic: {letters}
+processing: {{output: data/lake/x}}
+"""
+
+
+@pytest.mark.broker
+def test_kafka_is_asked_for_lag_dead_letters_and_the_group(
+    viewer: TestClient,
+    define: Callable[..., Path],
+    broker: Broker,
+    topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extra = {"bootstrap.servers": broker.bootstrap_servers}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    source, letters = topic(partitions=1), topic(partitions=1)
+    define("flights", ON_A_BROKER.format(topic=source, letters=letters))
+    headers = [("dead-letter-reason", HOSTILE.encode()), ("dead-letter-topic", HOSTILE.encode()), (HOSTILE, None)]
+    producer = Producer(extra)
+    for _ in range(3):
+        producer.produce(source, b"waits")
+        producer.produce(letters, HOSTILE.encode(), HOSTILE.encode(), headers=headers)
+    assert producer.flush(60) == 0
+    look("flights")
+    page = Page(viewer.get("/subscriptions/flights").text)
+    assert ("dd", {"data-lag": None}) in page.tags
+    assert f"{source} 0 – 3 3" in " ".join(" ".join(page.said).split())  # noqa: RUF001
+    for path, words in (
+        ("dead-letters", f"3 in {letters} (0 of them redriven)"),
+        ("dead-letters/0/1", f"{letters} 0:1"),
+        ("group", "none: Tidegate joins no group"),
+    ):
+        answer = viewer.get(f"/subscriptions/flights/{path}")
+        page = Page(answer.text)
+        assert words in " ".join("".join(page.said).split()), answer.text
+        assert not re.search(r"<script>|<img|<b hx", answer.text), path
+        assert path == "group" or HOSTILE in "".join(page.said)
+    assert viewer.get("/subscriptions/flights/dead-letters/0/77").status_code == 404
+
+
+def test_a_kafka_that_is_away_is_told_and_the_page_is_there(
+    viewer: TestClient, define: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"bootstrap.servers": "127.0.0.1:9"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    define("flights")
+    answer = viewer.get("/subscriptions/flights/group", headers={"HX-Request": "true"})
+    assert answer.status_code == 503
+    assert "127.0.0.1:9" in answer.text
+    assert "<html" not in answer.text
+    look("flights")
+    assert Page(viewer.get("/").text).rows() == [("flights", "UNREACHABLE")]
+    assert "127.0.0.1:9" in viewer.get("/subscriptions/flights").text

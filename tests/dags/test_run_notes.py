@@ -1,0 +1,148 @@
+"""What Airflow's own pages say of a run: a note with what it came to, and links from its tasks to the page."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from checkout import PROJECT
+from ledger_batches import closed, plan
+from sqlalchemy import select
+from world import World
+
+from tidegate.config.settings import Settings
+from tidegate.ledger.observations import Observation, Observations
+from tidegate.model.errors import BatchFailedError
+from tidegate.runtime.run_note import LONGEST, failed_note, run_note
+from tidegate.testing.ledger import MemoryLedger
+from tidegate_airflow.run_notes import noted
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
+
+Define = Callable[..., Path]
+Run = Callable[..., tuple[str, str | None, dict[str, dict[str, str]]]]
+
+
+@pytest.fixture
+def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world, in which the runs find the subscription `orders`."""
+    define("orders", topic="orders")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    made = World()
+
+    @contextmanager
+    def open_pipeline(*_: Any, **__: Any) -> Iterator[Any]:
+        yield made.pipeline(max_retries=0)
+
+    monkeypatch.setattr("tidegate.runtime.pipeline.open_pipeline", open_pipeline)
+    return made
+
+
+def end_as_the_scheduler_does(run_id: str, dag: Any) -> None:
+    """End the run once more, in a session that has it, which it isn't in with DAG.test()."""
+    with create_session() as session:
+        kept = session.scalar(select(DagRun).where(DagRun.run_id == run_id, DagRun.dag_id == "orders"))
+        assert kept is not None
+        kept.set_state(DagRunState.RUNNING)
+        kept.dag = dag
+        kept.update_state(session=session, execute_callbacks=False)
+
+
+@pytest.fixture
+def run() -> Run:
+    """One run of `orders`: its state, its note, and the links of each task."""
+
+    def go() -> tuple[str, str | None, dict[str, dict[str, str]]]:
+        folder = PROJECT / "dags"
+        dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["orders"]
+        done = dag.test()
+        end_as_the_scheduler_does(done.run_id, DagSerialization.from_dict(DagSerialization.to_dict(dag)))
+        with create_session() as session:
+            kept = session.scalar(select(DagRun).where(DagRun.run_id == done.run_id, DagRun.dag_id == "orders"))
+            assert kept is not None
+            of_run = select(XComModel).where(XComModel.run_id == done.run_id, XComModel.dag_id == "orders")
+            links: dict[str, dict[str, str]] = {}
+            for each in session.scalars(of_run.where(XComModel.key.startswith("_link_"))):
+                links.setdefault(each.task_id, {})[each.key] = each.value
+            return str(kept.state), kept.note, links
+
+    return go
+
+
+def test_a_run_is_noted_with_its_batch_ranges_records_and_lag_and_its_tasks_have_links(
+    world: World, run: Run, home: Path
+) -> None:
+    settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})
+    seen = Observations(settings.ledger).note("orders", {"verdict": "OK", "lag": 1234})
+    world.produce(5)
+    state, note, links = run()
+    batch = world.ledger.history("orders", 1)[0].batch
+    assert state == "success"
+    assert note == (
+        f"batch {batch.id}: committed; orders-0 0-5; 5 records, 5 rows, 0 rejected; "
+        f"lag 1,234 at {seen.observed_at:%H:%M:%S} UTC"
+    )
+    page = "/tidegate/page/subscriptions/orders"
+    both = {"_link_SubscriptionLink": page, "_link_BatchLink": f"{page}/batches/{batch.id}"}
+    assert links == dict.fromkeys(("plan", "land", "process", "commit"), both)
+
+
+def test_a_run_that_failed_is_noted_with_why(world: World, run: Run) -> None:
+    world.produce(5)
+    world.processor.failures.append("no memory")
+    state, note, links = run()
+    assert state == "failed"
+    assert note is not None
+    assert note.startswith(f"batch {world.ledger.history('orders', 1)[0].batch.id}: ")
+    assert "no memory" in note
+    assert set(links) == {"plan", "land", "process", "commit"}
+
+
+def test_a_run_that_finds_nothing_has_no_note_and_no_batch_to_link(world: World, run: Run) -> None:
+    assert world.ledger.history("orders", 1) == ()
+    state, note, links = run()
+    assert (state, note) == ("success", None)
+    assert links.get("plan", {}).get("_link_BatchLink", "") == ""
+
+
+def test_the_api_server_knows_the_links(define: Define) -> None:
+    define("orders")
+    folder = PROJECT / "dags"
+    dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["orders"]
+    again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    links = {task.task_id: sorted(task.extra_links) for task in again.tasks}
+    assert links == {name: ["Batch", "Subscription"] for name in ("plan", "land", "process", "commit")}
+
+
+def test_what_a_person_wrote_stays_and_what_a_try_before_noted_does_not() -> None:
+    assert noted(None, "batch b1: committed") == "batch b1: committed"
+    assert noted("look at this\nbatch b1: failed", "batch b1: committed") == "batch b1: committed\nlook at this"
+    assert len(noted("x" * 2_000, "batch b1: committed")) == 1_000
+
+
+def test_a_note_is_short_however_much_there_is_to_say() -> None:
+    batch = closed(MemoryLedger(lambda: datetime.now(UTC)), plan())
+    assert run_note(batch, None) == f"batch {batch.id}: committed; t-0 0-10, t-1 0-5; 15 records"
+    unknown = Observation("flights", datetime.now(UTC), {"verdict": "UNREACHABLE", "lag": None})
+    assert run_note(batch, unknown) == run_note(batch, None)
+    assert len(failed_note("b1", BatchFailedError("x" * 2_000))) < LONGEST
+    assert failed_note("b1", BatchFailedError("one\ntwo")) == "batch b1: one"
+
+
+def test_runs_of_other_dags_are_left_alone() -> None:
+    from tidegate_airflow import run_notes  # noqa: PLC0415 (as the scheduler has it)
+
+    other = SimpleNamespace(dag=SimpleNamespace(tags={"sales"}), note="mine")
+    run_notes.on_dag_run_success(other, "success")
+    run_notes.on_dag_run_failed(SimpleNamespace(dag=None, note="mine"), "failed")
+    assert other.note == "mine"

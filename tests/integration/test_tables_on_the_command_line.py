@@ -1,0 +1,201 @@
+"""A definition with a table as its output, through the real command line, broker and Spark."""
+
+import json
+import shutil
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from desk import TIDEGATE, Desk
+from pyiceberg.catalog.sql import SqlCatalog
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+RECORDS = 12
+TRANSFORM = """
+from pyspark.sql import DataFrame, functions as F
+
+from tidegate_spark import Outcome
+
+
+def orders(records: DataFrame) -> Outcome:
+    value = F.from_json(F.col("value").cast("string"), "id LONG, country STRING")
+    read = records.withColumn("v", value)
+    rows = read.filter("v.id IS NOT NULL")
+    return Outcome(
+        rows=rows.select("topic", "partition", "offset", F.col("timestamp").alias("at"), "v.id", "v.country"),
+        rejected=read.filter("v.id IS NULL").drop("v").withColumn("reason", F.lit("no id")),
+    )
+"""
+
+
+class IcebergTables:
+    """Tables in a catalog of SQLite's, by pyiceberg's own reader."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        (desk.home / "warehouse").mkdir(exist_ok=True)
+        extra = {
+            "type": "sql",
+            "uri": f"sqlite:///{desk.home}/catalog.db",
+            "warehouse": f"file://{desk.home}/warehouse",
+        }
+        desk.connect("lake", conn_type="iceberg", extra=extra)
+        self.catalog = SqlCatalog("lake", **{name: value for name, value in extra.items() if name != "type"})
+
+    def output(self, name: str) -> dict[str, Any]:
+        return {"format": "iceberg", "output": f"lake.shop.{name}"}
+
+    def rows(self, name: str) -> pa.Table:
+        return self.catalog.load_table(("shop", name)).scan().to_arrow()
+
+    def drop(self, name: str) -> None:
+        self.catalog.drop_table(("shop", name))
+
+
+class DeltaTables:
+    """Tables in folders, by delta-rs."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def output(self, name: str) -> dict[str, Any]:
+        return {"format": "delta", "output": f"data/tables/{name}"}
+
+    def rows(self, name: str) -> pa.Table:
+        return DeltaTable(self.desk.home / "data/tables" / name).to_pyarrow_table()
+
+    def drop(self, name: str) -> None:
+        shutil.rmtree(self.desk.home / "data/tables" / name)
+
+
+Tables = IcebergTables | DeltaTables
+
+
+@pytest.fixture(params=[DeltaTables, IcebergTables], ids=["delta", "iceberg"])
+def tables(request: pytest.FixtureRequest, desk: Desk) -> Tables:
+    made: Tables = request.param(desk)
+    return made
+
+
+@pytest.fixture
+def name() -> str:
+    return f"orders{uuid.uuid4().hex[:8]}"
+
+
+def define(desk: Desk, tables: Tables, name: str, **more: Any) -> None:
+    module = desk.home / "spark_jobs" / "shop.py"
+    module.parent.mkdir(exist_ok=True)
+    module.write_text(TRANSFORM)
+    desk.define(
+        name,
+        {
+            "topics": [name],
+            "consumer": {"group.id": f"{name}-lake", "auto.offset.reset": "earliest"},
+            "processing": {"transform": "shop:orders", **tables.output(name), **more},
+            "failure-strategy": "dead-letter-queue",
+            "max-retries": 0,
+        },
+    )
+
+
+def produce(desk: Desk, name: str, first: int, count: int = RECORDS) -> None:
+    countries = ("NO", "SE", None)
+    values = [json.dumps({"id": n, "country": countries[n % 3]}).encode() for n in range(first, first + count)]
+    desk.produce(name, values)
+
+
+def ran(desk: Desk, name: str, status: int = 0) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(desk.run(TIDEGATE, "run", name, "--json", status=status))
+    return document
+
+
+def places(table: pa.Table) -> set[tuple[int, int]]:
+    return {(row["partition"], row["offset"]) for row in table.select(["partition", "offset"]).to_pylist()}
+
+
+def test_batches_become_rows_of_a_table_each_once(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name, **{"partition-by": ["country"]})
+    produce(desk, name, 0)
+    first = ran(desk, name)
+    assert (first["state"], first["rows"], first["error"]) == ("committed", RECORDS, None)
+    produce(desk, name, RECORDS)
+    second = ran(desk, name)
+    rows = tables.rows(name)
+    assert (rows.num_rows, len(places(rows))) == (2 * RECORDS, 2 * RECORDS)
+    assert set(rows["batch_id"].to_pylist()) == {first["batch_id"], second["batch_id"]}
+    assert set(rows["country"].to_pylist()) == {"NO", "SE", None}
+    assert ran(desk, name)["records"] == 0
+
+
+def test_a_batch_whose_records_are_all_rejected_goes_to_the_dead_letters(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name, **{"partition-by": ["country"]})
+    desk.produce(name, [b"junk"] * 4)
+    rejected = ran(desk, name)
+    assert (rejected["state"], rejected["rows"], rejected["rejected"]) == ("committed", 0, 4)
+    produce(desk, name, 0)
+    assert ran(desk, name)["rows"] == RECORDS
+    assert tables.rows(name).num_rows == RECORDS
+
+
+def test_a_table_that_was_dropped_stops_the_next_batch_by_name(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name)
+    produce(desk, name, 0)
+    ran(desk, name)
+    tables.drop(name)
+    for left in desk.home.rglob("_tidegate"):
+        left.rename(left.with_name("_elsewhere"))
+    produce(desk, name, RECORDS)
+    told = ran(desk, name, status=1)
+    assert "dropped and created again" in told["error"]
+    assert f"group reset {name} --abandon" in told["error"]
+
+
+def test_columns_that_the_table_has_not_are_told_with_both_schemas(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name)
+    produce(desk, name, 0)
+    ran(desk, name)
+    module = desk.home / "spark_jobs" / "shop.py"
+    module.write_text(TRANSFORM.replace('"v.id", "v.country")', '"v.id", "v.country", F.lit(1.5).alias("price"))'))
+    produce(desk, name, RECORDS)
+    told = ran(desk, name, status=2)
+    assert "price" in told["error"]
+    assert "schema-evolution: add-columns" in told["error"]
+    file = desk.home / "include" / "subscriptions" / f"{name}.yaml"
+    file.write_text(file.read_text().replace("  output:", "  schema-evolution: add-columns\n  output:"))
+    assert ran(desk, name)["state"] == "committed"
+    prices = tables.rows(name)["price"].to_pylist()
+    assert (prices.count(None), prices.count(1.5)) == (RECORDS, RECORDS)
+
+
+def test_what_does_not_fit_into_the_table_is_kept_beside_it(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name)
+    produce(desk, name, 0)
+    ran(desk, name)
+    define_again = desk.home / "include" / "subscriptions" / f"{name}.yaml"
+    define_again.write_text(define_again.read_text().replace("  output:", "  schema-evolution: rescue\n  output:"))
+    module = desk.home / "spark_jobs" / "shop.py"
+    module.write_text(
+        TRANSFORM.replace('"v.country")', 'F.length("v.country").alias("country"), F.lit(1.5).alias("price"))')
+    )
+    produce(desk, name, RECORDS)
+    assert ran(desk, name)["state"] == "committed"
+    rows = tables.rows(name).to_pylist()
+    rescued = [row["_rescued_data"] for row in rows]
+    assert rescued.count(None) == RECORDS
+    assert {json.loads(text).get("price") for text in rescued if text} == {1.5}
+    assert {json.loads(text).get("country") for text in rescued if text} == {2, None}
+
+
+def test_a_replay_fills_another_table_of_the_same_format(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name)
+    produce(desk, name, 0)
+    assert ran(desk, name)["rows"] == RECORDS
+    other = tables.output(f"{name}_again")["output"]
+    replay = (TIDEGATE, "replay", name, "--from", "earliest", "--to", "latest", "--output", other, "--json")
+    done = json.loads(desk.run(*replay))
+    assert (done["rows"], done["output"]) == (RECORDS, other)
+    assert json.loads(desk.run(*replay))["was_done"]
+    assert places(tables.rows(f"{name}_again")) == places(tables.rows(name))

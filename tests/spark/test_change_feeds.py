@@ -1,0 +1,144 @@
+"""Change feeds: what real jobs merge into real tables, against an oracle in memory."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changing import (
+    FEED,
+    Change,
+    ChangedDeltaTable,
+    ChangedIcebergTable,
+    ChangedTable,
+    Oracle,
+    batch_id_of,
+    batches_of,
+    begin,
+    frame,
+    process,
+    read_rows,
+)
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from tidegate.model.change_feed import ChangeFeed
+from tidegate.model.errors import RewrittenFilesError, StaleError
+from tidegate_spark.batch_io import TransformError
+
+pytestmark = pytest.mark.spark
+
+STREAMS = 1000
+BATCHES = 5
+
+
+@pytest.fixture(params=[ChangedDeltaTable, ChangedIcebergTable], ids=["delta", "iceberg"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> ChangedTable:
+    made: ChangedTable = request.param(tmp_path)
+    return made
+
+
+def merge(spark: SparkSession, table: ChangedTable, number: int, *changes: Change, **how: Any) -> None:
+    manifest, attempt = process(spark, table, begin(table, number, **how), frame(spark, changes))
+    table.lake.publish(manifest, attempt)
+
+
+def change(value: str, ts: int | None, op: str = "u", key: str | None = "a") -> Change:
+    return Change(1, key, ts, 0, op, "x", value)
+
+
+def values(table: ChangedTable) -> list[str]:
+    return sorted(row[2] for row in read_rows(table))
+
+
+@pytest.mark.parametrize(
+    "partition_by", [(), pytest.param(("shard",), marks=pytest.mark.nightly)], ids=["plain", "partitioned"]
+)
+def test_a_thousand_change_streams_come_to_what_the_oracle_says(
+    spark: SparkSession, table: ChangedTable, partition_by: tuple[str, ...]
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    of, oracle = random.Random(seed), Oracle()  # noqa: S311 (nothing is kept secret)
+    for number, changes in enumerate(batches_of(of, STREAMS, BATCHES), 1):
+        manifest, attempt = process(spark, table, begin(table, number, partition_by), frame(spark, changes))
+        table.lake.publish(manifest, attempt)
+        with pytest.raises(StaleError):  # delivered a second time
+            table.lake.publish(manifest, attempt)
+        oracle.apply(batch_id_of(number), changes)
+        assert read_rows(table) == oracle.rows(), f"seed {seed}, batch {number}"
+        if number == BATCHES // 2:
+            table.compact()
+
+
+def test_a_late_older_change_changes_nothing(spark: SparkSession, table: ChangedTable) -> None:
+    merge(spark, table, 1, change("new", 5))
+    merge(spark, table, 2, change("old", 4), change("unordered", None))
+    assert values(table) == ["new"]
+    merge(spark, table, 3, change("equal", 5))
+    assert values(table) == ["equal"]
+
+
+def test_a_deleted_key_stays_deleted_until_a_newer_change(spark: SparkSession, table: ChangedTable) -> None:
+    merge(spark, table, 1, change("", 5, "d"), change("b", 1, key="b"))
+    merge(spark, table, 2, change("late", 4))
+    merge(spark, table, 3, change("c", 1, key="c"))
+    merge(spark, table, 4, change("later", 3))
+    assert values(table) == ["b", "c"]
+    merge(spark, table, 5, change("again", 6))
+    assert values(table) == ["again", "b", "c"]
+    merge(spark, table, 6, change("", 7, "d"), change("", 2, "d", key="b"), change("", 2, "d", key="c"))
+    assert values(table) == []
+
+
+def test_two_deliveries_of_a_batch_are_published_once(spark: SparkSession, table: ChangedTable) -> None:
+    merge(spark, table, 1, change("one", 1), change("other", 1, key="b"))
+    both = [process(spark, table, begin(table, 2), frame(spark, [change("two", 2)])) for _ in range(2)]
+    table.lake.publish(*both[0])
+    with pytest.raises(StaleError):
+        table.lake.publish(*both[1])
+    assert values(table) == ["other", "two"]
+
+
+def test_a_batch_whose_files_were_compacted_meanwhile_is_delivered_again(spark: SparkSession, tmp_path: Path) -> None:
+    table = ChangedDeltaTable(tmp_path)
+    merge(spark, table, 1, change("one", 1))
+    merge(spark, table, 2, change("other", 1, key="b"))
+    manifest, attempt = process(spark, table, begin(table, 3), frame(spark, [change("two", 2)]))
+    table.compact()
+    with pytest.raises(RewrittenFilesError):
+        table.lake.publish(manifest, attempt)
+    assert values(table) == ["one", "other"]
+    merge(spark, table, 3, change("two", 2))
+    assert values(table) == ["other", "two"]
+
+
+def test_only_files_with_keys_of_the_batch_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    table = ChangedDeltaTable(tmp_path)
+    merge(spark, table, 1, change("one", 1))
+    merge(spark, table, 2, change("other", 1, key="b"))
+    before = set(DeltaTable(tmp_path / "a table").file_uris())
+    merge(spark, table, 3, change("two", 2), change("c", 1, key="c"))
+    (gone,) = before - set(DeltaTable(tmp_path / "a table").file_uris())
+    assert batch_id_of(1) in gone
+    merge(spark, table, 4, change("old", 0), change("old", 0, key="b"))
+    assert values(table) == ["c", "other", "two"]
+
+
+@pytest.mark.parametrize(
+    ("feed", "said"),
+    [
+        (ChangeFeed(("id",), ("ts",)), "its rows lack id, which keys or sequence-by name"),
+        (ChangeFeed(("key",), ("at",)), "its rows lack at"),
+    ],
+)
+def test_columns_that_rows_lack_are_told(spark: SparkSession, tmp_path: Path, feed: ChangeFeed, said: str) -> None:
+    table = ChangedDeltaTable(tmp_path)
+    with pytest.raises(TransformError, match=said):
+        process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("one", 1)]))
+
+
+def test_other_keys_than_those_of_the_deletes_so_far_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    table = ChangedDeltaTable(tmp_path)
+    merge(spark, table, 1, change("", 1, "d"))
+    with pytest.raises(TransformError, match="kept by stream, key, ts, n: leave them as they were"):
+        merge(spark, table, 2, change("one", 1), feed=ChangeFeed(("key",), FEED.sequence_by))

@@ -1,0 +1,77 @@
+"""`tidegate files` from a definition to what is printed; which files are published is tried elsewhere."""
+
+import json
+from pathlib import Path
+
+import pytest
+from definition_files import LEAST
+from typer.testing import CliRunner, Result
+
+from tidegate.cli.app import app
+from tidegate.model.receipt import Receipt
+
+BATCHES = [f"b{number:020x}" for number in range(1, 3)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "include/subscriptions").mkdir(parents=True)
+    define(tmp_path, "my lake")
+    receipt = Receipt("i1", None, 0)
+    for batch_id in BATCHES:
+        folder = tmp_path / "my lake" / f"batch_id={batch_id}"
+        folder.mkdir(parents=True)
+        document = {"batch_id": batch_id, "receipt": str(receipt), "ranges": [], "files": [], "rows": 1, "rejected": 0}
+        document["output_files"] = [{"path": "a.parquet", "bytes": 7, "checksum": None}]
+        (folder / "_manifest.json").write_text(json.dumps(document))
+        receipt = receipt.next(batch_id)
+    return tmp_path
+
+
+def define(home: Path, output: str) -> None:
+    (home / "include/subscriptions/flights.yaml").write_text(LEAST.replace("output: out", f"output: {output}"))
+
+
+def files(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["files", "flights", *arguments])
+
+
+def path_of(home: Path, batch_id: str) -> str:
+    return f"{home}/my lake/batch_id={batch_id}/a.parquet"
+
+
+def test_paths_come_one_a_line_and_from_a_batch_on(home: Path) -> None:
+    assert files().stdout.splitlines() == [path_of(home, each) for each in BATCHES]
+    assert files("--since", BATCHES[0]).stdout.splitlines() == [path_of(home, BATCHES[1])]
+    assert files("--since", BATCHES[1]).stdout == ""
+    unknown = files("--since", "b9")
+    assert "batch b9 has published no file" in str(unknown.exception)
+
+
+def test_json_says_what_is_known_of_each_file(home: Path) -> None:
+    first = json.loads(files("--format", "json").stdout)[0]
+    assert first == {
+        "batch_id": BATCHES[0],
+        "number": 1,
+        "uri": f"file://{path_of(home, BATCHES[0])}",
+        "bytes": 7,
+        "rows": None,
+        "partition": {"batch_id": BATCHES[0]},
+    }
+
+
+def test_symlink_manifests_go_into_the_output_or_elsewhere(home: Path) -> None:
+    done = files("--format", "symlink")
+    assert (done.exit_code, done.stdout) == (0, "")
+    manifest = f"batch_id={BATCHES[0]}/manifest"
+    said = (home / "my lake/_symlink_format_manifest" / manifest).read_text()
+    assert said == f"file://{path_of(home, BATCHES[0])}\n"
+    assert files("--format", "symlink", "--to", "links").exit_code == 0
+    assert (home / "links" / manifest).read_text() == said
+
+
+@pytest.mark.parametrize("wrong", [("--to", "x"), ("--format", "symlink", "--since", "b1"), ("--format", "csv")])
+@pytest.mark.usefixtures("home")
+def test_what_doesnt_fit_together_is_wrong_usage(wrong: tuple[str, ...]) -> None:
+    assert files(*wrong).exit_code == 2

@@ -1,0 +1,78 @@
+"""`tidegate maintain`: which tables it looks after, and what it says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from definition_files import LEAST
+from deltalake import DeltaTable
+from pyarrow import fs
+from table_benches import DeltaBench, rows_of
+from table_publishing import publish_by
+from typer.testing import CliRunner, Result
+
+from tidegate.cli.app import app
+
+FORMATS = {"flights": "delta", "gates": "delta", "plain": "parquet"}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaBench:
+    """A table of three small files, into which two subscriptions publish; a third one publishes plain Parquet."""
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "include/subscriptions").mkdir(parents=True)
+    for name, made in FORMATS.items():
+        output = "tables/flights" if made == "delta" else name
+        text = LEAST.replace("group.id: g", f"group.id: {name}").replace("output: out", f"output: {output}")
+        text = text.replace("processing: {", f"processing: {{format: {made}, ")
+        (tmp_path / f"include/subscriptions/{name}.yaml").write_text(text)
+    folder = tmp_path / "tables/flights"
+    bench = DeltaBench(f"delta+file://{folder}", {}, fs.LocalFileSystem(), str(folder))
+    for number in range(1, 4):
+        publish_by(bench.log, bench.table, number, bench.stage(f"b{number}", rows_of(f"b{number}", 1)), ())
+    return bench
+
+
+def maintain(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["maintain", *arguments])
+
+
+def test_a_table_of_two_subscriptions_is_maintained_once_and_plain_parquet_isnt(table: DeltaBench) -> None:
+    done = maintain("--json")
+    (document,) = json.loads(done.stdout)
+    assert (done.exit_code, document["subscription"], document["output"]) == (0, "flights", table.table)
+    assert (document["compacted"], document["written"], document["error"]) == (3, 1, None)
+    assert len(table.delta.file_uris()) == 1
+    assert table.batches() == ["b1", "b2", "b3"]
+
+
+def test_a_dry_run_says_what_would_be_done(table: DeltaBench) -> None:
+    done = maintain("gates", "--dry-run")
+    assert (done.exit_code, len(table.delta.file_uris())) == (0, 3)
+    assert "gates: would compact 3 files" in done.stdout
+
+
+@pytest.mark.usefixtures("table")
+def test_one_that_publishes_no_table_is_refused_by_name() -> None:
+    done = maintain("plain")
+    assert done.exit_code != 0
+    assert "plain publishes plain Parquet, which needs no maintenance" in str(done.exception or done.output)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_table_that_cant_be_maintained_keeps_no_other_one(tmp_path: Path) -> None:
+    text = (tmp_path / "include/subscriptions/flights.yaml").read_text()
+    other = text.replace("tables/flights", "tables/other").replace("group.id: flights", "group.id: aaa")
+    (tmp_path / "include/subscriptions/aaa.yaml").write_text(other)
+    (tmp_path / "tables/other/_delta_log").mkdir(parents=True)
+    (tmp_path / "tables/other/_delta_log/00000000000000000000.json").write_text("{")
+    done = maintain()
+    assert done.exit_code == 2
+    assert "aaa: the Delta table can't be used" in done.output
+    assert "flights: compacted 3 files into 1" in done.output
+
+
+def test_a_table_that_isnt_there_yet_is_said(table: DeltaBench) -> None:
+    table.drop()
+    assert "flights: there is no table yet" in maintain("flights").stdout
+    assert not DeltaTable.is_deltatable(table.log.folder(table.table).removeprefix("file://"))

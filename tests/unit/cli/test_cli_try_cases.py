@@ -1,0 +1,54 @@
+"""`tidegate test` where there is nothing to deliver; what it delivers is tried in Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+from definition_files import LEAST
+from typer.testing import CliRunner
+
+from tidegate.cli.app import app
+from tidegate.model.errors import WrongDefinitionError
+
+CASE = {"name": "one", "given": [{"value": "a"}], "expect": {"filtered": 0}}
+
+
+@pytest.fixture
+def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of one case, of a subscription that is there; no Spark is."""
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_TEST_SPARK", "none")
+    for folder in ("include/subscriptions", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "include/subscriptions/orders.yaml").write_text(LEAST)
+    file = tmp_path / "tests/orders.cases.yaml"
+    file.write_text(json.dumps({"cases": [CASE]}))
+    return file
+
+
+def refusal(*arguments: str) -> str:
+    """Why nothing was delivered; what the command exits with 2 for."""
+    error = CliRunner().invoke(app, ["test", *arguments]).exception
+    assert isinstance(error, WrongDefinitionError), error
+    return str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-k", "nothing"), "there is no case with 'nothing' in its name in {tests} (*.cases.yaml): write one"),
+        (("oders",), "did you mean orders?"),
+        (("--cases", "no.cases.yaml"), "there is no case in no.cases.yaml"),
+        (("orders", "-k", "on"), "TIDEGATE_TEST_SPARK is no connection in Airflow's JSON or URI form"),
+    ],
+)
+def test_what_can_not_be_tried_is_said_before_spark_starts(cases: Path, arguments: tuple[str, ...], said: str) -> None:
+    assert said.format(tests=cases.parent) in refusal(*arguments)
+
+
+def test_all_that_is_wrong_with_all_files_is_said(cases: Path) -> None:
+    cases.write_text("cases: [{nam: a}]")
+    cases.with_name("prices.cases.yaml").write_text("case: []")
+    said = refusal()
+    assert f"{cases}:1: error: nam isn't known in a case (did you mean name?)" in said
+    assert "prices.cases.yaml:1: error: case isn't known in the file (did you mean cases?)" in said

@@ -1,0 +1,133 @@
+"""A ledger's contents in a file, and back: from and into SQLite and PostgreSQL."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import NullPool, create_engine, select
+
+from tidegate.ledger.backup import back_up, restore
+from tidegate.ledger.migrate import REVISIONS
+from tidegate.ledger.sql import SqlLedger
+from tidegate.ledger.stored_definitions import SqlStoredDefinitions
+from tidegate.ledger.tables import ledger, metadata
+from tidegate.model.errors import TidegateError, UnusableLedgerError, WrongDefinitionError
+
+POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
+OF_0_1 = Path(__file__).with_name("version_0_1") / "ledger.sql"
+NEWER = "UPDATE tidegate_schema SET version_num = '9999';"
+
+
+def make(file: Path, script: str) -> Path:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(script)
+    return file
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A ledger of version 0.1, with an open batch in every state."""
+    return make(tmp_path / "version-0.1.db", OF_0_1.read_text())
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A ledger that nobody has made yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'made' / 'ledger.db'}"
+    made: str = request.getfixturevalue("postgres_database")
+    return made
+
+
+def contents(url: str) -> dict[str, list[Any]]:
+    """All rows but the ledger's identity."""
+    with create_engine(url, poolclass=NullPool).connect() as connection:
+        tables = [table for table in metadata.sorted_tables if table is not ledger]
+        return {table.name: sorted(map(repr, connection.execute(select(table)))) for table in tables}
+
+
+def identity(url: str) -> Any:
+    with create_engine(url, poolclass=NullPool).connect() as connection:
+        return connection.scalar(select(ledger.c.identity))
+
+
+def test_what_is_backed_up_comes_back_whole(old: Path, url: str, tmp_path: Path) -> None:
+    restored = restore(old, url, replace=False)
+    assert (restored.subscriptions, restored.batches, restored.open) == (13, 25, 12)
+    assert restored.newest == SqlLedger(url).history("planned", 1)[0].opened_at
+    SqlStoredDefinitions(url).add("orders", "topics: [orders]", {}, "ada")
+    before, first = contents(url), identity(url)
+    file = tmp_path / "backup.db"
+    assert back_up(url, file) == restored
+    version = SqlLedger(url).look("planned").version
+    SqlStoredDefinitions(url).drain("orders", "bob")
+    assert contents(url) != before
+    assert restore(file, url, replace=True) == restored
+    assert contents(url) == before
+    assert identity(url) != first  # so that who has looked at the ledger before finds another one
+    assert SqlLedger(url).look("planned").version != version
+    SqlStoredDefinitions(url).drain("orders", "eve")
+    assert [each.by for each in SqlStoredDefinitions(url).changes("orders")] == ["eve", "ada"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "made") == ["backup.db", "version-0.1.db"]
+
+
+def test_a_ledger_that_is_not_empty_is_replaced_only_on_demand(old: Path, url: str) -> None:
+    restore(old, url, replace=False)
+    before = contents(url)
+    with pytest.raises(WrongDefinitionError, match=r"isn't empty \(25 batches \(12 open\) of 13 .*--replace"):
+        restore(old, url, replace=False)
+    assert contents(url) == before
+
+
+def test_the_file_stays_as_it_is(old: Path, url: str) -> None:
+    before = old.read_bytes()
+    restore(old, url, replace=False)
+    assert old.read_bytes() == before
+
+
+def test_an_empty_ledger_is_backed_up_too(url: str, tmp_path: Path) -> None:
+    assert str(back_up(url, tmp_path / "backup.db")) == "0 batches (0 open) of 0 subscriptions"
+    assert restore(tmp_path / "backup.db", url, replace=False).newest is None
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        (nothing, WrongDefinitionError, "there is no file"),
+        (
+            lambda file: file.write_text("rubbish" * 999),
+            UnusableLedgerError,
+            r"can't be read as a ledger \(file is not",
+        ),
+        (lambda file: make(file, "CREATE TABLE other (id INT)"), UnusableLedgerError, "is a database, but no ledger"),
+        (
+            lambda file: make(file, OF_0_1.read_text() + NEWER),
+            UnusableLedgerError,
+            rf"the ledger .*given.db has schema 9999 and this Tidegate knows {REVISIONS[-1]} at most",
+        ),
+    ],
+    ids=["missing", "no database", "no ledger", "newer"],
+)
+def test_what_is_no_ledger_of_this_version_changes_nothing(
+    given: Callable[[Path], object], error: type[TidegateError], said: str, sqlite_ledger: str, tmp_path: Path
+) -> None:
+    given(tmp_path / "given.db")
+    before = contents(sqlite_ledger)
+    with pytest.raises(error, match=said):
+        restore(tmp_path / "given.db", sqlite_ledger, replace=True)
+    assert contents(sqlite_ledger) == before
+
+
+def test_a_backup_overwrites_no_file_and_makes_no_folder(sqlite_ledger: str, tmp_path: Path) -> None:
+    back_up(sqlite_ledger, tmp_path / "backup.db")
+    with pytest.raises(WrongDefinitionError, match="is there already"):
+        back_up(sqlite_ledger, tmp_path / "backup.db")
+    with pytest.raises(WrongDefinitionError, match="there is no folder"):
+        back_up(sqlite_ledger, tmp_path / "missing" / "backup.db")

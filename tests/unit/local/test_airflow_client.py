@@ -1,0 +1,85 @@
+"""What a client of Airflow's API does where that one has locked itself out of its SQLite."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tidegate_local.airflow_client import AirflowClient
+from tidegate_local.errors import LocalStackError
+
+LOCKED = (500, {"detail": {"reason": "Database error"}})
+
+
+class _Airflow(HTTPServer):
+    """Gives these answers to writes, in order, and the last one for ever; `asked` are the writes."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[tuple[int, Any]] = []
+        self.asked: list[tuple[str, Any]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Airflow
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/auth/token":
+            return self._answer(201, {"access_token": "t"})
+        self.server.asked.append((f"{self.command} {self.path}", asked))
+        answers = self.server.answers
+        return self._answer(*(answers.pop(0) if answers[1:] else answers[0]))
+
+    def do_PATCH(self) -> None:
+        self.do_POST()
+
+    def _answer(self, status: int, document: Any) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def airflow() -> Iterator[_Airflow]:
+    with _Airflow() as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def client(airflow: _Airflow) -> Iterator[AirflowClient]:
+    with AirflowClient(f"http://127.0.0.1:{airflow.server_port}", user="u", password="p") as made:
+        yield made
+
+
+def test_a_write_that_found_the_database_locked_is_repeated(airflow: _Airflow, client: AirflowClient) -> None:
+    airflow.answers = [LOCKED, (200, {})]
+    client.unpause("flights")
+    assert airflow.asked == [("PATCH /api/v2/dags/flights", {"is_paused": False})] * 2
+
+
+def test_a_run_is_triggered_once_however_often_it_is_asked_for(airflow: _Airflow, client: AirflowClient) -> None:
+    airflow.answers = [LOCKED, (409, {"detail": "there is such a run"})]
+    run = client.trigger("flights")
+    assert [asked["dag_run_id"] for _, asked in airflow.asked] == [run, run]
+
+
+def test_one_that_stays_locked_or_is_refused_is_told(airflow: _Airflow, client: AirflowClient) -> None:
+    airflow.answers = [LOCKED]
+    with pytest.raises(LocalStackError, match="Database error"):
+        client.pause("flights")
+    asked = len(airflow.asked)
+    airflow.answers = [(403, {"detail": "no"})]
+    with pytest.raises(LocalStackError, match="403"):
+        client.trigger("flights")
+    assert len(airflow.asked) == asked + 1

@@ -1,0 +1,48 @@
+"""What a definition comes to, and where each value is from."""
+
+from pathlib import Path
+
+from tidegate.config.reading import read
+from tidegate.runtime.definition_values import definition_values
+
+TEXT = """\
+topics: [flights, orders]
+consumer: {group.id: flights-lake, fetch.min.bytes: 10}
+max-retries: 3
+processing:
+  output: hdfs://lake/flights
+"""
+
+
+def test_each_value_has_its_place_or_is_a_default(tmp_path: Path) -> None:
+    file = tmp_path / "flights.yaml"
+    file.write_text(TEXT)
+    (tmp_path / "_defaults.yaml").write_text("airflow:\n  owner: the-data-team\n")
+    found = {each.name: each for each in definition_values(read(file))}
+    assert (found["topics"].value, found["topics"].origin) == ("flights, orders", f"{file}:1")
+    assert (found["consumer.fetch.min.bytes"].value, found["consumer.fetch.min.bytes"].origin) == ("10", f"{file}:2")
+    assert (found["max-retries"].value, found["max-retries"].origin) == ("3", f"{file}:3")
+    assert (found["airflow.owner"].value, found["airflow.owner"].origin) == (
+        "the-data-team",
+        f"{tmp_path}/_defaults.yaml:2",
+    )
+    assert (found["commit-strategy"].value, found["commit-strategy"].is_default) == ("after-processing", True)
+    assert (found["consumer.auto.offset.reset"].value, found["consumer.auto.offset.reset"].is_default) == (
+        "latest",
+        True,
+    )
+    assert found["commit-strategy"].text
+
+
+def test_no_secret_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "flights.yaml"
+    file.write_text(TEXT + "description: as postgresql://me:sesame@host/db has them\n")
+    shown = {each.name: each.value for each in definition_values(read(file))}
+    assert "sesame" not in shown["description"]
+    assert "postgresql://" in shown["description"]
+
+
+def test_a_definition_that_cant_be_made_has_no_values(tmp_path: Path) -> None:
+    file = tmp_path / "flights.yaml"
+    file.write_text("topics: [flights]\n")
+    assert list(definition_values(read(file))) == []

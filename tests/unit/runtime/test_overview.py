@@ -1,0 +1,152 @@
+"""The list of all subscriptions: from one query, the worst first, and with what the ledger knows at once."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger_batches import NOON, landed, opened, plan
+from many_observations import observe_many
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from tidegate.ledger.observations import Observations
+from tidegate.ledger.overview import overview
+from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Resolution
+from tidegate.ports import Decision
+from tidegate.runtime.overview import counts, selected, standings
+
+FINE: dict[str, Any] = {
+    "verdict": "OK",
+    "reason": "",
+    "since": None,
+    "action": "",
+    "group": "g",
+    "commit_strategy": "after-processing",
+    "on_data_loss": "fail",
+    "lag": 7,
+    "lag_seconds": 1.5,
+    "unavailable": None,
+    "missing": [],
+    "lost": [],
+    "moves": [],
+    "open": None,
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/ledger.db"
+
+
+def stop(ledger: SqlLedger, name: str, reason: str = "division by zero") -> str:
+    batch = landed(ledger, plan(subscription=name))
+    delivery = ledger.start_delivery(batch.id)
+    ledger.failed(batch.id, delivery, reason)
+    return ledger.resolve(batch.id, Resolution.STOP, reason).id
+
+
+def test_why_the_last_run_failed_is_told_by_a_finding_until_the_batch_is_cleared(url: str) -> None:
+    ledger, runs = SqlLedger(url), SqlRunLog(url)
+    batch = stop(ledger, "flights")
+    runs.ended("flights", "division by zero; correct it", "StoppedError")
+    runs.ended("parcels", "no broker answers", "UnavailableError")
+    runs.ended("weather", "batch b1 is committed", None)
+    names = ("flights", "parcels", "weather")
+
+    def told() -> dict[str, bool]:
+        return {each.name: each.tells_last_run for each in standings(names, overview(url))}
+
+    assert told() == {"flights": True, "parcels": True, "weather": False}
+    ledger.clear(batch, Decision("ada", ledger.now()))
+    assert told() == {"flights": False, "parcels": True, "weather": False}
+
+
+def test_a_batch_that_has_stopped_since_shows_at_once(url: str) -> None:
+    Observations(url).note("flights", FINE)
+    stopped = stop(SqlLedger(url), "flights")
+    (one,) = standings(["flights"], overview(url))
+    assert (one.verdict, one.lag, one.lag_seconds) == ("STOPPED", 7, 1.5)
+    assert one.finding.reason == f"batch {stopped} is stopped: division by zero"
+    assert "tidegate clear flights" in one.finding.action
+    assert one.observed_at is not None
+
+
+def test_the_worst_come_first_and_are_counted(url: str) -> None:
+    seen, log = Observations(url), SqlRunLog(url)
+    seen.note("fine", FINE)
+    seen.note("away", {**FINE, "verdict": "UNREACHABLE", "unavailable": "no broker answers", "lag": None})
+    seen.note("moved", {**FINE, "moves": [{"topic": "t", "partition": 0, "from": 9, "to": 3, "seen_at": None}]})
+    broken = {"subscription": "broken", "verdict": "STALLED", "reason": "its definition is broken", "since": None}
+    seen.note("broken", {**broken, "action": "correct the file"})
+    log.ended("failing", "boom", "WrongDefinitionError")
+    opened(SqlLedger(url), plan(subscription="gone"))
+    found = standings(["fine", "away", "moved", "broken", "failing", "new"], overview(url))
+    verdicts = {each.name: each.verdict for each in found}
+    assert next(iter(verdicts)) == "away"
+    assert list(verdicts)[-3:] == ["moved", "new", "fine"]
+    assert verdicts == {
+        "away": "UNREACHABLE",
+        "broken": "STALLED",
+        "failing": "STALLED",
+        "gone": "STALLED",
+        "moved": "REWOUND",
+        "new": "UNKNOWN",
+        "fine": "OK",
+    }
+    assert counts(found) == {"UNREACHABLE": 1, "STALLED": 3, "REWOUND": 1, "UNKNOWN": 1, "OK": 1}
+    assert [each.name for each in selected(found, "BOOM", "")] == ["failing"]
+    assert [each.name for each in selected(found, "", "OK")] == ["fine"]
+    assert [each.name for each in found if each.orphan] == ["gone"]
+
+
+def test_a_broker_that_has_answered_a_run_since_is_not_called_away(url: str) -> None:
+    Observations(url).note("flights", {**FINE, "unavailable": "no broker answers"})
+    later = NOON.replace(year=2199)
+    SqlRunLog(url, lambda _: later).answered("flights")
+    (one,) = standings(["flights"], overview(url))
+    assert one.verdict == "OK"
+
+
+@pytest.mark.long
+def test_a_thousand_subscriptions_take_one_query_and_less_than_half_a_second(url: str, record_property: Any) -> None:
+    names = [f"s{number:04}" for number in range(1_000)]
+    many = [{"topic": "t", "partition": p, "committed": 1, "end": 2, "lag": 1} for p in range(50)]
+    observe_many(url, names, {**FINE, "positions": many, "batches": [FINE] * 20})
+    for name in names[::50]:
+        stop(SqlLedger(url), name)
+    statements: list[str] = []
+    event.listen(Engine, "before_cursor_execute", lambda *said: statements.append(said[2]))
+    took = timedelta.max
+    for _ in range(3):
+        statements.clear()
+        began = time.perf_counter()
+        found = standings(names, overview(url))
+        took = min(took, timedelta(seconds=time.perf_counter() - began))
+    assert counts(found) == {"STOPPED": 20, "OK": 980}
+    assert [each for each in statements if "JOIN" in each] == [each for each in statements if "tidegate_runs" in each]
+    assert len([each for each in statements if "tidegate_" in each and "tidegate_schema" not in each]) == 1
+    record_property("seconds", took.total_seconds())
+    assert took < timedelta(seconds=0.5)
+
+
+def test_what_was_passed_over_and_read_since_is_fine(url: str) -> None:
+    seen = Observations(url)
+    move = {"topic": "t", "partition": 0, "from": 3, "to": 9, "seen_at": seen.note("x", FINE).observed_at.isoformat()}
+    seen.note("left", {**FINE, "moves": [{**move, "read_since": [[5, 9]]}]})
+    seen.note("read", {**FINE, "moves": [{**move, "read_since": [[3, 12]]}]})
+    found = {each.name: each for each in standings(["left", "read"], overview(url))}
+    assert (found["left"].verdict, found["read"].verdict) == ("REWOUND", "OK")
+    assert "t-0 forward past [3, 5), which no batch has read" in found["left"].finding.reason
+
+
+def test_a_ledger_without_any_run_is_told_until_one_has_been(url: str) -> None:
+    Observations(url).note("flights", {**FINE, "no_run": "no run has written to sqlite:///x yet"})
+    (one,) = standings(["flights"], overview(url))
+    assert (one.verdict, one.finding.reason) == ("WARN", "no run has written to sqlite:///x yet")
+    SqlRunLog(url).ended("flights", "there is nothing to read")
+    (one,) = standings(["flights"], overview(url))
+    assert one.verdict == "OK"

@@ -1,0 +1,227 @@
+"""A published batch is made once more, and nothing else of it changes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from world import OUTPUT, Before, Crash, World, deliver, planned
+
+from tidegate.model.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.model.manifest import Published
+from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.reprocess import ReprocessRequest
+from tidegate.testing.effects import Effect, watched
+from tidegate.testing.generations import MemoryGenerations
+
+OTHER = "file:///lake/again"
+REQUEST = ReprocessRequest("ada", "a mended transform")
+
+
+class Reprocessed(World):
+    """A world with a batch of five records that is committed."""
+
+    def __init__(self, **definition: Any) -> None:
+        super().__init__()
+        self.definition = definition
+        self.generations = MemoryGenerations(self.ledger, self.clock.now)
+        self.produce(5)
+        done = deliver(self.pipeline(**definition))
+        assert done is not None
+        self.batch = done
+
+    def found(self, output: str = OUTPUT) -> Published | None:
+        return self.lake.replacement(output, self.batch.next_receipt)
+
+    def reprocess(self, pipeline: Pipeline | None = None, request: ReprocessRequest = REQUEST) -> Generation:
+        return (pipeline or self.pipeline(**self.definition)).reprocess(self.generations, self.batch, request)
+
+
+class On:
+    """Does something after an effect."""
+
+    def __init__(self, method: Callable[..., Any], act: Callable[[], None]) -> None:
+        self._effect, self._act = Effect.of(method), act
+
+    def before(self, effect: Effect) -> None:
+        """Goes on."""
+
+    def after(self, effect: Effect) -> None:
+        if effect == self._effect:
+            self._act()
+
+
+def crash() -> None:
+    raise Crash
+
+
+@pytest.fixture
+def world() -> Reprocessed:
+    return Reprocessed()
+
+
+def test_the_output_has_the_new_generation_and_the_batch_stays_as_it_is(world: Reprocessed) -> None:
+    before = world.ledger.batch(world.batch.id), world.committed()
+    world.processor.filtered = 1
+    done = world.reprocess()
+    assert (done.number, done.outcome) == (2, GenerationOutcome.REPLACED)
+    assert (done.made.rows, done.made.rejected, done.made.filtered) == (4, 0, 1)
+    found = world.found()
+    assert found is not None
+    assert (found.generation, found.rows, found.ranges, found.files) == (2, 4, world.batch.ranges, world.batch.files)
+    assert (world.ledger.batch(world.batch.id), world.committed()) == before
+    assert world.published() == [(0, 5)]
+
+
+def test_into_another_output_what_is_published_stays(world: Reprocessed) -> None:
+    world.reprocess(request=replace(REQUEST, output=OTHER))
+    assert world.found() is None
+    found = world.found(OTHER)
+    assert found is not None
+    assert found.generation == 2
+    assert world.reprocess(request=replace(REQUEST, output=OTHER)).number == 3
+
+
+@pytest.mark.parametrize("method", [Landing.put_manifest, Processor.run, Lake.results, Lake.replace])
+def test_one_that_was_killed_is_taken_up_by_the_same_command(world: Reprocessed, method: Callable[..., Any]) -> None:
+    with pytest.raises(Crash):
+        world.reprocess(watched(world.pipeline(), Before(method)))
+    assert world.found() is None
+    assert world.reprocess().number == 2
+    assert [each.outcome for each in world.generations.of(world.batch.id)] == [GenerationOutcome.REPLACED]
+    assert not any("-g2-" in folder for folder in world.lake.staged)
+
+
+def test_one_that_was_killed_once_it_was_in_the_output_is_found_there(world: Reprocessed) -> None:
+    with pytest.raises(Crash):
+        world.reprocess(watched(world.pipeline(), On(Lake.replace, crash)))
+    delivered = len(world.processor.delivered)
+    done = world.reprocess()
+    assert (done.number, done.outcome, done.made.rows) == (2, GenerationOutcome.REPLACED, 5)
+    assert len(world.processor.delivered) == delivered
+    assert world.reprocess().number == 3
+
+
+def test_of_two_the_one_that_began_first_gives_way(world: Reprocessed) -> None:
+    begin_too = On(Lake.results, lambda: world.generations.begin(world.batch.id, OUTPUT, "grace", "", 1) and None)
+    with pytest.raises(StaleError, match="somebody else has taken up generation 2"):
+        world.reprocess(watched(world.pipeline(), begin_too))
+    assert world.found() is None
+
+
+def test_what_fails_the_job_replaces_nothing_and_the_next_command_goes_on(world: Reprocessed) -> None:
+    world.processor.failures = ["no rate for XYZ"]
+    with pytest.raises(BatchFailedError, match="no rate for XYZ"):
+        world.reprocess()
+    assert world.found() is None
+    assert world.reprocess().number == 2
+
+
+def test_a_rejected_record_fails_it_where_the_strategy_lets_none_be_rejected(world: Reprocessed) -> None:
+    world.processor.rejected = 1
+    with pytest.raises(BatchFailedError):
+        world.reprocess()
+    assert world.found() is None
+
+
+def test_an_open_batch_is_refused_with_a_remedy(world: Reprocessed) -> None:
+    world.produce(1)
+    open_one = planned(world.pipeline())
+    assert open_one is not None
+    world.batch = open_one
+    with pytest.raises(StaleError, match=r"only one that is committed is reprocessed.*tidegate run orders"):
+        world.reprocess()
+
+
+def test_one_of_which_nothing_is_published_is_refused() -> None:
+    world = Reprocessed()
+    world.processor.failures = ["no"] * 9
+    world.produce(1)
+    ignored = None
+    pipeline = world.pipeline(failure_strategy="ignore", max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError):
+        pipeline.process(batch.id)
+    ignored = pipeline.commit(batch.id)
+    assert ignored is not None
+    world.batch = ignored
+    with pytest.raises(StaleError, match=r"ignored, and nothing of it is published.*tidegate replay orders"):
+        world.reprocess()
+
+
+@pytest.mark.parametrize("strategy", ["checkpoint", "throttled"])
+def test_one_that_depends_on_others_is_refused(world: Reprocessed, strategy: Any) -> None:
+    world.batch = replace(world.batch, commit_strategy=strategy)
+    with pytest.raises(WrongDefinitionError, match=r"(?s)commit-strategy.*tidegate replay orders"):
+        world.reprocess()
+
+
+def test_changes_of_a_table_arent_made_again_by_themselves(world: Reprocessed) -> None:
+    pipeline = world.pipeline()
+    changes = replace(pipeline.subscription.processing, keys=("id",), sequence_by=("offset",))
+    feed = replace(pipeline, subscription=replace(pipeline.subscription, processing=changes))
+    with pytest.raises(
+        WrongDefinitionError, match=r"(?s)its rows are changes \(processing\.keys\).*tidegate replay orders"
+    ):
+        world.reprocess(feed)
+
+
+def test_in_place_only_where_somebody_says_so(world: Reprocessed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(world.lake), "replaces_at_once", lambda *_: False)
+    with pytest.raises(WrongDefinitionError, match=r"name another --output, or say --in-place"):
+        world.reprocess()
+    assert world.reprocess(request=replace(REQUEST, in_place=True)).number == 2
+
+
+def test_a_landing_that_is_gone_is_read_from_kafka_again_and_kept_for_that_time_only(world: Reprocessed) -> None:
+    world.landing.remove([file.uri for file in world.batch.files])
+    assert world.reprocess().made.rows == 5
+    found = world.found()
+    assert found is not None
+    assert found.files == world.batch.files
+    assert not world.landing.files
+
+
+def forget_landing(world: Reprocessed) -> None:
+    world.landing.remove([file.uri for file in world.batch.files])
+
+
+def expire(world: Reprocessed) -> None:
+    world.topics.expire("orders", 2)
+
+
+def compact(world: Reprocessed) -> None:
+    world.topics.remove("orders", 3)
+
+
+def create_again(world: Reprocessed) -> None:
+    world.topics.delete("orders")
+    world.topics.create("orders")
+    world.produce(9)
+
+
+def create_again_and_run(world: Reprocessed) -> None:
+    create_again(world)
+    deliver(world.pipeline(on_data_loss="reset"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (expire, r"Kafka doesn't hold all of orders-0 \[0, 5\) any more"),
+        (compact, "it was compacted"),
+        (create_again, "topic orders was deleted and created again"),
+        (create_again_and_run, "the group was reset or a topic created again"),
+    ],
+)
+def test_records_that_kafka_lost_are_refused_by_name(
+    world: Reprocessed, change: Callable[[Reprocessed], None], why: str
+) -> None:
+    forget_landing(world)
+    change(world)
+    with pytest.raises(LostDataError, match=rf"its 5 records can't be had any more.*{why}"):
+        world.reprocess()
+    assert world.found() is None
+    assert not [uri for uri in world.landing.files if "-again" in uri]

@@ -1,0 +1,52 @@
+"""A batch that replaces files which have left the table meanwhile: it is delivered again."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from world import World, deliver, planned
+
+from tidegate.model.batch import State
+from tidegate.model.errors import CorruptFileError, RewrittenFilesError
+
+
+def test_the_batch_is_delivered_again_and_nothing_is_committed_meanwhile() -> None:
+    world = World()
+    world.produce(3)
+    pipeline = world.pipeline(max_retries=1)
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    publish = world.lake.publish
+
+    def compacted(*_: Any) -> None:
+        raise RewrittenFilesError("files that a batch replaces aren't in the table any more")
+
+    world.lake.publish = compacted  # type: ignore[method-assign]
+    with pytest.raises(RewrittenFilesError):
+        pipeline.commit(batch.id)
+    assert world.ledger.batch(batch.id).state is State.FAILED
+    assert "aren't in the table any more" in (world.ledger.batch(batch.id).reason or "")
+    assert (world.published(), world.committed()) == ([], 0)
+    world.lake.publish = publish  # type: ignore[method-assign]
+    assert deliver(world.pipeline(max_retries=1)) is not None
+    assert (world.published(), world.committed()) == ([(0, 3)], 3)
+
+
+def test_a_batch_of_changes_whose_result_is_gone_is_delivered_again() -> None:
+    world = World()
+    world.produce(3)
+    pipeline = world.pipeline(max_retries=1)
+    changes = replace(pipeline.subscription.processing, keys=("id",), sequence_by=("offset",))
+    feed = replace(pipeline, subscription=replace(pipeline.subscription, processing=changes))
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    results = world.lake.results
+    world.lake.results = lambda _staging: ()  # type: ignore[method-assign]
+    with pytest.raises(CorruptFileError, match="the result of its job is gone"):
+        feed.commit(batch.id)
+    assert (world.ledger.batch(batch.id).state, world.published(), world.committed()) == (State.FAILED, [], 0)
+    world.lake.results = results  # type: ignore[method-assign]
+    assert deliver(pipeline) is not None
+    assert (world.published(), world.committed()) == ([(0, 3)], 3)

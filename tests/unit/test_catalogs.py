@@ -1,0 +1,92 @@
+"""Iceberg's catalogs, by connections."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tidegate.lake.catalogs import Catalogs, open_catalog
+from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
+from tidegate.ports import Connection
+from tidegate.testing.connections import MemoryConnections
+from tidegate_local.loopback import free_port
+from tidegate_local.postgres import Postgres
+
+SECRET = "s3cr3t-w0rd"
+
+
+def connection(
+    host: str | None = None, login: str | None = None, password: str | None = None, **extra: object
+) -> Connection:
+    named = {name.replace("_", "-"): value for name, value in extra.items()}
+    return Connection("ice", "iceberg", host, None, login, password, named)
+
+
+def test_the_extra_has_the_properties_of_the_catalog(tmp_path: Path) -> None:
+    catalog = open_catalog(connection(type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse="file:///w", echo=False))
+    assert isinstance(catalog, SqlCatalog)
+    assert (catalog.name, catalog.properties["warehouse"], catalog.properties["echo"]) == ("ice", "file:///w", "false")
+
+
+def test_the_host_is_the_uri_and_a_name_is_what_others_call_the_catalog(tmp_path: Path) -> None:
+    catalog = open_catalog(connection(host=f"sqlite:///{tmp_path}/c.db", name="lake"))
+    assert isinstance(catalog, SqlCatalog)
+    assert catalog.name == "lake"
+
+
+def test_a_catalog_is_opened_once(tmp_path: Path) -> None:
+    catalogs = Catalogs(MemoryConnections(connection(uri=f"sqlite:///{tmp_path}/c.db")))
+    assert catalogs("ice") is catalogs("ice")
+    with pytest.raises(WrongDefinitionError, match="no connection other"):
+        catalogs("other")
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ({}, "ice is no Iceberg catalog: URI missing"),
+        ({"type": "nosql", "uri": "http://h"}, "'nosql' is not a valid CatalogType"),
+        ({"type": "sql"}, "URI missing"),
+        ({"uri": f"ftp://me:{SECRET}@host"}, r"from the uri: ftp://\*\*\*@host"),
+        ({"uri": f"postgresql://me:{SECRET}@host:none/db"}, "its uri can't be parsed: write postgresql"),
+        ({"uri": f"postgresql+nodriver://me:{SECRET}@host/db"}, "nodriver"),
+        ({"py-catalog-impl": "none.Such", "token": SECRET}, "Could not initialize Catalog: none.Such"),
+        ({"type": "hive", "uri": "thrift://h:1", "token": SECRET}, "install what it needs beside"),
+    ],
+)
+def test_what_is_no_catalog_is_refused_without_its_secrets(extra: dict[str, object], text: str) -> None:
+    with pytest.raises(WrongDefinitionError, match=text) as raised:
+        open_catalog(connection(**extra))
+    no_secret_in(raised.value)
+
+
+def test_a_catalog_that_does_not_answer_is_unavailable() -> None:
+    for uri in (f"postgresql+psycopg2://127.0.0.1:{free_port()}/db", f"http://me:{SECRET}@127.0.0.1:{free_port()}"):
+        with pytest.raises(UnavailableError, match=r"can't be reached \(connection ice\)") as raised:
+            open_catalog(connection(uri=uri, login="me", password=SECRET))
+        no_secret_in(raised.value)
+
+
+def test_a_token_that_a_client_quotes_is_not_shown() -> None:
+    with pytest.raises(WrongDefinitionError, match=r"Bearer \*\*\*") as raised:
+        open_catalog(connection(uri=f"http://127.0.0.1:{free_port()}", token=f"{SECRET}\n"))
+    no_secret_in(raised.value)
+
+
+@pytest.mark.postgres
+def test_login_and_password_are_those_of_the_database(postgres: Postgres, postgres_database: str) -> None:
+    database = postgres_database.rpartition("/")[2]
+    uri = f"postgresql+psycopg2://127.0.0.1:{postgres.port}/{database}"
+    with open_catalog(connection(uri=uri, login="tidegate", password=postgres.password)) as catalog:
+        assert catalog.list_namespaces() == []
+    with pytest.raises(UnauthorizedError, match="the catalog's database refuses") as raised:
+        open_catalog(connection(uri=uri, login="tidegate", password=SECRET))
+    no_secret_in(raised.value)
+
+
+def no_secret_in(error: BaseException) -> None:
+    """Neither in its text nor in that of what it came from, which a traceback shows."""
+    shown: BaseException | None = error
+    while shown is not None:
+        assert SECRET not in str(shown)
+        shown = None if shown.__suppress_context__ else shown.__context__

@@ -1,0 +1,39 @@
+"""The page of metrics has those that are declared, and the alerts that there are."""
+
+import re
+
+import yaml
+from documents import ROOT
+
+from tidegate.cli.metrics import template
+from tidegate.runtime.metrics import METRICS, Metric
+
+PAGE = (ROOT / "docs/metrics.md").read_text("utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading, without the table's head."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def row(metric: Metric) -> list[str]:
+    labels = (metric.name,) if metric.kind == "stateset" else metric.labels
+    names = ", ".join(f"`{series}`" for series in metric.series)
+    return [names, metric.kind, ", ".join(f"`{label}`" for label in labels) or "-", metric.unit or "-", metric.help]
+
+
+def test_the_table_has_the_metrics_that_are_declared() -> None:
+    assert rows("The metrics") == [row(metric) for metric in METRICS]
+
+
+def test_the_table_of_alerts_has_the_rules() -> None:
+    (group,) = yaml.safe_load(template("tidegate.rules.yml"))["groups"]
+    ruled = {(rule["alert"], rule["labels"]["severity"]) for rule in group["rules"]}
+    assert {(name, severity) for name, _, severity in rows("Alert rules and a dashboard")} == ruled
+
+
+def test_what_the_page_calls_a_metric_is_one() -> None:
+    named = set(re.findall(r"`(tidegate_[a-z_]+)`", PAGE)) - {"tidegate_monitor"}
+    assert named <= {name for metric in METRICS for name in (*metric.series, metric.name)}
