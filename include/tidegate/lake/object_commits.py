@@ -41,11 +41,12 @@ def _replaced(commits: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The commits that count; one that replaces a batch has the batch's number, and its place, if that has one."""
     newest = {commit["replaces"]["batch_id"]: commit for commit in commits if "replaces" in commit}
     counted = {batch: {**commit, "number": commit["replaces"]["number"]} for batch, commit in newest.items()}
+    with_own_place = {_batch_in(commit) for commit in commits if "replaces" not in commit}
     for commit in commits:
         batch = _batch_in(commit)
         if batch not in newest:
             yield commit
-        elif batch in counted:
+        elif batch in counted and ("replaces" not in commit or batch not in with_own_place):
             yield counted.pop(batch)
 
 
