@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -13,7 +12,6 @@ from iceberg_bench import IcebergBench, IcebergTableBench
 from moto_s3 import MotoS3, moto_apart
 from table_benches import DeltaBench, TableBench, delta_on_disk, delta_on_s3, rows_of
 
-from tidegate.lake.delta_live_files import _KEPT
 from tidegate.model.errors import RewrittenFilesError, WrongDefinitionError
 from tidegate.ports.table_log import DataFile, LogConflictError, Record, TableSnapshot
 
@@ -161,7 +159,7 @@ def test_a_delta_file_that_the_log_writes_otherwise_is_refused_by_name(tmp_path:
         publish(bench, 1, [])
         log = Path(bench.table.removeprefix("delta+file://"), "_delta_log", f"{1:020}.json")
         text = log.read_text()
-        log.write_text(text.replace("data/b1", f"d%61ta/{quote('b1', safe=_KEPT)}"))
+        log.write_text(text.replace("data/b1", "d%61ta/b1"))
         with pytest.raises(WrongDefinitionError, match=r"can't be removed from here: d%61ta/b1/"):
             bench.log.files(bench.table, load(bench))
 

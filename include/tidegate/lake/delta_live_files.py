@@ -1,22 +1,18 @@
 """The files that a Delta table has, to be read as plain Parquet, and removed by the commit that replaces them."""
 
-import time
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
-from urllib.parse import quote, unquote
+from typing import Any
 
 import pyarrow as pa
 from deltalake.transaction import RemoveAction
 
 from tidegate.lake.delta_location import DeltaLocation
 from tidegate.lake.delta_protocol import refuse_unless_plain
+from tidegate.lake.delta_removable import is_append_only, removable_path, removing
 from tidegate.lake.delta_schema import rows_of
 from tidegate.lake.delta_table import DeltaHandle
 from tidegate.model.errors import RewrittenFilesError, WrongDefinitionError, first_few, message
 from tidegate.ports.table_log import DataFile
-
-_KEPT: Final = "!$&'()+,/:;=@~"
-"""What delta-rs leaves as it is when it writes a path into the log, beside letters, digits and `_.-`."""
 
 
 def live_files(handle: DeltaHandle, location: DeltaLocation) -> list[DataFile]:
@@ -46,40 +42,20 @@ def removals(handle: DeltaHandle, location: DeltaLocation, uris: Collection[str]
                 "it was compacted or taken back meanwhile, and the batch is delivered again on what is there now",
             )
         )
-    now = time.time_ns() // 1_000_000
-    return [
-        RemoveAction(
-            path,
-            data_change=True,
-            deletion_timestamp=now,
-            size=adds[path]["size_bytes"],
-            partition_values=adds[path]["partition"],
-        )
-        for path in paths
-    ]
+    return [removing(path, adds[path]["size_bytes"], adds[path]["partition"]) for path in paths]
 
 
 def _adds(handle: DeltaHandle, location: DeltaLocation) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The log's entries, by the paths of the files below the table's folder."""
     for add in pa.table(handle.table.get_add_actions()).to_pylist():
-        path = unquote(add["path"])
-        # a removal whose text differs from the log's removes the file for some readers, and not for others
-        if quote(path, safe=_KEPT) != add["path"] or "://" in path or path.startswith("/"):
-            raise WrongDefinitionError(
-                message(
-                    f"the log has a file that can't be removed from here: {add['path']}",
-                    location.uri,
-                    "rewrite it by its writer without characters beyond ASCII in the names of partitions, and no clone",
-                )
-            )
-        yield path, {**add, "partition": add.get("partition") or {}}
+        yield removable_path(add["path"], location.uri), {**add, "partition": add.get("partition") or {}}
 
 
 def _refuse(handle: DeltaHandle, location: DeltaLocation) -> None:
     refuse_unless_plain(handle.table, rows_of(handle.table), location.uri)
     features = handle.table.protocol().reader_features or ()
     wrong = ""
-    if handle.table.metadata().configuration.get("delta.appendOnly", "").lower() == "true":
+    if is_append_only(handle.table):
         wrong = "delta.appendOnly is set, so no row is replaced or deleted"
     elif "deletionVectors" in features and any(batch.num_rows for batch in handle.table.deletion_vectors()):
         wrong = "rows are deleted by deletion vectors: run REORG TABLE ... APPLY (PURGE), and disable them"

@@ -4,13 +4,12 @@ Compaction puts rows of several batches into one file. Such a file is written on
 takes the place of the old one.
 """
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,14 +20,13 @@ from deltalake.transaction import AddAction, RemoveAction
 from tidegate.lake.batch_rows import BATCH_ID, is_of_batch
 from tidegate.lake.delta_files import staged_rows
 from tidegate.lake.delta_location import DeltaLocation, stated
+from tidegate.lake.delta_removable import is_append_only, removable_path, removing
 from tidegate.model.errors import WrongDefinitionError, message
 from tidegate.ports.table_log import DataFile
 
 _PARTITION: Final = "partition."
 _STATISTICS: Final = tuple(f"{name}.{BATCH_ID}" for name in ("min", "max", "null_count"))
 _OF_A_FILE: Final = frozenset({"path", "size_bytes", *_STATISTICS})
-_KEPT_AS_THEY_ARE: Final = "!$&'()+,:;=@/"
-"""The characters of a path that delta-rs doesn't encode, besides letters, digits and `-._~`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def rows_removed(table: DeltaTable, location: DeltaLocation, batch_id: str) -> R
         others = _others(action, location, batch_id)
         if others is None:
             continue
-        removes.append(_remove(action, location))
+        removes.append(removing(_path(action, location), action["size_bytes"]))
         if others:
             mixed.append(action)
     _refuse_deletion_vectors(table, removes, location)
@@ -64,7 +62,7 @@ def rows_removed(table: DeltaTable, location: DeltaLocation, batch_id: str) -> R
 
 
 def _refuse(table: DeltaTable, location: DeltaLocation) -> None:
-    if table.metadata().configuration.get("delta.appendOnly", "").lower() == "true":
+    if is_append_only(table):
         raise _impossible("the Delta table is append-only (delta.appendOnly)", location)
     if BATCH_ID not in {field.name for field in table.schema().fields}:
         raise _impossible(f"the Delta table has no column {BATCH_ID}, so a batch's rows can't be told", location)
@@ -136,18 +134,8 @@ def _batches(path: str, location: DeltaLocation, columns: list[str] | None) -> I
         yield from file.iter_batches(columns=wanted)
 
 
-def _remove(action: Mapping[str, Any], location: DeltaLocation) -> RemoveAction:
-    now = time.time_ns() // 1_000_000
-    return RemoveAction(_path(action, location), data_change=True, deletion_timestamp=now, size=action["size_bytes"])
-
-
 def _path(action: Mapping[str, Any], location: DeltaLocation) -> str:
-    """The path of a file as delta-rs takes it, which encodes it for the log: what comes out must be what is there."""
-    logged: str = action["path"]
-    path = unquote(logged)
-    if "://" in logged or quote(path, safe=_KEPT_AS_THEY_ARE) != logged:
-        raise _impossible(f"the path {logged} in its log is one that delta-rs can't write", location, "run OPTIMIZE")
-    return path
+    return removable_path(action["path"], location.uri)
 
 
 def _text(value: object) -> str | None:
