@@ -15,13 +15,18 @@ class TableRowsProcessor(CopyingProcessor):
     def copy(self, landed: Path, file: Path, manifest: dict[str, Any]) -> None:
         """See `CopyingProcessor`."""
         super().copy(landed, file, manifest)
-        column = manifest.get("layout", {}).get("batch_id_column")
-        if column is None:
-            return
-        rows = pq.read_table(file)
-        schema = pa.schema([_in_micros(field) for field in rows.schema])
-        batch_ids = pa.array([manifest["batch_id"]] * rows.num_rows, pa.string())
-        pq.write_table(rows.cast(schema).append_column(column, batch_ids), file, store_schema=False)
+        if "layout" in manifest:
+            pq.write_table(in_layout(pq.read_table(file), manifest), file, store_schema=False)
+
+
+def in_layout(rows: pa.Table, manifest: dict[str, Any]) -> pa.Table:
+    """As a table has them."""
+    column = manifest["layout"].get("batch_id_column")
+    if column is None:
+        return rows
+    schema = pa.schema([_in_micros(field) for field in rows.schema])
+    batch_ids = pa.array([manifest["batch_id"]] * rows.num_rows, pa.string())
+    return rows.cast(schema).append_column(column, batch_ids)
 
 
 def _in_micros(field: pa.Field) -> pa.Field:
