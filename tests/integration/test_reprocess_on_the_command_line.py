@@ -94,6 +94,25 @@ def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
     assert (generation["generation"], generation["state"], generation["note"]) == (2, "replaced", "rates were wrong")
 
 
+def test_what_the_mended_transform_rejects_goes_to_the_dead_letters_where_somebody_asks(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    produce_orders(desk, name, 0)
+    batch = ran(desk, name)["batch_id"]
+    module = desk.home / "spark_jobs" / "shop.py"
+    module.write_text(module.read_text().replace("v.id IS", "v.country IS"))
+
+    def letters() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(desk.run(TIDEGATE, "dead-letters", "list", name, "--json"))["letters"]
+        return found
+
+    (without,) = reprocessed(desk, name, "--batch", batch)["batches"]
+    assert without["rejected"] > 0
+    assert letters() == []
+    (asked,) = reprocessed(desk, name, "--batch", batch, "--dead-letters")["batches"]
+    assert asked["rejected"] == len(letters()) == without["rejected"]
+
+
 KILLED = """
 import os, signal, sys
 

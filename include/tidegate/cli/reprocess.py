@@ -5,6 +5,7 @@ Exit status: 0 done, 1 refused as things stand, or a system or the job failed, 2
 
 import getpass
 import os
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -35,21 +36,26 @@ def reprocess(
         bool,
         typer.Option("--in-place", help="Replace folders of Parquet, though a reader may find files of one gone."),
     ] = False,
+    dead_letters: Annotated[
+        bool,
+        typer.Option("--dead-letters", help="Produce the records that it rejects, as a run does."),
+    ] = False,
     note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be replaced, and do nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make published batches once more, by the transform as it is now, and replace each at once and whole.
 
-    Records come from the landing, or from Kafka again. No offset moves, and dead letters aren't produced again. The
-    same command takes up what was cut short. `tidegate replay` fills another output from Kafka instead.
+    Records come from the landing, or from Kafka again. No offset moves, and dead letters aren't produced again unless
+    --dead-letters says so. The same command takes up what was cut short. `tidegate replay` fills another output from
+    Kafka instead.
     """
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.batch_document import generation_document  # noqa: PLC0415 - see above
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.other_output import other_output  # noqa: PLC0415 - see above
-    from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
+    from tidegate.runtime.pipeline import open_outbox, open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.reprocessing import (  # noqa: PLC0415 - see above
         chosen_batch,
         chosen_between,
@@ -61,7 +67,11 @@ def reprocess(
     between = _between(batch_id, from_, to)
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
+    connections = AirflowConnections(os.environ)
+    with (
+        open_pipeline(subscription, settings, connections) as pipeline,
+        open_outbox(subscription, connections) if dead_letters else nullcontext() as letters,
+    ):
         target = None if output is None else other_output(pipeline, output, settings.home, "nothing was reprocessed")
         request = ReprocessRequest(getpass.getuser(), note, target, in_place)
         chosen = chosen_between(pipeline, *between) if between else chosen_batch(pipeline, batch_id or "")
@@ -69,7 +79,7 @@ def reprocess(
             documents = [preview_document(pipeline, batch, request) for batch in chosen.batches]
         else:
             documents = []
-            for batch, done in reprocess_all(pipeline, SqlGenerations(settings.ledger), chosen, request):
+            for batch, done in reprocess_all(pipeline, SqlGenerations(settings.ledger), chosen, request, letters):
                 documents.append(generation_document(done))
                 if not as_json:
                     _say(batch, documents[-1], len(documents), len(chosen.batches))

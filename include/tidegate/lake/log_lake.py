@@ -71,7 +71,8 @@ class LogLake(OverStaged):
 
     def rejected(self, output: str, of: Receipt) -> Iterator[Rejected]:
         """See `tidegate.ports.Lake`."""
-        entry = LogEntries(self._log, output, of).found()
+        replacement = next(LogEntries.of_generation(self._log, output, of, 0).all(), None)
+        entry = replacement or LogEntries(self._log, output, of).found()
         if entry is None or entry.staging is None or entry.attempt is None:
             return iter(())
         return self.rejected_by(entry.staging, entry.attempt)

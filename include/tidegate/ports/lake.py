@@ -49,7 +49,7 @@ class Lake(StagedOutput, Protocol):
     def rejected(self, output: str, of: Receipt) -> Iterator[Rejected]:
         """The records that a published batch rejected, undecodable ones too, each with its reason; a part at a time.
 
-        None where the batch isn't published.
+        Of a batch that was replaced, those of its newest generation. None where the batch isn't published.
         """
         ...
 

@@ -37,6 +37,7 @@ from tidegate.ports import (
     Landing,
     Ledger,
     OffsetStore,
+    Outbox,
     Processor,
     RecordSource,
     RunLog,
@@ -217,9 +218,11 @@ class Pipeline:
         """Move the group's positions to where a person wants them; see `steps.reset_group`."""
         return reset_group(self._context, request)
 
-    def reprocess(self, generations: Generations, batch: Batch, request: ReprocessRequest) -> Generation:
+    def reprocess(
+        self, generations: Generations, batch: Batch, request: ReprocessRequest, letters: Outbox | None = None
+    ) -> Generation:
         """Replace a published batch by what the transform makes of its records now; see `steps.reprocess`."""
-        return reprocess(self._context, generations, batch, request)
+        return reprocess(self._context, generations, batch, request, letters)
 
     def preview_reprocess(self, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:
         """What `reprocess` would do, of which nothing is done; see `steps.reprocess`."""
@@ -270,10 +273,7 @@ def open_pipeline(
     Without a processor the Spark job runs as a child process, by the type of the subscription's Spark connection; so
     does the job that lands, without `run_job`. What jobs print is kept in files, without `job_logs`.
     """
-    client = {
-        **kafka_client(connections.get(subscription.connection)),
-        **subscription.consumer.librdkafka,
-    }
+    client = _client(subscription, connections)
     clock = clock or SystemClock()
     use_connections(connections)
     with ExitStack() as stack:
@@ -301,6 +301,18 @@ def open_pipeline(
             lander=_lander(subscription, settings, connections, source, run_job),
             definitions=AllDefinitions(settings),
         )
+
+
+@contextmanager
+def open_outbox(subscription: Subscription, connections: Connections) -> Iterator[Outbox]:
+    """Where a subscription's records are produced to outside of a commit; connected once it is used."""
+    outbox = KafkaOutbox(_client(subscription, connections), subscription.commit_timeout_ms / 1000)
+    with closing(outbox):
+        yield outbox
+
+
+def _client(subscription: Subscription, connections: Connections) -> dict[str, Scalar]:
+    return {**kafka_client(connections.get(subscription.connection)), **subscription.consumer.librdkafka}
 
 
 @contextmanager

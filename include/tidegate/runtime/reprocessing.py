@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
-from tidegate.ports import Generation, Generations, HistoryEntry, Ledger
+from tidegate.ports import Generation, Generations, HistoryEntry, Ledger, Outbox
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.ownership import own_batch
 from tidegate.steps.reprocess import ReprocessRequest
@@ -52,11 +52,15 @@ def chosen_between(pipeline: Pipeline, start: datetime, end: datetime) -> Chosen
 
 
 def reprocess_all(
-    pipeline: Pipeline, generations: Generations, chosen: Chosen, request: ReprocessRequest
+    pipeline: Pipeline,
+    generations: Generations,
+    chosen: Chosen,
+    request: ReprocessRequest,
+    letters: Outbox | None = None,
 ) -> Iterator[tuple[Batch, Generation]]:
     """Reprocess one batch after the other, each at once and whole; whoever is stopped has done those before."""
     for batch in chosen.batches:
-        yield batch, pipeline.reprocess(generations, batch, request)
+        yield batch, pipeline.reprocess(generations, batch, request, letters)
 
 
 def preview_document(pipeline: Pipeline, batch: Batch, request: ReprocessRequest) -> dict[str, Any]:

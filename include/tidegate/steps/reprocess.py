@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from tidegate.model.batch import Batch, Delivery, Outcome
 from tidegate.model.errors import StaleError, WrongDefinitionError, message
 from tidegate.model.manifest import Manifest
-from tidegate.ports import FIRST, Generation, Generations, Made
+from tidegate.ports import FIRST, Generation, Generations, Made, Outbox
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import made_by_job
+from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.read_again import RecordsFrom, landed_records, source_of
+from tidegate.steps.records_to_produce import produced
+from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
 
@@ -79,16 +82,35 @@ def preview_reprocess(ctx: ProcessContext, batch: Batch, request: ReprocessReque
     return ReprocessPreview(batch, source_of(ctx, batch), output, None if newest is None else newest.rows)
 
 
-def reprocess(ctx: ProcessContext, generations: Generations, batch: Batch, request: ReprocessRequest) -> Generation:
+def refuse_unproducible(ctx: ProcessContext) -> None:
+    """Raise WrongDefinitionError where rejected records go nowhere, or to a topic that isn't there."""
+    subscription = ctx.subscription
+    if not subscription.produced_topics:
+        why = f"failure-strategy: {subscription.failure_strategy} produces no record, so there are no dead letters"
+        raise WrongDefinitionError(message(f"{why}: nothing was done", ctx.place, "leave out --dead-letters"))
+    refuse_missing_topics(subscription, ctx.source)
+
+
+def reprocess(
+    ctx: ProcessContext,
+    generations: Generations,
+    batch: Batch,
+    request: ReprocessRequest,
+    letters: Outbox | None = None,
+) -> Generation:
     """Replace the batch by what the transform makes of its records now; the generation, which has ended.
 
-    One that was cut short is taken up: it is noted as done where the output has it, else made anew. Raises as
-    `refuse_unreplaceable` does, as `steps.process` for what fails the job, and LostDataError, naming them, for records
-    that neither the landing nor Kafka has any more. Nothing is replaced then.
+    With `letters` the records that it rejects are produced there, as the failure strategy says, once the generation is
+    in the output: whoever is killed before that is noted produces them again. One that was cut short is taken up: it
+    is noted as done where the output has it, else made anew. Raises as `refuse_unreplaceable` does, as `steps.process`
+    for what fails the job, and LostDataError, naming them, for records that neither the landing nor Kafka has any more.
+    Nothing is replaced then.
     """
     refuse_unreplaceable(ctx, batch, request)
+    if letters is not None:
+        refuse_unproducible(ctx)
     output = request.output_of(batch)
-    done = adopted(ctx, generations, batch)
+    done = adopted(ctx, generations, batch, letters)
     if done is not None and done.output == output:
         return done
     ctx.processor.check()
@@ -97,10 +119,13 @@ def reprocess(ctx: ProcessContext, generations: Generations, batch: Batch, reque
     generation = generations.begin(batch.id, output, request.by, request.note, beyond)
     with landed_records(ctx, batch) as landed:
         made = _make(ctx, generations, generation, replace(landed, output=output), batch)
+    _produce_rejected(ctx, letters, output, batch)
     return _ended(ctx, generations, generation, made, batch)
 
 
-def adopted(ctx: ProcessContext, generations: Generations, batch: Batch) -> Generation | None:
+def adopted(
+    ctx: ProcessContext, generations: Generations, batch: Batch, letters: Outbox | None = None
+) -> Generation | None:
     """The batch's open generation, noted as done, if its output has it."""
     open_one = next((each for each in generations.of(batch.id) if each.is_open), None)
     if open_one is None:
@@ -109,6 +134,7 @@ def adopted(ctx: ProcessContext, generations: Generations, batch: Batch) -> Gene
     if found is None or found.generation < open_one.number:
         return None
     log.info("generation %d is in %s already (%s)", open_one.number, open_one.output, batch)
+    _produce_rejected(ctx, letters, open_one.output, batch)
     return _ended(ctx, generations, open_one, Made(found.rows, found.rejected, found.filtered), batch)
 
 
@@ -156,6 +182,15 @@ def _ended(
     folders = [_staging(ctx, generation, token) for token in tokens]
     ctx.lake.remove_superseded(generation.output, batch.next_receipt, folders)
     return ended
+
+
+def _produce_rejected(ctx: ProcessContext, letters: Outbox | None, output: str, batch: Batch) -> None:
+    if letters is None:
+        return
+    rejected = ctx.lake.rejected(output, batch.next_receipt)
+    decided = failure_strategy(ctx.subscription).outgoing(rejected, ctx.ledger.now())
+    sent = letters.send(produced(decided, lambda said: log.error("%s", message(said, batch))))
+    log.info("%d records that were rejected have been produced (%s)", sent, batch)
 
 
 def _staging(ctx: ProcessContext, generation: Generation, token: str) -> str:

@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 from world import OUTPUT, Before, Crash, World, deliver, planned
 
+from tidegate.model import dead_letter_headers
 from tidegate.model.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.model.manifest import Published
+from tidegate.model.records import last
+from tidegate.model.subscription import DeadLetterQueue
 from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.reprocess import ReprocessRequest
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.generations import MemoryGenerations
+from tidegate.testing.outbox import MemoryOutbox
 
 OTHER = "file:///lake/again"
 REQUEST = ReprocessRequest("ada", "a mended transform")
@@ -24,6 +28,7 @@ class Reprocessed(World):
 
     def __init__(self, **definition: Any) -> None:
         super().__init__()
+        self.topics.create("dead")
         self.definition = definition
         self.generations = MemoryGenerations(self.ledger, self.clock.now)
         self.produce(5)
@@ -34,8 +39,14 @@ class Reprocessed(World):
     def found(self, output: str = OUTPUT) -> Published | None:
         return self.lake.replacement(output, self.batch.next_receipt)
 
-    def reprocess(self, pipeline: Pipeline | None = None, request: ReprocessRequest = REQUEST) -> Generation:
-        return (pipeline or self.pipeline(**self.definition)).reprocess(self.generations, self.batch, request)
+    def reprocess(
+        self,
+        pipeline: Pipeline | None = None,
+        request: ReprocessRequest = REQUEST,
+        letters: MemoryOutbox | None = None,
+    ) -> Generation:
+        pipeline = pipeline or self.pipeline(**self.definition)
+        return pipeline.reprocess(self.generations, self.batch, request, letters)
 
 
 class On:
@@ -123,6 +134,53 @@ def test_a_rejected_record_fails_it_where_the_strategy_lets_none_be_rejected(wor
     with pytest.raises(BatchFailedError):
         world.reprocess()
     assert world.found() is None
+
+
+@pytest.fixture
+def rejecting() -> Reprocessed:
+    """Of whose five records the transform rejects two from now on."""
+    world = Reprocessed(failure_strategy="dead-letter-queue", dead_letter_queue=DeadLetterQueue("dead"))
+    world.processor.rejected = 2
+    return world
+
+
+def offsets_of(letters: MemoryOutbox) -> list[str]:
+    assert {each.topic for each in letters.produced} <= {"dead"}
+    return [str(last(each.headers, dead_letter_headers.OFFSET), "ascii") for each in letters.produced]
+
+
+@pytest.mark.parametrize("output", [None, OTHER])
+def test_what_is_rejected_is_produced_where_somebody_asks(rejecting: Reprocessed, output: str | None) -> None:
+    letters, request = MemoryOutbox(), replace(REQUEST, output=output)
+    assert rejecting.reprocess(request=request).made.rejected == 2
+    rejecting.processor.rejected = 1
+    rejecting.reprocess(request=request, letters=letters)
+    assert offsets_of(letters) == ["0"]
+
+
+@pytest.mark.parametrize(("owner", "method", "sent"), [("letters", "send", 1), ("generations", "end", 2)])
+def test_letters_come_again_rather_than_never(
+    rejecting: Reprocessed, monkeypatch: pytest.MonkeyPatch, owner: str, method: str, sent: int
+) -> None:
+    letters = MemoryOutbox()
+    with monkeypatch.context() as killed:
+        killed.setattr({"letters": letters, "generations": rejecting.generations}[owner], method, lambda *_: crash())
+        with pytest.raises(Crash):
+            rejecting.reprocess(letters=letters)
+    assert rejecting.reprocess(letters=letters).number == 2
+    assert offsets_of(letters) == ["0", "1"] * sent
+
+
+def test_letters_are_refused_where_there_is_no_topic_for_them(rejecting: Reprocessed) -> None:
+    rejecting.topics.delete("dead")
+    with pytest.raises(WrongDefinitionError, match="dead-letter topic dead isn't there"):
+        rejecting.reprocess(letters=MemoryOutbox())
+    failing = rejecting.pipeline(failure_strategy="fail")
+    with pytest.raises(
+        WrongDefinitionError, match=r"failure-strategy: fail produces no record.*leave out --dead-letters"
+    ):
+        rejecting.reprocess(failing, letters=MemoryOutbox())
+    assert rejecting.found() is None
 
 
 def test_an_open_batch_is_refused_with_a_remedy(world: Reprocessed) -> None:
