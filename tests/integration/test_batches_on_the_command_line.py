@@ -94,7 +94,8 @@ def test_what_nobody_has_is_a_slip_and_what_has_no_batch_yet_is_none(line: Comma
 
 @contextmanager
 def watching(line: CommandLine, name: str, stdout: int) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [PROGRAM, "watch", name, "--every", "0.5"]
+    can_be_interrupted = ["env", "--default-signal=INT"]  # a script's background job is born deaf to it
+    command = [*can_be_interrupted, PROGRAM, "watch", name, "--every", "0.5"]
     with subprocess.Popen(command, env=line.environment, cwd=line.home, stdout=stdout) as program:
         try:
             yield program

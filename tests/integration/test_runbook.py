@@ -32,7 +32,7 @@ from tidegate_local.postgres import Postgres, find_programs
 pytestmark = pytest.mark.broker
 
 MakeTopic = Callable[..., str]
-SHORT = {"poll-timeout.ms": 500}
+SHORT = {"poll-timeout.ms": 3000}
 OF_0_1 = ROOT / "tests/unit/ledger/version_0_1/ledger.sql"
 IN_AIRFLOW = ROOT / "tests/dags/test_runbook_in_airflow.py"
 RECORDS = 3  # of a batch
