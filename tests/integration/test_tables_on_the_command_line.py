@@ -94,6 +94,7 @@ def define(desk: Desk, tables: Tables, name: str, **more: Any) -> None:
         {
             "topics": [name],
             "consumer": {"group.id": f"{name}-lake", "auto.offset.reset": "earliest"},
+            "poll-timeout.ms": 5000,
             "processing": {"transform": "shop:orders", **tables.output(name), **more},
             "failure-strategy": "dead-letter-queue",
             "max-retries": 0,

@@ -95,6 +95,8 @@ Table = tuple[str, Publish, Read]
 def tables(table_spark: SharedTableSpark) -> Iterator[SparkSession]:
     session: SparkSession = SparkSession.builder.remote(table_spark.url).create()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")  # neither UTC nor this machine's
+    for partitions in ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"):
+        session.conf.set(partitions, "2")
     os.environ.pop(REMOTE, None)  # PySpark turns the whole process to Spark Connect
     yield session
     session.stop()

@@ -42,6 +42,7 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
         **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in cells()},
         "celery": tests("e2e/test_celery_executor.py"),
         "tables": tests("integration/test_crashes_of_tables.py"),
+        "simulation into tables": tests("unit/simulation/test_simulation_tables.py"),
         "make run into tables": tests("e2e/test_make_run.py"),
     }
 

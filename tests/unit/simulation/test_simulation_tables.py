@@ -23,7 +23,7 @@ def test_every_schedule_keeps_the_promise(name: str) -> None:
     assert Exploration(*QUICK_TABLES[f"{name}, into a table"]).explore().ends > 1
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in QUICK_TABLES if not name.startswith(SOONEST)])
 def test_every_long_schedule_keeps_the_promise(name: str) -> None:
     assert Exploration(*QUICK_TABLES[name]).explore().ends > 1
