@@ -25,7 +25,7 @@ CACHE = Path(__file__).parents[2] / ".cache"
 @pytest.fixture
 def line(tmp_path: Path, broker: Broker) -> CommandLine:
     """An installation whose Spark is a spark-submit that is there."""
-    made = CommandLine(tmp_path, broker.bootstrap_servers)
+    made = CommandLine(tmp_path, broker.bootstrap_servers, defaults={})
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text("#!/bin/sh\n")

@@ -28,8 +28,10 @@ class CommandLine:
     is its Airflow, which writes a configuration wherever it is asked for a connection.
     """
 
-    def __init__(self, home: Path, bootstrap_servers: str) -> None:
+    def __init__(self, home: Path, bootstrap_servers: str, defaults: Mapping[str, Any] | None = None) -> None:
+        """With `defaults` for definitions, in place of a poll timeout of seconds."""
         self.home = home
+        self._defaults = {"poll-timeout.ms": 3000} if defaults is None else defaults
         self._mark = uuid.uuid4().hex[:8]
         self.subscriptions = home / "include" / "subscriptions"
         self.subscriptions.mkdir(parents=True)
@@ -63,7 +65,7 @@ class CommandLine:
         consumer = {"group.id": self.group(name), "auto.offset.reset": "earliest", **properties.pop("consumer", {})}
         processing = {"output": f"lake/{name}", **properties.pop("processing", {})}
         selection = {} if "partitions" in properties or "pattern" in properties else {"topics": [topic or name]}
-        lines = {**selection, "consumer": consumer, "processing": processing, **properties}
+        lines = {**selection, "consumer": consumer, "processing": processing, **self._defaults, **properties}
         text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in lines.items())  # JSON is YAML
         (self.subscriptions / f"{name}.yaml").write_text(text + "\n", encoding="utf-8")
 
