@@ -13,6 +13,7 @@ from table_world import TableScene
 
 from chaos.table_rows import in_layout
 from tidegate.ports import Processor
+from tidegate.testing.copying import write_result
 
 SLOTS = 3
 KEYS = ("partition", "slot")
@@ -62,9 +63,7 @@ class LatestRowsProcessor:
             "rejected_files": [],
             "state": None,
         }
-        (folder / "_result").mkdir()
-        (folder / "_result" / "part-00000.txt").write_text(json.dumps(result) + "\n", encoding="utf-8")
-        (folder / "_result" / "_SUCCESS").touch()
+        write_result(folder, result)
 
 
 @dataclass

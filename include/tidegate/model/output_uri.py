@@ -27,54 +27,14 @@ _STORE = re.compile(rf"((?:{'|'.join(OBJECT_STORES)})://)(?:([^@/]+)@)?([^@/]+)(
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFolder:
-    """Parquet files in a folder of a file system, or under a prefix of an object store."""
+class _InFolder:
+    """An output in the folder of this URI."""
 
     folder: str
-
-    def __str__(self) -> str:
-        """The output's URI, which is the folder's."""
-        return self.folder
-
-    @property
-    def format(self) -> OutputFormat:
-        """What `processing.format` calls it."""
-        return "parquet"
 
     @property
     def place(self) -> str:
         """The URI of what it fills: nothing else may lie there."""
-        return self.folder
-
-    @property
-    def public_uri(self) -> str:
-        """What others know it by: without the connection's id."""
-        return without_connection(self.folder)
-
-    @property
-    def connections(self) -> tuple[str, ...]:
-        """The ids of the Airflow connections that it takes."""
-        return connections_of(self.folder)
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaTable:
-    """A Delta table in the folder of this URI."""
-
-    folder: str
-
-    def __str__(self) -> str:
-        """The output's URI, `delta+file:///lake/flights`."""
-        return f"{_DELTA}{self.folder}"
-
-    @property
-    def format(self) -> OutputFormat:
-        """What `processing.format` calls it."""
-        return "delta"
-
-    @property
-    def place(self) -> str:
-        """The URI of what it fills: nothing but tables' writers may lie there."""
         return self.folder
 
     @property
@@ -86,6 +46,34 @@ class DeltaTable:
     def connections(self) -> tuple[str, ...]:
         """The ids of the Airflow connections that it takes."""
         return connections_of(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFolder(_InFolder):
+    """Parquet files in a folder of a file system, or under a prefix of an object store."""
+
+    def __str__(self) -> str:
+        """The output's URI, which is the folder's."""
+        return self.folder
+
+    @property
+    def format(self) -> OutputFormat:
+        """What `processing.format` calls it."""
+        return "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTable(_InFolder):
+    """A Delta table in the folder of this URI."""
+
+    def __str__(self) -> str:
+        """The output's URI, `delta+file:///lake/flights`."""
+        return f"{_DELTA}{self.folder}"
+
+    @property
+    def format(self) -> OutputFormat:
+        """What `processing.format` calls it."""
+        return "delta"
 
 
 @dataclass(frozen=True, slots=True)

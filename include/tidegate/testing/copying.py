@@ -67,6 +67,11 @@ def _leave_result(folder: Path, manifest: dict[str, Any], attempt: str, files: l
         "rejected_files": [],
         "state": manifest["state"],
     }
+    write_result(folder, result)
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> None:
+    """Leave a result in an attempt's folder, as a text file that Spark has written."""
     (folder / "_result").mkdir()
     (folder / "_result" / "part-00000.txt").write_text(json.dumps(result) + "\n", encoding="utf-8")
     (folder / "_result" / "_SUCCESS").touch()
