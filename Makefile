@@ -13,6 +13,8 @@ MINUTES ?= 2
 SEED ?=
 FORMAT ?= parquet
 SEEDS ?= 1000
+# Python keeps what it compiled, and pytest the assertions that it rewrote, which is half of what collecting takes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run install check static test chaos simulate nightly contenders bench docs dist lock clean
 

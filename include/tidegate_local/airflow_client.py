@@ -13,7 +13,7 @@ import httpx
 
 from tidegate_local.errors import LocalStackError
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 _TRIES = 5
 _LOCKED = "Database error"
 OVER = frozenset({"success", "failed"})

@@ -47,6 +47,8 @@ _SOON = {  # what takes a minute by default: that a triggerer is dead, and that 
     "AIRFLOW__CORE__MIN_SERIALIZED_DAG_FETCH_INTERVAL": "0",
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
+    # ten looks a second, as `make run` has them, take a fifth of a core that other tests need
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
 }
 
 
