@@ -32,11 +32,13 @@ def test_every_property_is_on_the_page_with_its_values_default_and_unit(section)
     intro = part.partition("\n- ")[0]
     for name, known in PROPERTIES[section].items():
         (line,) = [line for line in part.splitlines() if line.startswith(f"- `{name}` (")]
-        unit = f"{known.type.unit}, " if known.type.unit else ""
-        assert line.startswith(f"- `{name}` ({unit}{known.type.allowed().words}")
+        assert line.startswith(f"- `{name}` ({known.type.allowed().words}")
+        if known.type.unit == "milliseconds" and not name.endswith(".ms"):
+            assert f"{known.type.allowed().words} milliseconds; " in line
         assert line.endswith(f"): {known.text}")
         assert known.text.endswith(".")
-        assert f"; {known.origin}): " in line or f"{known.origin}'s" in intro
+        assert f"; {known.origin}): " in line or known.origin == "Tidegate" or f"{known.origin}'s" in intro
+        assert known.required == ("; required): " in line)
         if isinstance(known.default, (int, str)) and known.default != "":
             written = str(known.default).lower() if isinstance(known.default, bool) else known.default
             assert f"; default `{written}`" in line
