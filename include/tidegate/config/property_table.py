@@ -120,7 +120,7 @@ _COLUMN = Text(
 )
 
 TOP: Mapping[str, Property] = {
-    "description": _airflow(Prose(), "What the subscription is for, as Airflow shows it.", default=""),
+    "description": _airflow(Prose(), "Shown in Airflow.", default=""),
     "schedule": _airflow(
         Schedule(),
         "When runs start: at times, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only "
@@ -133,13 +133,13 @@ TOP: Mapping[str, Property] = {
     ),
     "topics": _queue_over_http(
         Listing(_TOPIC, "[flights]"),
-        "The topics to read. A missing one is read once it exists, and never created. Give one of topics, "
+        "The topics to read. A missing one is never created, and read once it exists. Give one of topics, "
         "pattern and partitions, or assign-seek.",
         field="topics.names",
     ),
     "pattern": _queue_over_http(
         Pattern(),
-        "Reads all topics whose whole name matches, new ones from their earliest record.",
+        "Reads all topics whose whole name matches; new ones from the earliest record.",
         field="topics.pattern",
     ),
     "partitions": _queue_over_http(
@@ -172,13 +172,13 @@ TOP: Mapping[str, Property] = {
     ),
     "unavailable-after.ms": Property(
         _ms(0),
-        "How long runs are skipped, not failed, while brokers are unreachable; counted from their last answer.",
+        "How long after the brokers' last answer runs are skipped before they fail.",
         default=600_000,
     ),
     "retention.ms": Property(
         _ms(0, 36_500 * _DAY_MS),
-        "How long after its end a published batch keeps its landed files and ledger rows until `tidegate "
-        "prune` removes them; 0: forever. The output stays, and so do open and unpublished batches.",
+        "How long after a published batch's end `tidegate prune` may remove its landed files and ledger rows;"
+        " 0: never. Its output stays.",
         default=30 * _DAY_MS,
     ),
     "execution-timeout.ms": _airflow(_ms(1), "How long a task may take before Airflow stops it; see rule R7."),
@@ -227,8 +227,8 @@ TOP: Mapping[str, Property] = {
     ),
     "dead-letter-queue.limit": Property(
         RecordLimit(),
-        "How many records of a batch may become dead letters; more fail the batch, and none is written. A "
-        "share above 0% always allows 10. Unset: all.",
+        "How many records of a batch may become dead letters; more fail the batch. A share above 0% always "
+        "allows 10. Unset: all.",
         only_with=("failure-strategy", ("dead-letter-queue",)),
         with_installed=True,
     ),
@@ -239,7 +239,7 @@ TOP: Mapping[str, Property] = {
     ),
     "delayed-retry-topic.max-retries": _smallrye(
         Whole(1),
-        "How often a record is retried; after the last topic, through that one again. Unset: once per topic.",
+        "How often a record is retried; the last topic is used again if needed. Unset: once per topic.",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "delayed-retry-topic.timeout": _smallrye(
@@ -257,17 +257,15 @@ TOP: Mapping[str, Property] = {
     ),
     "on-data-loss": Property(
         Choice(get_args(model.OnDataLoss)),
-        "What happens if unread records are gone from the broker. fail: the run fails and names them. reset: "
-        "their partitions continue at the earliest record.",
+        "If unread records are gone from the broker: fail names them and fails the run, reset continues those"
+        " partitions at their earliest record.",
         default="fail",
     ),
     "max-retries": _smallrye(Whole(0), "How often a batch's failed delivery is repeated.", default=2),
-    "retry-delay.ms": _queue_over_http(
-        _ms(0), "How long Airflow waits before it retries a failed task.", default=1_000
-    ),
+    "retry-delay.ms": _queue_over_http(_ms(0), "The pause before Airflow retries a failed task.", default=1_000),
     "fail-on-deserialization-failure": _smallrye(
         Flag(),
-        "Whether an undecodable record fails its batch. false: it is rejected, with its bytes and the reason.",
+        "Whether an undecodable record fails its batch; else it is rejected.",
         default=True,
         field="deserialization.fails",
     ),
@@ -279,8 +277,8 @@ TOP: Mapping[str, Property] = {
     ),
     "landing-engine": Property(
         Choice(get_args(model.LandingEngine)),
-        "What reads a batch from Kafka. python: landing tasks. spark: the Spark connection's executors, "
-        "without members; see [Scaling](scaling.md).",
+        "What reads from Kafka: python: landing tasks; spark: the Spark connection's executors, without "
+        "members. See [Scaling](scaling.md).",
         default="python",
     ),
 }
@@ -295,7 +293,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     "client.rack": ConsumerProperty(Text(), "The client's rack, to read from a nearby replica."),
     "client.dns.lookup": ConsumerProperty(
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
-        "Which addresses of a broker are tried.",
+        "Which of a broker's addresses are tried.",
     ),
     "max.poll.records": _not_for_clients(
         Whole(1, LONG_MAX, unit="records"),
@@ -312,7 +310,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "isolation.level": ConsumerProperty(
         Choice(get_args(model.IsolationLevel)),
-        "read_committed omits records of open and aborted transactions. Java's default is read_uncommitted.",
+        "read_committed omits records of open and aborted transactions; Java's default doesn't.",
         default="read_committed",
         field="consumer.isolation_level",
     ),
@@ -343,7 +341,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         librdkafka="fetch.wait.max.ms",
     ),
     "fetch.min.bytes": ConsumerProperty(
-        _bytes(0, 100_000_000), "How much data the broker collects before answering a fetch.", default=1, floor=1
+        _bytes(0, 100_000_000), "The least data before the broker answers a fetch.", default=1, floor=1
     ),
     "fetch.max.bytes": ConsumerProperty(
         _bytes(0, 2_147_483_135),
@@ -452,14 +450,14 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
 CURSOR: Mapping[str, Property] = {
     "type": _oci(
         Choice(get_args(model.CursorType)),
-        "Where a group without any commit starts; other groups ignore it. TRIM_HORIZON is the earliest record.",
+        "Where a group without commits starts. TRIM_HORIZON: the earliest record.",
     ),
     "time": _oci(Moment(), "For AT_TIME: each partition's first record at or after this time."),
     "offset": _oci(
         Whole(0, LONG_MAX - 1, unit="offset"),
         "For AT_OFFSET and AFTER_OFFSET: the offset in each partition to start at or after. Where it has "
         "expired, the earliest record; where the partition ends before it, the end. Refused if no partition "
-        "has reached it.",
+        "reaches it.",
     ),
 }
 DESERIALIZATION: Mapping[str, Property] = {
@@ -490,7 +488,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "uri": _queue_over_http(
         HttpUri(),
-        "For http, required: where requests go. Addresses that aren't public must be in TIDEGATE_HTTP_ALLOWED.",
+        "For http, required: where requests go; if not public, it must be in TIDEGATE_HTTP_ALLOWED.",
         only_with=_HTTP,
         field="processing.endpoint.uri",
     ),
@@ -538,7 +536,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "retry-before-commit": _queue_over_http(
         Whole(0),
-        "For http: how often an unsuccessful request is repeated before its record is rejected; 0: until "
+        "For http: how often a failed request is repeated before its record is rejected; 0: until "
         "consumer.max.poll.interval.ms ends the delivery.",
         default=0,
         only_with=_HTTP,
@@ -546,14 +544,14 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "delay-on-error.ms": _queue_over_http(
         _ms(0, _HOUR_MS),
-        "For http: the pause before an unsuccessful request is repeated.",
+        "For http: the pause before a failed request is repeated.",
         default=1_000,
         only_with=_HTTP,
         field="processing.endpoint.delay_ms",
     ),
     "request-timeout.ms": Property(
         _ms(1, _HOUR_MS),
-        "For http: how long a request may take, up to the answer's last byte.",
+        "For http: how long a request may take, to the answer's last byte.",
         default=30_000,
         only_with=_HTTP,
         field="processing.endpoint.request_timeout_ms",
@@ -615,8 +613,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "target-file-size.bytes": _spark(
         Whole(_LEAST_FILE_BYTES, LONG_MAX, unit="bytes"),
-        "For spark: roughly how large files become, by one more shuffle; see [Upkeep](tables.md#upkeep). "
-        "Unset: a file per Spark task.",
+        "For spark: about how large files become, by one more shuffle. Unset: a file per Spark task.",
         field="processing.target_file_size_bytes",
     ),
     "partition-by": _spark(
@@ -626,8 +623,8 @@ PROCESSING: Mapping[str, Property] = {
     ),
 }
 AIRFLOW: Mapping[str, Property] = {
-    "pool": _airflow(_AIRFLOW_NAME, "The pool that limits how many tasks run at once. It must exist."),
-    "queue": _airflow(_AIRFLOW_NAME, "The tasks' queue, for executors that have queues."),
+    "pool": _airflow(_AIRFLOW_NAME, "The tasks' pool. It must exist."),
+    "queue": _airflow(_AIRFLOW_NAME, "The tasks' queue, if the executor has queues."),
     "executor": _airflow(
         Text(r"[^ ,:;=]{1,500}", "the name, alias or module path of an executor"),
         "One of those in Airflow's `[core] executor`. Unset: the first.",
@@ -643,12 +640,8 @@ AIRFLOW: Mapping[str, Property] = {
         "Tags of the DAG besides tidegate and the topics.",
         default=(),
     ),
-    "on_failure_callback": _airflow(
-        _FUNCTION, "The function that the DAG processor calls, with the context, for each run that fails."
-    ),
-    "on_success_callback": _airflow(
-        _FUNCTION, "The function that is called for each run that succeeds, also without records."
-    ),
+    "on_failure_callback": _airflow(_FUNCTION, "The function that is called with the context for each failed run."),
+    "on_success_callback": _airflow(_FUNCTION, "The function that is called with the context for each successful run."),
     EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give one.", field=""),
 }
 ALERTS: Mapping[str, Property] = {

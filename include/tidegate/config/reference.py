@@ -20,8 +20,8 @@ _HEAD = """\
 
 A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`.
 
-In parentheses: a property's values, its default, and the system its name is from, if not Tidegate. `.ms` is milliseconds.
-Null means unset.
+In parentheses: a property's values, its default (or in bold), and the system that its name is from, unless that is Tidegate.
+`.ms` is milliseconds. Null means unset.
 
 Editors complete and check definitions if the first line is `# yaml-language-server: $schema=FILE`, with a file that
 `tidegate schema` wrote.
@@ -73,10 +73,13 @@ def _sections() -> str:
 def _entry(name: str, known: Property, *, origin: str) -> str:
     unit = "" if name.endswith(_SAYS_ITS_UNIT) else known.type.unit
     values = " ".join(filter(None, (known.type.allowed().words, unit)))
+    default = f"`{_written(known.default)}`"
     if known.required:
         default = "required"
+    elif default in values:
+        values, default = values.replace(default, f"**{default}**", 1), ""
     else:
-        default = "" if known.default in (None, "") else f"default `{_written(known.default)}`"
+        default = "" if known.default in (None, "") else f"default {default}"
     return f"- `{name}` ({'; '.join(filter(None, (values, default, origin)))}): {known.text}\n"
 
 
