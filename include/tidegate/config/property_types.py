@@ -99,7 +99,7 @@ class Whole(PropertyType):
     def allowed(self) -> Allowed:
         between = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
         schema = {"anyOf": [between, {"enum": list(self.others)}]} if self.others else between
-        dash = " to " if self.lowest < 0 else "–"
+        dash = " to " if self.lowest < 0 else "\N{EN DASH}"
         return Allowed(schema, self._either(f"{self.lowest}{dash}{self.highest}"))
 
     def _either(self, between: str) -> str:

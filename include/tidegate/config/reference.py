@@ -9,8 +9,7 @@ from itertools import groupby
 
 from tidegate.config import consumer_properties, timeouts
 from tidegate.config.deserializers import CHARSETS, CLASSES, NAMES
-from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.property_table import ALIASES, PROPERTIES, SECTIONS, Property
+from tidegate.config.property_table import PROPERTIES, SECTIONS, Property
 from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
@@ -20,11 +19,15 @@ _HEAD = """\
 
 A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`.
 
-In parentheses: a property's values, its default (or in bold), and the system that its name is from, unless that is Tidegate.
-`.ms` is milliseconds. Null means unset.
+In parentheses: values, default (or in bold), and the system that has the name, unless it is Tidegate's own. `.ms` is
+milliseconds, null unset.
 
-Editors complete and check definitions if the first line is `# yaml-language-server: $schema=FILE`, with a file that
-`tidegate schema` wrote.
+Names that [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md),
+[OCI Streaming](coming-from-oci-streaming.md) or [Queue-Over-Http](coming-from-queue-over-http.md) have and Tidegate
+hasn't are errors that say what to write.
+
+Editors complete and check definitions that begin with `# yaml-language-server: $schema=FILE`, where `tidegate schema`
+wrote the file.
 """
 
 _SAYS_ITS_UNIT = (".ms", ".bytes", ".records", "offset")
@@ -49,7 +52,6 @@ def reference() -> str:
         _timeouts(),
         _deserializers(),
         _refused(),
-        _elsewhere(),
     ]
     return "\n".join(parts)
 
@@ -80,7 +82,8 @@ def _entry(name: str, known: Property, *, origin: str) -> str:
         values, default = values.replace(default, f"**{default}**", 1), ""
     else:
         default = "" if known.default in (None, "") else f"default {default}"
-    return f"- `{name}` ({'; '.join(filter(None, (values, default, origin)))}): {known.text}\n"
+    alias = f"or `{known.alias}`" if known.alias else ""
+    return f"- `{name}` ({'; '.join(filter(None, (values, default, alias, origin)))}): {known.text}\n"
 
 
 def _written(value: object) -> str:
@@ -128,21 +131,11 @@ def _refused() -> str:
     return "## Consumer properties that are refused\nThe error gives the reason.\n\n" + _by_meaning(reasons)
 
 
-def _elsewhere() -> str:
-    meanings = dict(sorted(ELSEWHERE.items(), key=lambda item: item[0].lower()))
-    meanings |= {alias: f"accepted as `{name}`" for alias, name in ALIASES.items()}
-    return (
-        "## Names that other systems have\nSee also the pages on [Hitachi](coming-from-hitachi.md), "
-        "[SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md)\n"
-        "and [Queue-Over-Http](coming-from-queue-over-http.md). The error gives the reason.\n\n" + _by_meaning(meanings)
-    )
-
-
 def _by_meaning(meanings: Mapping[str, str]) -> str:
     """A list of the meanings, each with all names that have it; those that are only to be removed come last."""
     names: dict[str, list[str]] = {}
     for name, meaning in meanings.items():
-        said = _REMOVE if meaning.endswith(f": {_REMOVE}") else meaning.removeprefix("it is ")
+        said = _REMOVE if meaning.endswith(f": {_REMOVE}") else meaning
         names.setdefault(said, []).append(f"`{name}`")
     if removed := names.pop(_REMOVE, None):
         names[_REMOVE] = removed
