@@ -150,7 +150,8 @@ TOP: Mapping[str, Property] = {
     ASSIGN_SEEK: _smallrye(
         AssignSeek(),
         "The partitions to read, and where each starts until the group commits there: 0 is the beginning, -1 "
-        "the end, none what cursor or auto.offset.reset says. The topic may be omitted if topics has one.",
+        "the end; without an offset, cursor or auto.offset.reset says it. The topic may be omitted if topics "
+        "has one.",
         field="topics.cursors",
     ),
     "members": _oci(
