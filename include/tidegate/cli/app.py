@@ -68,7 +68,9 @@ app.command()(files)
 app.command()(init)
 app.command("test")(try_cases)
 app.command("settings")(show_settings)
-offsets = typer.Typer(no_args_is_help=True, help="Continue in another Kafka cluster, or move positions to another store.")
+offsets = typer.Typer(
+    no_args_is_help=True, help="Continue in another Kafka cluster, or move positions to another store."
+)
 app.add_typer(offsets, name="offsets")
 
 

@@ -110,7 +110,7 @@ _RETRY_TOPIC = RetryTopic(
     r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}", "a topic whose name ends with its delay in ms, as orders_retry_10000"
 )
 _CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "an Airflow connection's id")
-_AIRFLOW_NAME = Text(r".{1,256}", "at most 256 characters")
+_AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
 _NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail")
 _LEAST_FILE_BYTES = 1024 * 1024
@@ -634,7 +634,7 @@ AIRFLOW: Mapping[str, Property] = {
     "owner": _airflow(Text(r"[^,]{1,500}", "a name without commas"), "The tasks' owner.", default="tidegate"),
     "tags": _airflow(
         Listing(
-            Text(r"(?!operator:).{1,100}", "up to 100 characters, not beginning with operator:"),
+            Text(r"(?!operator:).{1,100}", "up to 100 characters, without operator: at their start"),
             "[finance]",
             empty=True,
         ),
@@ -672,7 +672,7 @@ ALERTS: Mapping[str, Property] = {
 DRAIN: Mapping[str, Property] = {
     "max-runs": Property(
         Whole(0, 10_000),
-        "How many runs may follow a scheduled one, each at once, while at least consumer.max.poll.records wait.",
+        "How many more runs a run may start, one after the other, while at least consumer.max.poll.records wait.",
         default=0,
         field="drain_max_runs",
     ),
