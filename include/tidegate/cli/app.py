@@ -68,7 +68,9 @@ app.command()(files)
 app.command()(init)
 app.command("test")(try_cases)
 app.command("settings")(show_settings)
-offsets = typer.Typer(no_args_is_help=True, help="Decide where a subscription's offsets belong.")
+offsets = typer.Typer(
+    no_args_is_help=True, help="Continue in another Kafka cluster, or move positions to another store."
+)
 app.add_typer(offsets, name="offsets")
 
 
@@ -93,19 +95,23 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 (as typer hands it ove
 @app.callback()
 def program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Kafka records into a lake in bounded batches; offsets are committed last."""
+    """Move records from Kafka into a data lake in bounded batches; offsets are committed last.
+
+    Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition, a setting or an option
+    is wrong, 130 or 143 a run was interrupted. plan and status --check have their own.
+    """
 
 
 @app.command()
 def run(
     name: Name,
     as_json: Json = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what each step logs.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the log of each step.")] = False,
 ) -> None:
-    """Deliver one batch of a subscription in this process, without Airflow: plan, land, process, commit."""
+    """Run one batch of a subscription here, without Airflow: plan, land, process, commit."""
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - each command imports only what it needs
     from tidegate.runtime.run import run_batch  # noqa: PLC0415 - see above
 
@@ -138,15 +144,20 @@ def run(
 def check(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
     as_json: Json = False,
-    look_only: Annotated[bool, typer.Option("--no-import", help="Look for transforms, import nothing.")] = False,
+    look_only: Annotated[
+        bool, typer.Option("--no-import", help="Look for transforms without importing anything.")
+    ] = False,
     connect: Annotated[
         bool,
         typer.Option(
-            help="Also ask brokers, topics, rights, Schema Registry, Spark and HTTP servers what a run would lack."
+            help="Also check what a run needs: brokers, topics, rights, Schema Registry, Spark, HTTP servers."
         ),
     ] = False,
 ) -> None:
-    """Check definitions: every problem at once, with file, line and property. Transforms and callbacks are imported."""
+    """Check definitions and show every problem, with file, line and property. Transforms and callbacks are imported.
+
+    Exit status: 0 no error, 1 errors, 2 there is no definition to check.
+    """
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
@@ -224,7 +235,7 @@ def _connected(report: Any, settings: Settings) -> Any:
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of a definition, by which editors complete and check."""
+    """Print the JSON Schema of definitions, with which editors complete and check them."""
     from tidegate.config.json_schema import schema_text  # noqa: PLC0415 - see above
 
     print(schema_text(), end="")  # noqa: T201 - the document alone, in no terminal's colours
@@ -235,12 +246,12 @@ def commit(
     name: Annotated[
         str,
         typer.Argument(
-            help="The subscription, whose commit-strategy is manual or on-next-poll.", autocompletion=defined_names
+            help="A subscription whose commit-strategy is manual or on-next-poll.", autocompletion=defined_names
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Commit the offsets of the batch that is published and waits for its commit."""
+    """Commit the offsets of the published batch that waits for its commit."""
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
@@ -275,18 +286,20 @@ _NEXT: Mapping[_Answer, str] = {
 @app.command()
 def clear(
     name: Annotated[
-        str, typer.Argument(help="The subscription that is stopped, or asks.", autocompletion=defined_names)
+        str,
+        typer.Argument(help="The subscription that is stopped or waits for an answer.", autocompletion=defined_names),
     ],
     answer: Annotated[
         _Answer,
         typer.Option(
-            help="redeliver: as often as at first; dead-letter: all its records; skip: it is ignored; stop: leave it."
+            help="What happens to the batch. redeliver: it is processed again, with all retries; dead-letter: its "
+            "records go to the dead-letter topic; skip: it is committed, not published; stop: it stays stopped."
         ),
     ] = _Answer.REDELIVER,
-    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    note: Annotated[str, typer.Option(help="Why; kept in the ledger.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Let a stopped subscription go on, by default with the same batch, which is delivered again."""
+    """Let a stopped subscription continue, by default by processing the same batch again."""
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
@@ -304,17 +317,16 @@ def accept_cluster(
     name: Annotated[
         str,
         typer.Argument(
-            help="The subscription whose connection leads to another cluster now.", autocompletion=defined_names
+            help="The subscription whose connection now leads to another cluster.", autocompletion=defined_names
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Let a subscription go on in the Kafka cluster that its connection leads to now, though it read from another.
+    """Let a subscription continue in another Kafka cluster, the one that its connection now leads to.
 
-    What was committed in the other cluster means nothing in this one: the subscription goes on where this cluster has
-    its group, else at its cursor or auto.offset.reset, as it does under commit-strategy: checkpoint. A batch that is
-    open is abandoned, unless its offsets are committed: what of it isn't in the lake is read again only if this cluster
-    has those records too.
+    It continues where that cluster has its group, else at its cursor or auto.offset.reset; with commit-strategy:
+    checkpoint always at the latter. An open batch is abandoned unless its offsets are committed: its unpublished
+    records are read again only if the new cluster has them.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
@@ -336,15 +348,15 @@ def move(
     name: Annotated[
         str,
         typer.Argument(
-            help="The subscription whose commit-strategy keeps positions elsewhere now.", autocompletion=defined_names
+            help="The subscription whose commit-strategy now keeps positions elsewhere.", autocompletion=defined_names
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Take a subscription's positions to where its commit-strategy keeps them: Kafka, or the ledger for checkpoint.
+    """Move a subscription's positions to where its commit-strategy keeps them: Kafka, or the ledger for checkpoint.
 
-    Its next run goes on where the last one ended. Refused while a batch is open, which the strategy that it was planned
-    with has to commit first. The state of a job stays where it is.
+    The next run continues where the last one ended. Refused while a batch is open: commit it first under the
+    commit-strategy that it was planned with. A transform's state isn't moved.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 

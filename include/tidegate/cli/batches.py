@@ -9,7 +9,7 @@ from tidegate.cli.settings import defined_names, settings_here
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.records import headline
 
-app = typer.Typer(no_args_is_help=True, help="Look into one batch.")
+app = typer.Typer(no_args_is_help=True, help="Show one batch.")
 
 _COLUMNS = ("batch_id", "state", "opened_at", "seconds", "deliveries", "records", "rows", "rejected", "filtered")
 _DELIVERIES = ("delivery", "outcome", "started_at", "seconds", "cause")
@@ -18,15 +18,13 @@ _DELIVERIES = ("delivery", "outcome", "started_at", "seconds", "cause")
 def batches(
     name: Annotated[
         str,
-        typer.Argument(
-            help="The subscription; also one that has no definition any more.", autocompletion=defined_names
-        ),
+        typer.Argument(help="The subscription; its definition may be gone.", autocompletion=defined_names),
     ],
-    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="How many batches to list.")] = 20,
     *,
     as_json: Json = False,
 ) -> None:
-    """List the batches of a subscription, as the ledger has them. Kafka isn't asked, and nothing is changed."""
+    """List a subscription's batches from the ledger, the newest first. Nothing is changed."""
     from tidegate.ledger.holders import is_made  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
@@ -47,11 +45,11 @@ def batches(
 
 @app.command("show")
 def show(
-    batch_id: Annotated[str, typer.Argument(help="The batch's id, as `tidegate batches` and every message have it.")],
+    batch_id: Annotated[str, typer.Argument(help="The batch's id, as `tidegate batches` and messages show it.")],
     *,
     as_json: Json = False,
 ) -> None:
-    """Show one batch: its ranges, times, files, deliveries with what failed them, and what people decided."""
+    """Show one batch: ranges, times, files, deliveries and why they failed, and who decided what."""
     from tidegate.ledger.batch_record import batch_record  # noqa: PLC0415 - see above
     from tidegate.runtime.batch_document import batch_document  # noqa: PLC0415 - see above
 

@@ -7,8 +7,8 @@ import typer
 
 BOUND = "earliest|latest|TIME|FILE"
 MEANING = (
-    "TIME is in ISO 8601, UTC without a zone: the first record at or after it, or the end. FILE has lines "
-    "topic,partition,offset."
+    "TIME is in ISO 8601, UTC if it has no zone: the first record at or after it, or the end if there is none. "
+    "FILE has lines topic,partition,offset."
 )
 
 

@@ -19,7 +19,7 @@ from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
-app = typer.Typer(no_args_is_help=True, help="Look at a subscription's dead letters, and redrive them.")
+app = typer.Typer(no_args_is_help=True, help="List, show and redrive a subscription's dead letters.")
 
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 _Read = TypeVar("_Read")
@@ -53,17 +53,26 @@ _as_time = _read(_time, "time in ISO 8601")
 
 Reason = Annotated[
     re.Pattern[str] | None,
-    typer.Option(parser=_read(re.compile, "regular expression"), metavar="REGEX", help="Found in the reason."),
+    typer.Option(
+        parser=_read(re.compile, "regular expression"),
+        metavar="REGEX",
+        help="Only letters whose reason contains a match.",
+    ),
 ]
 Since = Annotated[
     datetime | None,
-    typer.Option(parser=_as_time, metavar="ISO", help="Timestamp at or after this; UTC without a zone."),
+    typer.Option(
+        parser=_as_time, metavar="ISO", help="Only records with this timestamp or a later one; UTC if it has no zone."
+    ),
 ]
 Until = Annotated[
-    datetime | None, typer.Option(parser=_as_time, metavar="ISO", help="Timestamp before this; UTC without a zone.")
+    datetime | None,
+    typer.Option(parser=_as_time, metavar="ISO", help="Only records with an earlier timestamp; UTC if it has no zone."),
 ]
-OfPartition = Annotated[int | None, typer.Option("--partition", min=0, help="From this partition of their topic.")]
-OfTopic = Annotated[str | None, typer.Option("--topic", help="From this topic.")]
+OfPartition = Annotated[
+    int | None, typer.Option("--partition", min=0, help="Only records from this partition of their topic.")
+]
+OfTopic = Annotated[str | None, typer.Option("--topic", help="Only records from this topic.")]
 
 
 @app.command(name="list")
@@ -78,7 +87,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=0, help="How many to show; all are counted.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """Show dead letters: where they lie and came from, why, and whether they were redriven; then count the reasons."""
+    """List dead letters: place, origin, time, whether they were redriven, reason; then count them by reason."""
     from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
     with _opened(name) as letters, _waiting("reading the dead letters"):
@@ -94,11 +103,13 @@ def list_(
 @app.command()
 def show(
     name: Name,
-    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Where it lies, as list shows it.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PARTITION:OFFSET", help="Its place in the dead-letter topic, as list shows it.")
+    ],
     *,
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter whole: key, value, headers in order, timestamp."""
+    """Show one dead letter whole: key, value, headers and timestamp."""
     from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
     from tidegate.dead_letters.listing import letter_to_json  # noqa: PLC0415 - see above
 
@@ -123,18 +134,24 @@ def redrive(
     until: Until = None,
     partition: OfPartition = None,
     topic: OfTopic = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many at most, by partition and offset.")] = None,
-    to: Annotated[str | None, typer.Option(help="A topic in place of the one that each came from.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many, by partition and offset.")] = None,
+    to: Annotated[str | None, typer.Option(help="Send all to this topic, not to the ones that they came from.")] = None,
     allow_topic: Annotated[
         list[str] | None,
-        typer.Option(help="A topic beside the subscription's own that letters may go back to; may be repeated."),
+        typer.Option(help="A topic that letters may go back to besides the subscription's own; repeatable."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Those too that were redriven before.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also those that were redriven before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be redriven, and do nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Don't ask for confirmation; required without a terminal.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Produce dead letters again to the subscription's topics that they came from, each once; they stay there, too."""
+    """Send dead letters back to the topics that they came from, each once.
+
+    They also stay in the dead-letter topic. Letters from topics that the subscription doesn't read need --allow-topic
+    or --to.
+    """
     from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - see above
     from tidegate.dead_letters.redriver import RedriveRequest  # noqa: PLC0415 - see above
     from tidegate.dead_letters.targets import Targets  # noqa: PLC0415 - see above

@@ -23,11 +23,13 @@ class Format(StrEnum):
 def files(
     name: Name,
     since: Annotated[
-        str | None, typer.Option(metavar="BATCH", help="Only what was committed after this batch's files.")
+        str | None, typer.Option(metavar="BATCH", help="Only files that were committed after this batch's.")
     ] = None,
     form: Annotated[
         Format,
-        typer.Option("--format", help="One path or URI a line, one JSON document, or symlink manifests as Hive's."),
+        typer.Option(
+            "--format", help="paths: one path or URI per line; json: one document; symlink: Hive's symlink manifests."
+        ),
     ] = Format.PATHS,
     to: Annotated[
         str | None,
@@ -36,9 +38,9 @@ def files(
         ),
     ] = None,
 ) -> None:
-    """Print the published files of an output of plain Parquet, in the order of their commits.
+    """Print the published files of an output in plain Parquet, in the order of their commits.
 
-    Whoever lists an object store also finds files that are staged, or half of a batch; these are what counts.
+    Read these instead of listing an object store, where unpublished files and parts of batches lie, too.
     """
     from tidegate.lake.published_files import (  # noqa: PLC0415 - `tidegate --help` needn't wait for it
         published_files,

@@ -16,14 +16,14 @@ from tidegate.cli.console import Json, out, print_json
 from tidegate.cli.pipeline import pipeline_here
 from tidegate.cli.settings import Name, settings_here
 
-app = typer.Typer(no_args_is_help=True, help="See a subscription's consumer group, and reset its positions.")
+app = typer.Typer(no_args_is_help=True, help="Show a subscription's consumer group, or reset its positions.")
 
 
 @app.command()
 def describe(name: Name, *, as_json: Json = False) -> None:
-    """Show who is in the group, and where each partition stands: committed offset, log, lag, who committed it.
+    """Show the group's members, and each partition's committed offset, who committed it, log start and end, and lag.
 
-    Nothing is changed. --json has OCI Streaming's view of each partition too, where committedOffset is the last offset
+    Nothing is changed. --json adds OCI Streaming's view of each partition, whose committedOffset is the last offset
     that was read.
     """
     from tidegate.runtime.group_description import describe_group  # noqa: PLC0415 - see above
@@ -45,31 +45,31 @@ def reset(
         str | None,
         typer.Option(
             metavar=BOUND,
-            help=f"Where to. {MEANING} TRIM_HORIZON, LATEST and AT_TIME (with --time) are OCI Streaming's words.",
+            help=f"The new position. {MEANING} TRIM_HORIZON, LATEST and AT_TIME (with --time) work, too.",
         ),
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="ISO", help="The time of --to AT_TIME.")] = None,
-    by: Annotated[int | None, typer.Option(metavar="N", help="So many offsets forward, or with -N back.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="ISO", help="The time for --to AT_TIME.")] = None,
+    by: Annotated[int | None, typer.Option(metavar="N", help="Move by N offsets: forward, or back with -N.")] = None,
     partitions: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC[:0,1]", help="Of these alone; may be repeated. Others stay where they are."),
+        typer.Option(metavar="TOPIC[:0,1]", help="Move only these; repeatable."),
     ] = None,
     abandon: Annotated[
         bool,
         typer.Option(
             "--abandon",
             help="Give up an open batch: nothing of it is published, and its records are read again "
-            "unless the group is reset past them.",
+            "unless the reset skips them.",
         ),
     ] = False,
-    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be moved, and move nothing.")] = False,
+    note: Annotated[str, typer.Option(help="Why; kept in the ledger.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Move the group's positions: the next run reads from there, in batches of its own.
+    """Move the group's positions; the next run reads from there.
 
-    Refused while the group has live members, and while a batch is open. What is passed over is read by nobody; what is
-    read again is published again, beside what was published before.
+    Refused while the group has live members, and without --abandon while a batch is open. Records that are skipped
+    aren't read; those that are read again are published again, beside their earlier rows.
     """
     from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
     from tidegate.steps.reset_group import ResetRequest, ToOffsets  # noqa: PLC0415 - see above

@@ -31,20 +31,20 @@ class _File:
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="The subscription: a small letter, then a-z 0-9 _ -.")],
+    name: Annotated[str, typer.Argument(help="The subscription's name: a small letter, then a-z 0-9 _ -.")],
     *,
-    topic: Annotated[str | None, typer.Option(help="The topic that it reads; default: its name.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic to read; default: the subscription's name.")] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            help="Home: the folder for everything; default: as set, or tidegate in AIRFLOW_HOME, or this one."
+            help="The home folder; default: the one that is set, or tidegate in AIRFLOW_HOME, or the working folder."
         ),
     ] = None,
     dags: Annotated[
-        Path | None, typer.Option(help="The folder for the DAG files; default: that of Airflow, if there is one.")
+        Path | None, typer.Option(help="The folder for the DAG files; default: Airflow's, if Airflow is set up.")
     ] = None,
 ) -> None:
-    """Write a first definition, a transform, its tests, and the DAG files that are missing. Nothing is overwritten."""
+    """Write a first definition, a transform, its tests, and missing DAG files. Nothing is overwritten."""
     settings = settings_for_new(folder)
     own = list(_own_files(name, topic or name, settings))
     _check(name, own[0])

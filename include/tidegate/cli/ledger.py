@@ -11,16 +11,16 @@ from tidegate.cli.settings import settings_here
 from tidegate.config.settings import redact
 from tidegate.model.errors import WrongDefinitionError
 
-app = typer.Typer(no_args_is_help=True, help="Back up the ledger, and restore a backup.")
+app = typer.Typer(no_args_is_help=True, help="Back up the ledger, or restore a backup.")
 
 
 @app.command()
 def backup(
-    file: Annotated[Path, typer.Argument(help="A file that isn't there yet.")], *, as_json: Json = False
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")], *, as_json: Json = False
 ) -> None:
-    """Write all that the ledger has to a file, as it is at one instant; runs may go on.
+    """Write the whole ledger to a file, as it is at one instant. Runs may continue meanwhile.
 
-    The file is a SQLite database, whatever has the ledger, and no use without its landing and lake.
+    The file is a SQLite database, whatever database has the ledger. It is of use only with its landing and lake.
     """
     from tidegate.ledger.backup import back_up  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.ledger.holders import is_made  # noqa: PLC0415 - see above
@@ -40,14 +40,14 @@ def backup(
 
 @app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(help="What `tidegate ledger backup` wrote, or a ledger in SQLite.")],
+    file: Annotated[Path, typer.Argument(help="A file of `tidegate ledger backup`, or a ledger in SQLite.")],
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace all that the ledger has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace everything in the ledger.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Put a backup into the ledger that TIDEGATE_LEDGER names: the one that it is of, or an empty one elsewhere.
+    """Restore a backup into the ledger that TIDEGATE_LEDGER names: the original one, or an empty one.
 
-    Pause the DAGs first. A run that is under way fails, and the next one goes on where Kafka and the lake stand.
+    Pause the DAGs first. A run that is under way fails, and the next one continues where Kafka and the lake stand.
     """
     from tidegate.ledger.backup import restore as put_back  # noqa: PLC0415 - see above
 

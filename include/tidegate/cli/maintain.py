@@ -13,13 +13,13 @@ from tidegate.model.errors import WrongDefinitionError
 def maintain(
     name: NameOrAll = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Maintain the tables that subscriptions publish into, by the retention that each table's properties say.
+    """Maintain the tables that subscriptions publish into, by the retention in each table's properties.
 
-    Delta: compact small files, remove files and commits that have expired, write a checkpoint. Iceberg: expire
-    snapshots, and remove the files that they alone name. It may run at any time, beside runs too.
+    Delta: compact small files, remove expired files and commits, write a checkpoint. Iceberg: expire snapshots, and
+    remove the files that only they name. It may run at any time, also during runs.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above

@@ -25,15 +25,17 @@ def metrics(
     name: NameOrAll = None,
     *,
     observe: Annotated[
-        bool, typer.Option("--observe/--no-observe", help="Look at each one now, or print what was last seen.")
+        bool, typer.Option("--observe/--no-observe", help="Look at each subscription now, or print what was last seen.")
     ] = True,
-    text_format: Annotated[TextFormat, typer.Option("--format", help="Of the text.")] = TextFormat.OPENMETRICS,
+    text_format: Annotated[
+        TextFormat, typer.Option("--format", help="The format of the text.")
+    ] = TextFormat.OPENMETRICS,
     rules: Annotated[bool, typer.Option("--rules", help="Print alert rules for Prometheus instead.")] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a dashboard for Grafana instead.")] = False,
 ) -> None:
-    """Print metrics in OpenMetrics text. What is seen is kept in the ledger, as Airflow's DAG tidegate_monitor does.
+    """Print metrics as OpenMetrics text. What is seen is kept in the ledger, as by the DAG tidegate_monitor.
 
-    A broker that doesn't answer is a metric, and no failure: the exit status is 1 if the ledger doesn't answer.
+    A broker that doesn't answer is a metric, not a failure. Exit status 1: the ledger doesn't answer.
     """
     if rules or dashboard:
         if name or (rules and dashboard):

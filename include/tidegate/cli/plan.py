@@ -18,10 +18,10 @@ _UNAVAILABLE, _REFUSED, _MOVED = 1, 2, 3  # exit statuses
 
 
 def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
-    """Say what the next run would do, and what it would do otherwise than the last one. Nothing is changed.
+    """Show what the next run would do, and how that differs from the last run. Nothing is changed.
 
-    Exit status: 0 the next run goes on where the last one ended, 1 a broker or the ledger doesn't answer, 2 it would be
-    refused, 3 it would read records again, or pass over unread ones, other than those before its first start.
+    Exit status: 0 the next run continues where the last one ended, or is the first, 1 a broker or the ledger doesn't
+    answer, 2 the run would be refused, 3 it would read records again, or skip unread ones.
     """
     settings = settings_here()
     names = all_names(settings) if name is None else [name]

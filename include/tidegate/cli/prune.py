@@ -13,17 +13,18 @@ from tidegate.model.errors import WrongDefinitionError
 def prune(
     name: NameOrAll = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
     removed: Annotated[
-        bool, typer.Option("--removed", help="NAME has no definition any more: remove all that it left, of any age.")
+        bool,
+        typer.Option("--removed", help="NAME has no definition any more: remove everything that it left, of any age."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove landings and ledger rows of batches that were published longer ago than their retention.ms.
+    """Remove the landed files and ledger rows of batches that were published longer ago than retention.ms.
 
-    The output is never touched. What is open, stopped, dead-lettered, retried, ignored or abandoned stays, and so do
-    batches that somebody decided about, the newest of each group, and those of subscriptions without a definition,
-    which go by --removed.
+    Outputs aren't touched. Batches stay that are open, stopped, dead-lettered, retried, ignored or abandoned, that
+    somebody decided about, or that are the newest of their group; also those of subscriptions without a definition,
+    which --removed removes.
     """
     from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above

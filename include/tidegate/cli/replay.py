@@ -22,20 +22,20 @@ def replay(
             help=f"Where to begin. {MEANING}",
         ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar=BOUND, help="Where to end; what stands there isn't read.")],
+    to: Annotated[str, typer.Option("--to", metavar=BOUND, help="Where to end; the record there isn't read.")],
     output: Annotated[
         str,
         typer.Option(
-            help="Where to write: another folder or table than the subscription's; a relative path is in TIDEGATE_HOME."
+            help="A folder or table that no subscription has as its output; a relative path is in TIDEGATE_HOME."
         ),
     ],
-    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
+    note: Annotated[str, typer.Option(help="Why; kept in the ledger.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Read a range of a subscription once more, through its transform, into another output; its group stays untouched.
+    """Read a range of a subscription again, through its transform, into another output. Its group doesn't move.
 
-    Each record of the range comes once there. The same command goes on with a replay that was cut short, and ends at
-    once when it is done. `tidegate reprocess` replaces batches that are published instead.
+    Each record of the range is written once. The same command continues a replay that was interrupted, and does nothing
+    once it is done. To replace published batches, use `tidegate reprocess`.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it

@@ -21,34 +21,38 @@ def reprocess(
     name: Name,
     *,
     batch_id: Annotated[
-        str | None, typer.Option("--batch", metavar="ID", help="This batch, as `tidegate batches` names it.")
+        str | None, typer.Option("--batch", metavar="ID", help="The batch, by its id in `tidegate batches`.")
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar=_TIME, help="Or the batches planned since then; ISO 8601, UTC without a zone."),
+        typer.Option(
+            "--from", metavar=_TIME, help="All batches planned at or after this time; ISO 8601, UTC if it has no zone."
+        ),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar=_TIME, help="With --from: and before then.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar=_TIME, help="With --from: and planned before this time.")
+    ] = None,
     output: Annotated[
         str | None,
-        typer.Option(help="Write them there, and leave those that are published as they are; as in a definition."),
+        typer.Option(help="Write there, as in a definition, and leave the published batches as they are."),
     ] = None,
     in_place: Annotated[
         bool,
-        typer.Option("--in-place", help="Replace folders of Parquet, though a reader may find files of one gone."),
+        typer.Option("--in-place", help="Replace Parquet folders, although a reader may find a batch's files gone."),
     ] = False,
     dead_letters: Annotated[
         bool,
-        typer.Option("--dead-letters", help="Produce the records that it rejects, as a run does."),
+        typer.Option("--dead-letters", help="Produce the records that the transform rejects, as a run does."),
     ] = False,
-    note: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be replaced, and do nothing.")] = False,
+    note: Annotated[str, typer.Option(help="Why; kept in the ledger.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be replaced, and do nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make published batches once more, by the transform as it is now, and replace each at once and whole.
+    """Process published batches again with the current transform, and replace the rows of each in one step.
 
-    Records come from the landing, or from Kafka again. No offset moves, and dead letters aren't produced again unless
-    --dead-letters says so. The same command takes up what was cut short. `tidegate replay` fills another output from
-    Kafka instead.
+    Records come from the landed files, else from Kafka. Offsets don't move, and no dead letters are produced without
+    --dead-letters. The same command continues one that was interrupted. To write a range from Kafka into another
+    output, use `tidegate replay`.
     """
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.batch_document import generation_document  # noqa: PLC0415 - see above

@@ -45,7 +45,7 @@ def defined_names(incomplete: str) -> list[str]:
 
 
 Name = Annotated[
-    str, typer.Argument(help="The subscription: its file's name without .yaml.", autocompletion=defined_names)
+    str, typer.Argument(help="The subscription: the name of its file without .yaml.", autocompletion=defined_names)
 ]
 NameOrAll = Annotated[str | None, typer.Argument(help="One subscription; default: all.", autocompletion=defined_names)]
 

@@ -24,12 +24,15 @@ def status(
     name: NameOrAll = None,
     *,
     as_json: Json = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the last batches to show.")] = 10,
     for_monitor: Annotated[
-        bool, typer.Option("--check", help="A line each, and an exit status: 0 OK, 1 WARN, 2 critical, 3 unknown.")
+        bool, typer.Option("--check", help="Print one line per subscription, and exit as monitoring plugins do.")
     ] = False,
 ) -> None:
-    """Show verdict, positions, lag, the open batch, the last outcomes and the last run. Nothing is changed."""
+    """Show each subscription's verdict, positions, lag, open batch, last batches and last run. Nothing is changed.
+
+    Exit status of --check: 0 OK, 1 WARN or REWOUND, 2 STALLED, STOPPED or UNREACHABLE, 3 the ledger doesn't answer.
+    """
     from tidegate.cli import status_text  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
@@ -55,11 +58,11 @@ def status(
 def watch(
     name: NameOrAll = None,
     *,
-    every: Annotated[float, typer.Option(min=0.5, metavar="SECONDS", help="How long between two looks.")] = 5.0,
+    every: Annotated[float, typer.Option(min=0.5, metavar="SECONDS", help="How long to wait between updates.")] = 5.0,
 ) -> None:
-    """Show where subscriptions stand, again and again, until Ctrl-C. Nothing is changed.
+    """Show the status again and again until Ctrl-C. Nothing is changed.
 
-    On a terminal the whole status is redrawn; elsewhere each subscription gets a line whenever what it says changes.
+    On a terminal the whole status is redrawn; elsewhere a line is printed for each change of a verdict, lag or batch.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 

@@ -25,14 +25,14 @@ def try_cases(
     name: NameOrAll = None,
     *,
     cases: Annotated[
-        Path | None, typer.Option(help="A file of cases, or a folder of *.cases.yaml; default: tests, in home.")
+        Path | None, typer.Option(help="A file of cases, or a folder of *.cases.yaml; default: tests in TIDEGATE_HOME.")
     ] = None,
-    keyword: Annotated[str, typer.Option("-k", help="Only cases whose name has this in it.")] = "",
+    keyword: Annotated[str, typer.Option("-k", help="Only cases whose name contains this.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Deliver what cases in YAML give, by the real Spark job and without Kafka, and compare with what they expect.
+    """Run cases in YAML through the real Spark job, without Kafka, and compare what they write with what they expect.
 
-    The Spark is a local one, started for it, or what TIDEGATE_TEST_SPARK says.
+    Spark is started locally, or is the one that TIDEGATE_TEST_SPARK names.
     """
     from tidegate.trial.running import run_case  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.trial.spark import trial_spark  # noqa: PLC0415 - see above

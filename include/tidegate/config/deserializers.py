@@ -93,7 +93,7 @@ class Charset(PropertyType):
 
     def allowed(self) -> Allowed:
         names = list(CHARSETS.values())
-        return Allowed({"anyOf": [{"enum": names}, {"type": "string"}]}, ", ".join(f"`{name}`" for name in names))
+        return Allowed({"anyOf": [{"enum": names}, {"type": "string"}]}, "a [charset](#deserializers)")
 
 
 def _nearest_class(value: str) -> str | None:

@@ -105,87 +105,84 @@ _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _ms = partial(Whole, unit="milliseconds")
 _bytes = partial(Whole, unit="bytes")
-_TOPIC = Text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "a topic's name (a-z A-Z 0-9 . _ -)")
+_TOPIC = Text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "a topic's name (`a-zA-Z0-9._-`)")
 _RETRY_TOPIC = RetryTopic(
     r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}", "a topic whose name ends with its delay in ms, as orders_retry_10000"
 )
-_CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "the id of an Airflow connection")
+_CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "an Airflow connection's id")
 _AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
 _NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail")
 _LEAST_FILE_BYTES = 1024 * 1024
 _COLUMN = Text(
     r"(?!_|[Bb][Aa][Tt][Cc][Hh]_[Ii][Dd]$)[^/=\\:]+",
-    "a column's name (not batch_id, no _ at its start, no / = : in it)",
+    "a column's name (not batch_id, no leading _, no `/=:\\`)",
 )
 
 TOP: Mapping[str, Property] = {
-    "description": _airflow(Prose(), "What the subscription is for; Airflow shows it with the DAG.", default=""),
+    "description": _airflow(Prose(), "Shown in Airflow.", default=""),
     "schedule": _airflow(
         Schedule(),
-        "When runs start: at times, or by [the records that wait](airflow.md#a-schedule-of-records). Without it, runs "
-        "start only when triggered.",
+        "When runs start: at times, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only "
+        "when triggered.",
     ),
     "connection": _airflow(
         _CONNECTION,
-        "The connection to Kafka. It holds bootstrap.servers, security.protocol and all properties sasl.* and ssl.*.",
+        "The connection to Kafka: bootstrap.servers, security.protocol, sasl.* and ssl.*.",
         default="kafka_default",
     ),
     "topics": _queue_over_http(
         Listing(_TOPIC, "[flights]"),
-        "The topics to read. A missing topic is read once it exists, and never created. A definition has exactly one "
-        "of topics, pattern and partitions, or assign-seek.",
+        "The topics to read. A missing one is never created, and read once it exists. Give one of topics, "
+        "pattern and partitions, or assign-seek.",
         field="topics.names",
     ),
     "pattern": _queue_over_http(
         Pattern(),
-        "Reads all topics whose whole name matches, new ones from their earliest record.",
+        "Reads all topics whose whole name matches; new ones from the earliest record.",
         field="topics.pattern",
     ),
     "partitions": _queue_over_http(
         PartitionLists(_TOPIC, Listing(Whole(0), "[0, 2]")),
-        "Reads only these partitions, and none that are added later.",
+        "Reads these partitions, and none added later.",
         field="topics.partitions",
     ),
     ASSIGN_SEEK: _smallrye(
         AssignSeek(),
-        "The partitions to read, and where each starts until the group has committed there: 0 is the beginning, -1 "
-        "the end; without an offset, cursor or auto.offset.reset applies. The topic may be left out if topics has one.",
+        "The partitions to read, and where each starts until the group commits there: 0 is the beginning, -1 "
+        "the end; without an offset, cursor or auto.offset.reset says it. The topic may be omitted if topics "
+        "has one.",
         field="topics.cursors",
     ),
     "members": _oci(
         Whole(1, 1_024, unit="tasks"),
-        "How many landing tasks share a batch's partitions, by Kafka's range assignment per topic.",
+        "How many landing tasks read a batch from Kafka in parallel.",
         default=1,
     ),
     "poll-timeout.ms": _hitachi(
         _ms(1),
-        "How long a run waits for records, and how long each member then reads. A run without records is skipped.",
+        "How long a run waits for records, and then each member reads. Without records the run is skipped.",
         default=60_000,
         alias="urecp-kafka.poll-timeout.ms",
     ),
     "commit-timeout.ms": _hitachi(
         _ms(1),
-        "How long the broker may take to commit. After that the run fails, and the next one checks whether the commit "
-        "succeeded.",
+        "How long a commit may take before the run fails; the next run checks whether it succeeded.",
         default=15_000,
         alias="urecp-kafka.commit-timeout.ms",
     ),
     "unavailable-after.ms": Property(
         _ms(0),
-        "How long brokers may be unreachable, since any run last got an answer or since the first try, before a run "
-        "without an answer fails. Until then it is skipped.",
+        "How long after the brokers' last answer runs are skipped before they fail.",
         default=600_000,
     ),
     "retention.ms": Property(
         _ms(0, 36_500 * _DAY_MS),
-        "How long after its end a published batch keeps its landing and its rows in the ledger, until `tidegate prune` "
-        "removes them; 0: forever. The output stays, and so does every batch that is open or wasn't published.",
+        "How long after a published batch's end `tidegate prune` may remove its landed files and ledger rows;"
+        " 0: never. Its output stays.",
         default=30 * _DAY_MS,
     ),
-    "execution-timeout.ms": _airflow(
-        _ms(1), "How long a task may take before Airflow stops it. Rule R7 sets its minimum."
-    ),
+    "execution-timeout.ms": _airflow(_ms(1), "How long a task may take before Airflow stops it; see rule R7."),
     "commit-strategy": _smallrye(
         Choice(tuple(COMMIT_POLICIES)),
         "When a batch's offsets are committed. "
@@ -201,96 +198,88 @@ TOP: Mapping[str, Property] = {
     ),
     "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For throttled: how long a record may stay unacknowledged before the run fails and names it; 0 or -1: forever, "
-        "as by default with processing.kind http.",
+        "For throttled: how long a record may stay unacknowledged before the run fails; 0 or -1: forever, the"
+        " default with processing.kind http.",
         default=60_000,
         field="unprocessed_record_max_age_ms",
         only_with=("commit-strategy", ("throttled",)),
     ),
     "checkpoint.unsynced-state-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For checkpoint: how long new state may remain unstored before status warns; 0 or -1: forever.",
+        "For checkpoint: how long new state may stay unstored before `tidegate status` warns; 0 or -1: forever.",
         default=10_000,
         field="unsynced_state_max_age_ms",
         only_with=("commit-strategy", ("checkpoint",)),
     ),
     "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
-        "What happens to rejected records, and to a batch whose records fail its last delivery. fail: the subscription "
-        "stops until `tidegate clear`. ignore: rejected records are kept in _rejected in the batch's output; a failed "
-        "batch is committed, not published. dead-letter-queue: both go to a topic with the commit. "
-        "delayed-retry-topic: both are retried later. ask: a person chooses to redeliver, dead-letter, skip or stop.",
+        "What happens to rejected records, and to a batch whose records fail its last delivery. fail: the "
+        "subscription stops until `tidegate clear`. ignore: rejected records go to _rejected in the output; a"
+        " failed batch is committed, not published. dead-letter-queue: both go to a topic. delayed-retry-"
+        "topic: both are retried later. ask: a person decides.",
         default="fail",
     ),
     "dead-letter-queue.topic": _smallrye(
         _TOPIC,
-        "The topic for dead letters, including those of `tidegate clear --answer dead-letter`. It is never created. "
-        "Without it, `dead-letter-topic-<subscription>`; but delayed-retry-topic then drops and counts records with "
-        "no retry left.",
+        "The topic for dead letters, also those of `tidegate clear`; never created. Unset: `dead-letter-"
+        "topic-<subscription>`, but delayed-retry-topic drops and counts records with no retry left.",
         only_with=("failure-strategy", ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
         with_installed=True,
     ),
     "dead-letter-queue.limit": Property(
         RecordLimit(),
-        "How many records of a batch may become dead letters; more fail the batch, and none is written. A share "
-        "always allows 10, except 0%. Without it, all may.",
+        "How many records of a batch may become dead letters; more fail the batch. A share above 0% always "
+        "allows 10. Unset: all.",
         only_with=("failure-strategy", ("dead-letter-queue",)),
         with_installed=True,
     ),
     "delayed-retry-topic.topics": _smallrye(
         Listing(_RETRY_TOPIC, "[orders_retry_10000]"),
-        "The retry topics in order. The subscription reads them itself, each record when due. Without it, "
-        "`<subscription>_retry_10000`, `_20000` and `_50000`.",
+        "The retry topics in order, never created. Unset: `<subscription>_retry_10000`, `_20000` and `_50000`.",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "delayed-retry-topic.max-retries": _smallrye(
         Whole(1),
-        "How often a record is retried; after the last topic, through that topic again. Without it, once per topic.",
+        "How often a record is retried; the last topic is used again if needed. Unset: once per topic.",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "delayed-retry-topic.timeout": _smallrye(
         _ms(1),
-        "How long after a record's first processing a retry may be due. A record whose next one would be later has "
-        "none left.",
+        "How long after a record's first processing its last retry may be due.",
         default=120_000,
         field="delayed_retry_topic.timeout_ms",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "commit-fence": Property(
         Choice(get_args(model.CommitFence)),
-        "What keeps a stale worker from moving offsets. transactional: a transactional producer per group. none, for "
-        "clusters without transactions: only a comparison just before the commit.",
+        "What stops a stale worker's commit. transactional: Kafka transactions. none, for clusters without "
+        "them: a check just before the commit.",
         default="transactional",
     ),
     "on-data-loss": Property(
         Choice(get_args(model.OnDataLoss)),
-        "What happens if unread records are gone from the broker. fail: the run fails and names them. reset: only "
-        "those partitions continue, at their earliest record.",
+        "If unread records are gone from the broker: fail names them and fails the run, reset continues those"
+        " partitions at their earliest record.",
         default="fail",
     ),
-    "max-retries": _smallrye(
-        Whole(0), "How often a failed delivery is repeated: n allows n + 1 deliveries.", default=2
-    ),
-    "retry-delay.ms": _queue_over_http(
-        _ms(0), "How long Airflow waits before it retries a failed task.", default=1_000
-    ),
+    "max-retries": _smallrye(Whole(0), "How often a batch's failed delivery is repeated.", default=2),
+    "retry-delay.ms": _queue_over_http(_ms(0), "The pause before Airflow retries a failed task.", default=1_000),
     "fail-on-deserialization-failure": _smallrye(
         Flag(),
-        "Whether a record that can't be decoded fails its batch. With false it is rejected, with its original bytes "
-        "and the reason, and the others are processed.",
+        "Whether an undecodable record fails its batch; else it is rejected.",
         default=True,
         field="deserialization.fails",
     ),
     "row-accounting": Property(
         Choice(get_args(model.RowAccounting)),
-        "strict: each landed record is written, rejected or filtered, one row each. free: a transform may explode or "
-        "aggregate records.",
+        "strict: a batch fails unless each record is written, rejected or filtered, as one row. free: a "
+        "transform may explode or aggregate.",
         default="strict",
     ),
     "landing-engine": Property(
         Choice(get_args(model.LandingEngine)),
-        "What reads a batch from Kafka. python: landing tasks. spark: the executors of the Spark connection, without "
-        "members; see scaling.md.",
+        "What reads from Kafka: python: landing tasks; spark: the Spark connection's executors, without "
+        "members. See [Scaling](scaling.md).",
         default="python",
     ),
 }
@@ -301,11 +290,11 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         field="consumer.group_id",
         required=True,
     ),
-    "client.id": ConsumerProperty(Text(), "The client's name in the broker's logs and quotas."),
+    "client.id": ConsumerProperty(Text(), "The client's name in broker logs and quotas."),
     "client.rack": ConsumerProperty(Text(), "The client's rack, to read from a nearby replica."),
     "client.dns.lookup": ConsumerProperty(
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
-        "Which addresses of a broker's name are tried.",
+        "Which of a broker's addresses are tried.",
     ),
     "max.poll.records": _not_for_clients(
         Whole(1, LONG_MAX, unit="records"),
@@ -315,34 +304,34 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "auto.offset.reset": _not_for_clients(
         Choice(get_args(model.OffsetReset), instead=(("by_duration:", "a cursor of type AT_TIME starts at a time"),)),
-        "Where the first batch starts. With latest it reads nothing of what is there already; the start is committed "
-        "at once, so that nothing is lost between two empty runs. With none the run fails.",
+        "Where the first batch starts. latest skips all existing records and commits that start at once. none"
+        " fails the run.",
         default="latest",
         field="consumer.auto_offset_reset",
     ),
     "isolation.level": ConsumerProperty(
         Choice(get_args(model.IsolationLevel)),
-        "read_committed omits records of open and aborted transactions. Java's default is read_uncommitted.",
+        "read_committed omits records of open and aborted transactions; Java's default doesn't.",
         default="read_committed",
         field="consumer.isolation_level",
     ),
     "max.poll.interval.ms": ConsumerProperty(
         _ms(1, _DAY_MS),
-        "How long a delivery may take, from start to publish. A longer one is stopped and repeated, and nothing is "
-        "committed. No limit with on-receipt.",
+        "How long a delivery may take, from start to publish, before it is stopped and repeated. No limit "
+        "with commit-strategy on-receipt.",
         default=300_000,
         in_spark=False,
         field="consumer.max_poll_interval_ms",
     ),
     "session.timeout.ms": ConsumerProperty(
         _ms(1, _HOUR_MS),
-        "Only checked against other timeouts: no consumer joins the group.",
+        "Only checked against other timeouts.",
         default=45_000,
         in_spark=False,
     ),
     "heartbeat.interval.ms": ConsumerProperty(
         _ms(1, _HOUR_MS),
-        "Only checked against session.timeout.ms: no consumer joins the group.",
+        "Only checked against session.timeout.ms.",
         default=3_000,
         in_spark=False,
     ),
@@ -353,7 +342,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         librdkafka="fetch.wait.max.ms",
     ),
     "fetch.min.bytes": ConsumerProperty(
-        _bytes(0, 100_000_000), "How much data the broker collects before it answers a fetch.", default=1, floor=1
+        _bytes(0, 100_000_000), "The least data before the broker answers a fetch.", default=1, floor=1
     ),
     "fetch.max.bytes": ConsumerProperty(
         _bytes(0, 2_147_483_135),
@@ -370,7 +359,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     "socket.connection.setup.timeout.ms": ConsumerProperty(_ms(1_000), "How long connecting may take.", default=10_000),
     "socket.connection.setup.timeout.max.ms": ConsumerProperty(
         _ms(1_000),
-        "Only checked against other timeouts: the client has no counterpart.",
+        "Only checked against other timeouts.",
         default=30_000,
         librdkafka=None,
     ),
@@ -388,7 +377,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "metadata.max.age.ms": ConsumerProperty(
         _ms(0, _HOUR_MS),
-        "When topics, partitions and leaders are looked up again.",
+        "How often topics, partitions and leaders are looked up.",
         default=300_000,
         librdkafka="topic.metadata.refresh.interval.ms",
         floor=1,
@@ -397,7 +386,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         Choice(("rebootstrap", "none")), "What to do if no known broker is reachable."
     ),
     "metadata.recovery.rebootstrap.trigger.ms": ConsumerProperty(
-        _ms(0), "How long without metadata before the client uses bootstrap.servers again."
+        _ms(0), "How long without metadata before bootstrap.servers are used again."
     ),
     "request.timeout.ms": ConsumerProperty(
         _ms(10, 300_000), "How long a request waits for its answer.", default=30_000, librdkafka="socket.timeout.ms"
@@ -420,64 +409,63 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
             only=False,
             reason="Tidegate commits offsets itself, when commit-strategy says so; on-receipt comes nearest to true",
         ),
-        "Accepted for copied configurations.",
+        "commit-strategy decides instead; on-receipt is nearest to true.",
     ),
     "allow.auto.create.topics": ConsumerProperty(
         Flag(only=False, reason="a topic that is missing is an empty poll, never created"),
-        "Accepted for copied configurations.",
+        "Missing topics are never created.",
         librdkafka=None,
     ),
     "exclude.internal.topics": _not_for_clients(
         Flag(),
-        "Whether pattern omits Kafka's internal topics, such as __consumer_offsets.",
+        "Whether pattern omits internal topics such as __consumer_offsets.",
         default=True,
         field="topics.internal",
     ),
     "key.deserializer": _not_for_clients(
         DeserializerClass(),
-        "How Spark decodes keys; bytes leaves them unchanged.",
+        "How Spark decodes keys.",
         default="bytes",
         field="deserialization.key.name",
     ),
     "value.deserializer": _not_for_clients(
         DeserializerClass(),
-        "How Spark decodes values; bytes leaves them unchanged.",
+        "How Spark decodes values.",
         default="bytes",
         field="deserialization.value.name",
     ),
-    "key.deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys, by default UTF-8."),
-    "value.deserializer.encoding": _not_for_clients(Charset(), "The charset of string values, by default UTF-8."),
-    "deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys and values, by default UTF-8."),
+    "key.deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys; unset: UTF-8."),
+    "value.deserializer.encoding": _not_for_clients(Charset(), "The charset of string values; unset: UTF-8."),
+    "deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys and values; unset: UTF-8."),
     "check.crcs": ConsumerProperty(
         Flag(only=True, reason="a damaged record must not reach the lake"),
-        "Accepted for copied configurations.",
+        "Damaged records are never read.",
         librdkafka=None,
     ),
-    "group.protocol": _not_for_clients(
-        Choice(("classic",)), "Accepted for copied configurations; no consumer joins the group."
-    ),
+    "group.protocol": _not_for_clients(Choice(("classic",)), "Has no effect: no consumer joins the group."),
     "partition.assignment.strategy": _not_for_clients(
         Choice(("range", "org.apache.kafka.clients.consumer.RangeAssignor")),
-        "Accepted for copied configurations; members share partitions by range.",
+        "Members always share partitions by range.",
     ),
 }
 CURSOR: Mapping[str, Property] = {
     "type": _oci(
         Choice(get_args(model.CursorType)),
-        "Where a group that has never committed starts. Any other group ignores it, and the log says so.",
+        "Where a group without commits starts. TRIM_HORIZON: the earliest record.",
     ),
-    "time": _oci(Moment(), "For AT_TIME: each partition's first record with this timestamp or a later one."),
+    "time": _oci(Moment(), "For AT_TIME: each partition's first record at or after this time."),
     "offset": _oci(
         Whole(0, LONG_MAX - 1, unit="offset"),
-        "For AT_OFFSET and AFTER_OFFSET: the offset in each partition to start at or after. Where it has expired, the "
-        "earliest record; where the partition ends before it, the end. Refused if no partition has reached it.",
+        "For AT_OFFSET and AFTER_OFFSET: the offset in each partition to start at or after. Where it has "
+        "expired, the earliest record; where the partition ends before it, the end. Refused if no partition "
+        "reaches it.",
     ),
 }
 DESERIALIZATION: Mapping[str, Property] = {
-    "key.encoding": Property(Charset(), "The same as consumer.key.deserializer.encoding; give only one."),
-    "key.schema": Property(JsonSchema(), "Required for keys in JSON; a JSON Schema must be of an object."),
-    "value.encoding": Property(Charset(), "The same as consumer.value.deserializer.encoding; give only one."),
-    "value.schema": Property(JsonSchema(), "Required for values in JSON; a JSON Schema must be of an object."),
+    "key.encoding": Property(Charset(), "The same as consumer.key.deserializer.encoding; give one."),
+    "key.schema": Property(JsonSchema(), "Required for JSON keys; a JSON Schema must be of an object."),
+    "value.encoding": Property(Charset(), "The same as consumer.value.deserializer.encoding; give one."),
+    "value.schema": Property(JsonSchema(), "Required for JSON values; a JSON Schema must be of an object."),
     "schema-registry": _airflow(
         _CONNECTION,
         "The connection to the Schema Registry, for avro, protobuf and json-schema.",
@@ -489,19 +477,19 @@ _HTTP = ("kind", ("http",))
 PROCESSING: Mapping[str, Property] = {
     "kind": Property(
         Choice(get_args(model.ProcessingKind)),
-        "spark: a Spark job makes rows of a batch. http: a request for each record goes to `uri`; see "
-        "[Delivery over HTTP](http.md).",
+        "spark: a Spark job processes the batch. http: each record is a request to uri; see [Delivery over "
+        "HTTP](http.md).",
         default="spark",
     ),
     "connection": _airflow(
         _CONNECTION,
-        "For spark: the connection to Spark, of type spark (spark-submit) or spark_connect. For http: the one of type "
-        "http that has the credentials; without it, none are sent.",
+        "For spark: of type spark (spark-submit) or spark_connect. For http: of type http, with the "
+        "credentials; unset, none are sent.",
         default="spark_default",
     ),
     "uri": _queue_over_http(
         HttpUri(),
-        "For http, required: where the requests go. Addresses that aren't public must be in TIDEGATE_HTTP_ALLOWED.",
+        "For http, required: where requests go; if not public, it must be in TIDEGATE_HTTP_ALLOWED.",
         only_with=_HTTP,
         field="processing.endpoint.uri",
     ),
@@ -514,21 +502,20 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "headers": _queue_over_http(
         HeaderLines(),
-        "For http: headers of each request, before those that say what the record is. Secrets belong into the "
-        "connection.",
+        "For http: headers of each request. Secrets belong in the connection.",
         default={},
         only_with=_HTTP,
         field="processing.endpoint.headers",
     ),
     "body": Property(
         BodyTemplate(),
-        "For http: a template of topic, partition, offset, timestamp, key, value and headers. Without it the record's "
-        "value is sent.",
+        "For http: a template of topic, partition, offset, timestamp, key, value and headers. Unset: the "
+        "record's value.",
         only_with=_HTTP,
         field="processing.endpoint.body",
     ),
     "query-param-key": _queue_over_http(
-        Text(r"[A-Za-z0-9._~-]+", "a parameter's name (a-z A-Z 0-9 . _ ~ -)"),
+        Text(r"[A-Za-z0-9._~-]+", "a parameter's name (`a-zA-Z0-9._~-`)"),
         "For http with GET: the parameter that has the record.",
         default="message",
         only_with=_HTTP,
@@ -536,37 +523,36 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "charset": _queue_over_http(
         Charset(),
-        "For http: the charset of what is sent, which its content type names. Values are converted to it if "
-        "consumer.value.deserializer is string.",
+        "For http: the charset in the content type. Values are converted to it if consumer.value.deserializer"
+        " is string.",
         only_with=_HTTP,
         field="processing.endpoint.charset",
     ),
     "concurrency-factor": _queue_over_http(
         Whole(1, 10_000),
-        "For http: how many requests of a partition are under way at once. Only 1 keeps the records of a partition in "
-        "order.",
+        "For http: how many requests per partition run at once. Only 1 keeps their order.",
         default=1,
         only_with=_HTTP,
         field="processing.endpoint.concurrency",
     ),
     "retry-before-commit": _queue_over_http(
         Whole(0),
-        "For http: how often an unsuccessful request is repeated, until its record is rejected; 0: until the "
-        "delivery's end, consumer.max.poll.interval.ms.",
+        "For http: how often a failed request is repeated before its record is rejected; 0: until "
+        "consumer.max.poll.interval.ms ends the delivery.",
         default=0,
         only_with=_HTTP,
         field="processing.endpoint.retry_before_commit",
     ),
     "delay-on-error.ms": _queue_over_http(
         _ms(0, _HOUR_MS),
-        "For http: the pause before an unsuccessful request is repeated.",
+        "For http: the pause before a failed request is repeated.",
         default=1_000,
         only_with=_HTTP,
         field="processing.endpoint.delay_ms",
     ),
     "request-timeout.ms": Property(
         _ms(1, _HOUR_MS),
-        "For http: how long a request may take, from its begin to the answer's last byte.",
+        "For http: how long a request may take, to the answer's last byte.",
         default=30_000,
         only_with=_HTTP,
         field="processing.endpoint.request_timeout_ms",
@@ -580,8 +566,8 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "transform": Property(
         _FUNCTION,
-        "For spark: the function that turns a batch's records into rows, in spark_jobs/ or wherever Python finds its "
-        "module. Without it, they are written unchanged.",
+        "For spark: the function from records to rows, in spark_jobs/ or any importable module. Unset: "
+        "records are written unchanged.",
     ),
     "job": _spark(
         Text(shape="the path or URI of a Spark job"),
@@ -589,112 +575,104 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "format": Property(
         Choice(get_args(OutputFormat)),
-        "What the output is. parquet: Parquet files, a folder for each batch. delta, iceberg: a table, to which each "
-        "batch is one commit; see [Choosing a format](tables.md#choosing-a-format).",
+        "parquet: files, a folder per batch. delta, iceberg: a table, a commit per batch; see [Choosing a "
+        "format](tables.md#choosing-a-format).",
         default="parquet",
     ),
     "output": Property(
         Output(),
-        "For parquet and delta: the folder, relative to the project or a URI; an object store's may name an Airflow "
-        "connection, s3://connection@bucket/key. For iceberg: the table, as catalog.namespace.table, where catalog is "
-        "the id of an Airflow connection. Only tables may be several subscriptions' output.",
+        "For parquet and delta: a folder in the project, or a URI, which may name an Airflow connection: "
+        "s3://connection@bucket/key. For iceberg: the table, whose catalog is an Airflow connection's id. "
+        "Only tables may be several subscriptions' output.",
         required=True,
     ),
     "schema-evolution": Property(
         Choice(get_args(SchemaEvolution)),
-        "For delta and iceberg: what happens to a batch whose columns aren't the table's. fail: it isn't published, "
-        "and the error shows both schemas. add-columns: the table gets the new columns. rescue: what doesn't fit is "
-        "kept as JSON in the column _rescued_data.",
+        "For delta and iceberg: what happens if a batch's columns aren't the table's. fail: it isn't "
+        "published, and the error shows both schemas. add-columns: the table gets them. rescue: what doesn't "
+        "fit is kept as JSON in _rescued_data.",
         default="fail",
         only_with=("format", ("delta", "iceberg")),
     ),
     "keys": _spark(
         Listing(_COLUMN, "[id]", empty=True),
-        "For delta and iceberg: the columns of the rows' key. The rows are changes then, and the table has one row of "
-        "each key; see [Change feeds](tables.md#change-feeds). Needs sequence-by.",
+        "For delta and iceberg: the key's columns. Rows are then changes, and the table has one row per key; "
+        "see [Change feeds](tables.md#change-feeds). Needs sequence-by.",
         default=(),
         only_with=("format", ("delta", "iceberg")),
     ),
     "sequence-by": _spark(
         Listing(_COLUMN, "[ts_ms, offset]", empty=True),
-        "With keys: the columns that order the changes of a key. The greatest wins, whenever it comes.",
+        "With keys: the columns that order a key's changes; the greatest wins, whenever it comes.",
         default=(),
         only_with=("format", ("delta", "iceberg")),
     ),
     "delete-when": _spark(
         Text(r".{1,10000}", "a condition in SQL, on one line"),
-        "With keys: the condition, in Spark's SQL over the transform's rows, by which a change deletes its key.",
+        "With keys: the condition on the transform's rows by which a change deletes its key.",
         only_with=("format", ("delta", "iceberg")),
     ),
     "target-file-size.bytes": _spark(
         Whole(_LEAST_FILE_BYTES, LONG_MAX, unit="bytes"),
-        "For spark: about how large a batch's files are to be, by one more shuffle of its rows; see "
-        "[Upkeep](tables.md#upkeep). Without it, each of Spark's tasks writes a file.",
+        "For spark: about how large files become, by one more shuffle. Unset: a file per Spark task.",
         field="processing.target_file_size_bytes",
     ),
     "partition-by": _spark(
         Listing(_COLUMN, "[carrier]", empty=True),
-        "For spark: the columns whose values divide a batch's files into folders.",
+        "For spark: the columns whose values divide files into folders.",
         default=(),
     ),
 }
 AIRFLOW: Mapping[str, Property] = {
-    "pool": _airflow(_AIRFLOW_NAME, "The pool that limits how many tasks run at once. It must exist in Airflow."),
-    "queue": _airflow(_AIRFLOW_NAME, "The queue of the tasks, for executors that have queues."),
+    "pool": _airflow(_AIRFLOW_NAME, "The tasks' pool. It must exist."),
+    "queue": _airflow(_AIRFLOW_NAME, "The tasks' queue, if the executor has queues."),
     "executor": _airflow(
         Text(r"[^ ,:;=]{1,500}", "the name, alias or module path of an executor"),
-        "What runs the tasks: one of those in Airflow's `[core] executor`. Without it, the first of those.",
+        "One of those in Airflow's `[core] executor`. Unset: the first.",
     ),
-    "priority_weight": _airflow(
-        Whole(INT_MIN, INT_MAX), "Which of the waiting tasks start first: those with more.", default=1
-    ),
-    "owner": _airflow(Text(r"[^,]{1,500}", "a name without commas"), "Whose tasks they are.", default="tidegate"),
+    "priority_weight": _airflow(Whole(INT_MIN, INT_MAX), "Waiting tasks with more start first.", default=1),
+    "owner": _airflow(Text(r"[^,]{1,500}", "a name without commas"), "The tasks' owner.", default="tidegate"),
     "tags": _airflow(
         Listing(
             Text(r"(?!operator:).{1,100}", "up to 100 characters, without operator: at their start"),
             "[finance]",
             empty=True,
         ),
-        "More tags of the DAG: tidegate and its topics are tags anyway.",
+        "Tags of the DAG besides tidegate and the topics.",
         default=(),
     ),
-    "on_failure_callback": _airflow(
-        _FUNCTION, "The function that Airflow's DAG processor calls, with the context, for each run that fails."
-    ),
-    "on_success_callback": _airflow(
-        _FUNCTION, "The same for each run that succeeds, also for one that finds nothing to read."
-    ),
-    EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give only one.", field=""),
+    "on_failure_callback": _airflow(_FUNCTION, "The function that is called with the context for each failed run."),
+    "on_success_callback": _airflow(_FUNCTION, "The function that is called with the context for each successful run."),
+    EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give one.", field=""),
 }
 ALERTS: Mapping[str, Property] = {
     "notify": Property(
         Listing(_NAMED_NOTIFIER, "['alerts:mail']", empty=True),
-        "Whom to tell: notifiers of Airflow, or functions that take a context. Without one nobody is told.",
+        "Airflow notifiers, or functions that take a context. Empty: nobody is told.",
         default=(),
     ),
     "states": Property(
         Listing(Choice(get_args(AlertState)), "[stopped, asked]", empty=True),
-        "What is told whatever its figures: verdicts of `tidegate status`, where asked is a batch that waits for an "
-        "answer; unreachable is told after unavailable-after.ms.",
+        "The verdicts of `tidegate status` to alert on. asked: a batch waits for an answer. unreachable: only"
+        " after unavailable-after.ms.",
         default=list(ALERT_STATES),
     ),
     "lag.records": Property(
         Whole(1, LONG_MAX, unit="records"),
-        "A lag of more records is told, until it is below four fifths of that.",
+        "Alerts on a larger lag, until it is at most 80% of this.",
         field="alerts.lag_records",
     ),
     "lag.ms": Property(
         _ms(1, LONG_MAX),
-        "The same for the time that the oldest record has waited.",
+        "Alerts if the oldest record has waited longer, until it is at most 80% of this.",
     ),
-    "open-batch.ms": Property(_ms(1, LONG_MAX), "A batch that has been open for longer is told."),
-    "resolved": Property(Flag(), "Whether the end of what was told is told, too.", default=False),
+    "open-batch.ms": Property(_ms(1, LONG_MAX), "Alerts if a batch has been open longer."),
+    "resolved": Property(Flag(), "Whether an alert's end is told, too.", default=False),
 }
 DRAIN: Mapping[str, Property] = {
     "max-runs": Property(
         Whole(0, 10_000),
-        "How many runs may follow a run at once, each begun by the one before, while at least "
-        "consumer.max.poll.records wait. The next one comes by the schedule.",
+        "How many more runs a run may start, one after the other, while at least consumer.max.poll.records wait.",
         default=0,
         field="drain_max_runs",
     ),
@@ -715,13 +693,12 @@ PROPERTIES: Mapping[str, Mapping[str, Property]] = {
 SECTIONS: Mapping[str, str] = {
     "consumer": "Kafka's consumer properties, by their Java names.",
     "cursor": "Where a group's first batch starts, in OCI Streaming's terms.",
-    "deserialization": "Options of the deserializers in consumer.key.deserializer and consumer.value.deserializer.",
+    "deserialization": "Options of consumer.key.deserializer and consumer.value.deserializer.",
     "processing": "How a batch's records are processed.",
-    "airflow": "What Airflow is told of the tasks and the DAG, by Airflow's names; see "
-    "[airflow.md](airflow.md#pools-queues-and-callbacks), also for a file with defaults for all subscriptions.",
-    "alerts": "Tidegate's own: what is told, and to whom; see [alerts.md](alerts.md), also for common defaults.",
-    "drain": "Tidegate's own: how a backlog is worked off without waiting for the schedule; see "
-    "[airflow.md](airflow.md#working-off-a-backlog).",
+    "airflow": "Airflow's own properties; see [airflow.md](airflow.md#pools-queues-and-callbacks), also for common "
+    "defaults.",
+    "alerts": "Tidegate's own: see [alerts.md](alerts.md), also for common defaults.",
+    "drain": "Tidegate's own: see [Working off a backlog](airflow.md#working-off-a-backlog).",
 }
 REQUIRED = [(section, name) for section, rows in PROPERTIES.items() for name, known in rows.items() if known.required]
 ALIASES: Mapping[str, str] = {known.alias: name for name, known in TOP.items() if known.alias}

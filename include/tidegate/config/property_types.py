@@ -94,12 +94,16 @@ class Whole(PropertyType):
                 return None
         elif isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
             return "must be a number: write it without quotes"
-        return f"must be a whole number from {self.allowed().words}"
+        return "must be a whole number from " + self._either(f"{self.lowest} to {self.highest}")
 
     def allowed(self) -> Allowed:
         between = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
         schema = {"anyOf": [between, {"enum": list(self.others)}]} if self.others else between
-        return Allowed(schema, f"{self.lowest} to {self.highest}" + "".join(f", or {other}" for other in self.others))
+        dash = " to " if self.lowest < 0 else "\N{EN DASH}"
+        return Allowed(schema, self._either(f"{self.lowest}{dash}{self.highest}"))
+
+    def _either(self, between: str) -> str:
+        return between + "".join(f", or {other}" for other in self.others)
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Flag(PropertyType):
     def allowed(self) -> Allowed:
         if self.only is None:
             return Allowed({"type": "boolean"}, "`true`, `false`")
-        return Allowed({"const": self.only}, f"`{str(self.only).lower()}`: {self.reason}")
+        return Allowed({"const": self.only}, f"only `{str(self.only).lower()}`")
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,7 @@ class Duration(PropertyType):
 
     def allowed(self) -> Allowed:
         schema = {"type": "string", "pattern": portable(self.pattern)}
-        return Allowed(schema, "a number with its unit, `s`, `m` or `h`, as in `90m`")
+        return Allowed(schema, "a number and `s`, `m` or `h`, as `90m`")
 
     def parse(self, value: str) -> int:
         """In milliseconds."""
@@ -226,7 +230,7 @@ class RecordLimit(PropertyType):
     def allowed(self) -> Allowed:
         number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
         share = {"type": "string", "pattern": portable(self.pattern)}
-        return Allowed({"anyOf": [number, share]}, "a number of records from 0, or a share of a batch's, `1%`")
+        return Allowed({"anyOf": [number, share]}, "a number, or a share of a batch's records, `1%`")
 
     def parse(self, value: int | str) -> str:
         return str(value)
@@ -321,8 +325,7 @@ class Listing(PropertyType):
     def allowed(self) -> Allowed:
         item = self.item.allowed()
         items = {"type": "array", "items": item.schema, "uniqueItems": True}
-        words = f"a list, `{self.example}`, of {item.words}"
-        return Allowed(items, f"{words}; may be empty") if self.empty else Allowed(items | {"minItems": 1}, words)
+        return Allowed(items if self.empty else items | {"minItems": 1}, f"a list, `{self.example}`, each {item.words}")
 
     def parse(self, value: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(value)

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from tidegate.config import consumer_properties, timeouts
-from tidegate.config.deserializers import CLASSES, NAMES
-from tidegate.config.foreign_properties import ELSEWHERE
-from tidegate.config.property_table import ALIASES, PROPERTIES, SECTIONS, Property
+from tidegate.config.deserializers import CHARSETS, CLASSES, NAMES
+from tidegate.config.property_table import PROPERTIES, SECTIONS, Property
 from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
@@ -18,16 +17,21 @@ _HEAD = """\
 
 <!-- Generated from the tables that definitions are checked by: `make docs` writes it anew. -->
 
-A subscription is one YAML 1.2 file. Its name is the DAG's: a small letter, then `a-z 0-9 _ -`, then `.yaml`.
+A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`.
 
-- `consumer.group.id` and `processing.output` are required. A property without a default is unset; null means the same
-  as leaving it out.
-- In parentheses: a property's values, its default, and the system that its name comes from. An unknown name is an error
-  that suggests the nearest one.
-- Editors complete and check definitions with the [JSON Schema](../include/tidegate/subscription.schema.json), which
-  `tidegate schema` prints: name it in a first line `# yaml-language-server: $schema=...`.
+In parentheses: values, default (or in bold), and the system that has the name, unless it is Tidegate's own. `.ms` is
+milliseconds, null unset.
+
+Names that [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md),
+[OCI Streaming](coming-from-oci-streaming.md) or [Queue-Over-Http](coming-from-queue-over-http.md) have and Tidegate
+hasn't are errors that say what to write.
+
+Editors complete and check definitions that begin with `# yaml-language-server: $schema=FILE`, where `tidegate schema`
+wrote the file.
 """
 
+_SAYS_ITS_UNIT = (".ms", ".bytes", ".records", "offset")
+_REMOVE = "remove it"
 _RULES = (
     ("R1", "T1 > T3 > T4 > T6 > T7 > T8 > T9 > T10 > T11", "warning"),
     ("R2", "T2 >= T5", "error"),
@@ -48,7 +52,6 @@ def reference() -> str:
         _timeouts(),
         _deserializers(),
         _refused(),
-        _elsewhere(),
     ]
     return "\n".join(parts)
 
@@ -57,20 +60,30 @@ def _section(section: str) -> str:
     title = f"## Under `{section}`\n{SECTIONS[section]}" if section else f"## At the top level\n{_sections()}"
     several = PROPERTIES[section]
     has_one_origin = len({known.origin for known in several.values()}) == 1
-    return f"{title}\n\n" + "".join(
-        _entry(name, known, origin="" if has_one_origin else known.origin) for name, known in several.items()
+    entries = (
+        _entry(name, known, origin="" if has_one_origin or known.origin == "Tidegate" else known.origin)
+        for name, known in several.items()
     )
+    return f"{title}\n\n{''.join(entries)}"
 
 
 def _sections() -> str:
     *others, last = (f"[`{name}`](#under-{name})" for name in SECTIONS)
-    return f"After these properties come the sections {', '.join(others)} and {last}."
+    return f"The sections: {', '.join(others)} and {last}."
 
 
 def _entry(name: str, known: Property, *, origin: str) -> str:
-    values = ", ".join(filter(None, (known.type.unit, known.type.allowed().words)))
-    default = "" if known.default in (None, "") else f"default `{_written(known.default)}`"
-    return f"- `{name}` ({'; '.join(filter(None, (values, default, origin)))}): {known.text}\n"
+    unit = "" if name.endswith(_SAYS_ITS_UNIT) else known.type.unit
+    values = " ".join(filter(None, (known.type.allowed().words, unit)))
+    default = f"`{_written(known.default)}`"
+    if known.required:
+        default = "required"
+    elif default in values:
+        values, default = values.replace(default, f"**{default}**", 1), ""
+    else:
+        default = "" if known.default in (None, "") else f"default {default}"
+    alias = f"or `{known.alias}`" if known.alias else ""
+    return f"- `{name}` ({'; '.join(filter(None, (values, default, alias, origin)))}): {known.text}\n"
 
 
 def _written(value: object) -> str:
@@ -85,14 +98,12 @@ def _written(value: object) -> str:
 
 def _timeouts() -> str:
     return (
-        "## The rules between timeouts\n"
-        "R1 to R4 and their numbers are from Hitachi's Kafka inbound adapter. Each breach is reported with\n"
-        "names and values.\n\n"
+        "## The rules between timeouts\n\n"
         + "".join(f"- T{number}: `{name}`\n" for number, name in enumerate(_NUMBERED, 1))
         + "\n"
         + _table(("rule", "condition", "otherwise"), _RULES)
-        + f"\nFor `{timeouts.T1}`, -1 counts as infinite. With all other properties at their defaults, the rules\n"
-        f"hold for `{timeouts.T4}` from 41651 to 299999 and `{timeouts.T5}` below 300000.\n"
+        + "\nFor T1, -1 is infinite. With all else at its defaults, the rules hold for T4 from 41651 to 299999 and T5 "
+        "below 300000.\n"
     )
 
 
@@ -103,32 +114,31 @@ def _deserializers() -> str:
     by_name = {
         name: [java for java, _ in pairs] for name, pairs in groupby(sorted(CLASSES.items(), key=stands), stands)
     }
-    rows = [[f"`{name}`", "<br>".join(f"`{java}`" for java in by_name.get(name, ()))] for name in NAMES]
-    return "## Deserializers\n\n" + _table(("short name", "Java classes with the same meaning"), rows)
+    charsets = ", ".join(f"`{name}`" for name in CHARSETS.values())
+    classes = (f"- `{name}`: {', '.join(f'`{java}`' for java in by_name.get(name, ()))}\n" for name in NAMES)
+    return (
+        "## Deserializers\n"
+        f"Charsets: {charsets}.\n\n"
+        "Short names, [what they decode](deserialization.md), and the Java classes that mean the same:\n\n"
+        f"{''.join(classes)}"
+    )
 
 
 def _refused() -> str:
     reasons = {f"{name}*": why for name, why in consumer_properties.REFUSED_FAMILIES.items()} | dict(
         consumer_properties.REFUSED
     )
-    return "## Consumer properties that are refused\nEach is an error that gives the reason.\n\n" + _by_meaning(reasons)
-
-
-def _elsewhere() -> str:
-    meanings = dict(sorted(ELSEWHERE.items(), key=lambda item: item[0].lower()))
-    meanings |= {alias: f"taken, and the same as `{name}`" for alias, name in ALIASES.items()}
-    return (
-        "## Names that other systems have\nThe pages on [Hitachi](coming-from-hitachi.md), "
-        "[SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md)\n"
-        "and [Queue-Over-Http](coming-from-queue-over-http.md) compare whole definitions.\n\n" + _by_meaning(meanings)
-    )
+    return "## Consumer properties that are refused\nThe error gives the reason.\n\n" + _by_meaning(reasons)
 
 
 def _by_meaning(meanings: Mapping[str, str]) -> str:
-    """A list of the meanings, each with all names that have it, in the order of its first one."""
+    """A list of the meanings, each with all names that have it; those that are only to be removed come last."""
     names: dict[str, list[str]] = {}
     for name, meaning in meanings.items():
-        names.setdefault(meaning, []).append(f"`{name}`")
+        said = _REMOVE if meaning.endswith(f": {_REMOVE}") else meaning
+        names.setdefault(said, []).append(f"`{name}`")
+    if removed := names.pop(_REMOVE, None):
+        names[_REMOVE] = removed
     return "".join(f"- {', '.join(several)}: {meaning}\n" for meaning, several in names.items())
 
 
