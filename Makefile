@@ -55,7 +55,7 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)
 
-nightly: install ## what takes three hours: chaos into each format, long histories, pip's cells, Celery; writes tests/nightly.json
+nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery; writes tests/nightly.json
 	@$(BIN)/python tests/support/nightly.py
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
+from by_night import one_in
 from crash_cases import (
     CHECKPOINT,
     CHECKPOINT_AND_DEAD_LETTERS,
@@ -157,7 +158,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize("scenario", KILLS, ids=str)
+@pytest.mark.parametrize("scenario", one_in(3, KILLS, lambda each: each.case.name), ids=str)
 def test_after_a_kill_plain_next_runs_keep_the_promise_of_the_strategy(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:

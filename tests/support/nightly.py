@@ -41,15 +41,14 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
         **{f"chaos: {each}": ("-m", "chaos", "--minutes", f"{minutes:g}", "--format", each) for each in _FORMATS},
         **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in cells()},
         "celery": tests("e2e/test_celery_executor.py"),
-        "tables": tests("integration/test_crashes_of_tables.py"),
-        "simulation into tables": tests("unit/simulation/test_simulation_tables.py"),
+        "matrices": tests("unit", "tests/contracts", "tests/spark", "tests/dags", "tests/integration"),
         "make run into tables": tests("e2e/test_make_run.py"),
     }
 
 
-def tests(file: str, *options: str) -> Sequence[str]:
-    """The command for the tests of a file that `make test` leaves out."""
-    return "-m", "pytest", "-q", "-m", "nightly", f"tests/{file}", *options
+def tests(place: str, *options: str) -> Sequence[str]:
+    """The command for the tests of a file or a folder that `make test` leaves out."""
+    return "-m", "pytest", "-q", "-m", "nightly", f"tests/{place}", *options
 
 
 def run(arguments: Sequence[str]) -> Outcome:

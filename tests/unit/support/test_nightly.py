@@ -1,5 +1,6 @@
 import re
 
+from checkout import PROJECT
 from nightly import checks, result, run
 
 
@@ -25,6 +26,11 @@ def test_what_it_runs_is_there():
     for name in ("simulation", "chaos: parquet", "chaos: iceberg"):
         assert run((*commands[name][:2], "--help")).status == 0, name
     (last_cell,) = [name for name in commands if name.startswith("installed: ")][-1:]
-    for name, number in {last_cell: 2, "celery": 1, "tables": 12}.items():
+    for name, number in {last_cell: 2, "celery": 1}.items():
         asked = run((*commands[name], "--collect-only"))
         assert (asked.status, asked.said[-1].split()[0].partition("/")[0]) == (0, str(number)), name
+
+
+def test_matrices_are_of_every_folder_but_the_one_whose_tests_have_checks_of_their_own():
+    folders = {f"tests/{file.relative_to(PROJECT / 'tests').parts[0]}" for file in PROJECT.glob("tests/*/**/test_*.py")}
+    assert set(checks(minutes=30, seeds=10_000)["matrices"]) & folders == folders - {"tests/e2e"}
