@@ -29,6 +29,7 @@ from tidegate.ports import Connection, Processor
 from tidegate.spark.child import overrun, run_child
 from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment, python_path, submit_environment
+from tidegate.spark.fork_server import forked
 from tidegate.spark.job import NOTHING, local_job, refuse_distance
 from tidegate.spark.output import JobOutput
 from tidegate.spark.reach import check_binary, check_connect, check_master
@@ -176,7 +177,7 @@ class SubmitProcessor:
 
 
 class ConnectProcessor:
-    """The job as a child process of the task, its Spark on a Spark Connect server."""
+    """The job as a process that the task waits for, its Spark on a Spark Connect server."""
 
     def __init__(
         self, connection: Connection, job: Path, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
@@ -199,7 +200,7 @@ class ConnectProcessor:
         command = [sys.executable, str(self._job), manifest_uri]
         # the URL isn't in argv: it may hold a token
         environment = {**python_path(self._jobs), **self._environment, "SPARK_REMOTE": remote}
-        run_child(command, environment, timeout, said, watch)
+        run_child(command, environment, timeout, said, watch, start=forked)
 
     def check(self) -> None:
         """See `tidegate.ports.Processor`."""

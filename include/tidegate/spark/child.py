@@ -8,7 +8,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO
+from contextlib import closing
+from typing import IO, Protocol
 
 from tidegate.model.errors import DeliveryTimeoutError
 from tidegate.spark.environment import job_environment
@@ -18,12 +19,72 @@ _WATCHED = 1.0  # seconds between two looks at a job that runs
 _GRACE = 20.0  # seconds between asking a job to stop and killing it
 
 
+class Child(Protocol):
+    """A job's process, the leader of a process group of its own; closed in the end."""
+
+    lines: IO[str]
+    """What it prints, errors among it."""
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit status, minus the number of the signal that ended it; None if it still runs so much later."""
+        ...
+
+    def send_signal(self, number: int) -> None:
+        """Send it to the whole group, if there still is one."""
+        ...
+
+    def close(self) -> None:
+        """Give back what waiting for it needed."""
+        ...
+
+
+Start = Callable[[Sequence[str], Mapping[str, str]], Child]
+"""Starts a command that sees exactly these variables."""
+
+
+class SpawnedChild:
+    """A new process."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None  # noqa: S101 (a pipe was asked for)
+        self.lines = self._process.stdout
+
+    def wait(self, seconds: float) -> int | None:
+        """See `Child`."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        """See `Child`."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def close(self) -> None:
+        """See `Child`."""
+        self.lines.close()
+        self._process.wait()
+
+
 def run_child(
     command: Sequence[str],
     environment: Mapping[str, str | None],
     timeout: float | None,
     said: Callable[[str], None],
     watch: Callable[[], None],
+    *,
+    start: Start = SpawnedChild,
 ) -> None:
     """Run a command to its end, in a process group of its own.
 
@@ -33,23 +94,13 @@ def run_child(
     stopped: asked first, so that the job can take its Spark work back, and killed 20 seconds later.
     """
     output = JobOutput(said)
-    with subprocess.Popen(
-        command,
-        env={
-            name: value for name, value in {**job_environment(os.environ), **environment}.items() if value is not None
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as child:
-        reading = threading.Thread(target=_pass_on, args=(child.stdout, output), daemon=True)
+    around = {**job_environment(os.environ), **environment}
+    with closing(start(command, {name: value for name, value in around.items() if value is not None})) as child:
+        reading = threading.Thread(target=_pass_on, args=(child.lines, output), daemon=True)
         deadline = time.monotonic() + (math.inf if timeout is None else timeout)
         try:
             reading.start()
-            while (status := _ended(child, deadline)) is None:
+            while (status := child.wait(max(0.0, min(_WATCHED, deadline - time.monotonic())))) is None:
                 if timeout is not None and time.monotonic() >= deadline:
                     raise overrun(timeout)
                 watch()
@@ -69,27 +120,17 @@ def overrun(seconds: float) -> DeliveryTimeoutError:
     )
 
 
-def _ended(child: subprocess.Popen[str], deadline: float) -> int | None:
-    """Its exit status; None if it still runs a second later, or at the deadline."""
-    try:
-        return child.wait(max(0.0, min(_WATCHED, deadline - time.monotonic())))
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _pass_on(lines: IO[str] | None, output: JobOutput) -> None:
-    for line in lines or ():
+def _pass_on(lines: IO[str], output: JobOutput) -> None:
+    for line in lines:
         output.line(line.rstrip())
 
 
-def _stop(child: subprocess.Popen[str]) -> None:
-    if child.poll() is not None:
+def _stop(child: Child) -> None:
+    if child.wait(0) is not None:
         return
-    os.killpg(child.pid, signal.SIGTERM)
+    child.send_signal(signal.SIGTERM)
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE)
+        child.wait(_GRACE)
     finally:  # whoever is interrupted once more while it waits leaves no job behind
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        child.send_signal(signal.SIGKILL)
+        child.wait(_GRACE)

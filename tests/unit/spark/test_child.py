@@ -1,22 +1,41 @@
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError
-from tidegate.spark.child import run_child
+from tidegate.spark.child import Child, SpawnedChild, Start, run_child
+from tidegate.spark.fork_server import ForkServer
 
-POPEN = subprocess.Popen
+Python = Callable[[str], list[str]]
 
 
-def python(source: str) -> list[str]:
-    return [sys.executable, "-c", source]
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.end()
+    assert server.process.wait(10) == 0
+
+
+@pytest.fixture(params=["spawned", "forked"])
+def start(request: pytest.FixtureRequest) -> Start:
+    return SpawnedChild if request.param == "spawned" else request.getfixturevalue("fork_server").start
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    def command(source: str) -> list[str]:
+        program = tmp_path / "program.py"
+        program.write_text(source)
+        return [sys.executable, str(program)]
+
+    return command
 
 
 def ends(pid: int) -> bool:
@@ -30,31 +49,36 @@ def ends(pid: int) -> bool:
         return False
 
 
-def test_every_line_is_passed_on_and_the_environment_is_added() -> None:
+def test_every_line_is_passed_on_and_the_environment_is_added(python: Python, start: Start) -> None:
     lines: list[str] = []
     run_child(
-        python("import os; print('one'); print(os.environ['EXTRA'])"), {"EXTRA": "two"}, 30, lines.append, lambda: None
+        python("import os; print('one'); print(os.environ['EXTRA'])"),
+        {"EXTRA": "two"},
+        30,
+        lines.append,
+        lambda: None,
+        start=start,
     )
     assert lines == ["one", "two"]
 
 
-def test_the_job_sees_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_sees_none_of_our_secrets(python: Python, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "hush-hush")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     lines: list[str] = []
     source = "import os; print(*(os.environ.get(n) for n in ('AIRFLOW_CONN_KAFKA_DEFAULT', 'SPARK_LOCAL_IP')))"
-    run_child(python(source), {}, 30, lines.append, lambda: None)
+    run_child(python(source), {}, 30, lines.append, lambda: None, start=start)
     assert lines == ["None 127.0.0.1"]
 
 
-def test_a_failing_job_raises_with_its_last_lines() -> None:
+def test_a_failing_job_raises_with_its_last_lines(python: Python, start: Start) -> None:
     with pytest.raises(BatchFailedError, match="status 3") as failed:
-        run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None, lambda: None)
+        run_child(python("print('the reason'); raise SystemExit(3)"), {}, 30, lambda _: None, lambda: None, start=start)
     assert "the reason" in str(failed.value)
     assert not isinstance(failed.value, DeliveryTimeoutError)
 
 
-def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
+def test_a_job_past_its_time_is_asked_to_stop_first(python: Python, start: Start) -> None:
     lines: list[str] = []
     source = (
         "import signal, sys, time\n"
@@ -63,11 +87,11 @@ def test_a_job_past_its_time_is_asked_to_stop_first() -> None:
         "time.sleep(600)\n"
     )
     with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
-        run_child(python(source), {}, 1.5, lines.append, lambda: None)
+        run_child(python(source), {}, 1.5, lines.append, lambda: None, start=start)
     assert lines == ["ready", "asked"]
 
 
-def test_what_the_job_started_is_stopped_with_it() -> None:
+def test_what_the_job_started_is_stopped_with_it(python: Python, start: Start) -> None:
     pids: list[str] = []
     source = (
         "import subprocess, sys, time\n"
@@ -76,7 +100,7 @@ def test_what_the_job_started_is_stopped_with_it() -> None:
         "time.sleep(600)\n"
     )
     with pytest.raises(DeliveryTimeoutError):
-        run_child(python(source), {}, 1.5, pids.append, lambda: None)
+        run_child(python(source), {}, 1.5, pids.append, lambda: None, start=start)
     assert ends(int(pids[0]))
 
 
@@ -88,25 +112,26 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_before_the_job_is_waited_for_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    began: list[subprocess.Popen[str]] = []
+def test_an_interrupt_before_the_job_is_waited_for_stops_it(
+    python: Python, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[Child] = []
 
     def interrupted(_: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    def begin(*arguments: Any, **options: Any) -> "subprocess.Popen[str]":
-        began.append(POPEN(*arguments, **options))
+    def begin(command: Sequence[str], environment: Mapping[str, str]) -> Child:
+        began.append(start(command, environment))
         return began[0]
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    monkeypatch.setattr(subprocess, "Popen", begin)
     with pytest.raises(KeyboardInterrupt):
-        run_child(python("import time; time.sleep(30)"), {}, 60, lambda _: None, lambda: None)
-    assert began[0].returncode == -signal.SIGTERM
+        run_child(python("import time; time.sleep(30)"), {}, 60, lambda _: None, lambda: None, start=begin)
+    assert began[0].wait(0) == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_of_the_task_stops_the_job() -> None:
+def test_an_interrupt_of_the_task_stops_the_job(python: Python, start: Start) -> None:
     pids: list[int] = []
 
     def interrupt(line: str) -> None:
@@ -116,5 +141,5 @@ def test_an_interrupt_of_the_task_stops_the_job() -> None:
     source = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     assert threading.current_thread() is threading.main_thread()
     with pytest.raises(KeyboardInterrupt):
-        run_child(python(source), {}, 60, interrupt, lambda: None)
+        run_child(python(source), {}, 60, interrupt, lambda: None, start=start)
     assert ends(pids[0])

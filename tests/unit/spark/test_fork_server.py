@@ -1,0 +1,137 @@
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tidegate.spark import fork_server
+from tidegate.spark.child import Child, SpawnedChild, run_child
+from tidegate.spark.fork_server import ForkedChild, ForkServer, forked
+
+TOLD = """\
+import json, os, sys
+print(json.dumps({
+    "arguments": sys.argv[1:], "variables": sorted(os.environ), "folder": os.getcwd(), "first": sys.path[0],
+    "after": sys.path[1], "input": sys.stdin.read(), "leads": os.getpid() == os.getpgid(0),
+    "descriptors": sorted(map(int, os.listdir("/proc/self/fd"))), "parent": os.getppid(),
+    "imported": "pyspark.sql.connect.session" in sys.modules, "name": __name__,
+}))
+"""
+WAITS = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+DRAWS = "import random, uuid\nimport numpy\nprint(numpy.random.random(), random.random(), uuid.uuid4())"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    begun = ForkServer()
+    monkeypatch.setattr(fork_server, "_server", begun)
+    yield begun
+    begun.end()
+    assert begun.process.wait(10) is not None
+
+
+def program(folder: Path, source: str) -> list[str]:
+    file = folder / "program.py"
+    file.write_text(source)
+    return [sys.executable, str(file)]
+
+
+def lines(command: list[str], environment: dict[str, str] | None = None) -> list[str]:
+    said: list[str] = []
+    run_child(command, environment or {}, 60, said.append, lambda: None, start=forked)
+    return said
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within 10 seconds."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE or process.wait(timeout=10) is None
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_is_what_it_were_if_its_program_had_been_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (said,) = lines([*program(tmp_path, TOLD), "a", "b c"], {"PYTHONPATH": "/of/the/job", "ONLY": "its own"})
+    told = json.loads(said)
+    assert told["imported"] is True
+    assert told["parent"] not in {os.getpid(), 1}
+    assert {key: told[key] for key in ("arguments", "folder", "first", "after", "input", "leads", "name")} == {
+        "arguments": ["a", "b c"],
+        "folder": str(tmp_path),
+        "first": str(tmp_path),
+        "after": "/of/the/job",
+        "input": "",
+        "leads": True,
+        "name": "__main__",
+    }
+    assert {"ONLY", "PYTHONPATH", "PATH"} <= set(told["variables"])
+    assert len(told["descriptors"]) == len([0, 1, 2, "the folder that was listed"])
+
+
+@pytest.mark.usefixtures("server")
+def test_a_variable_of_the_servers_that_the_job_is_not_given_is_not_seen(tmp_path: Path) -> None:
+    child = forked(program(tmp_path, TOLD), {"A": "b"})
+    assert json.loads(child.lines.readline())["variables"] == ["A"]
+    assert child.wait(10) == 0
+    child.close()
+
+
+@pytest.mark.usefixtures("server")
+def test_what_jobs_draw_differs(tmp_path: Path) -> None:
+    drawn = [lines(program(tmp_path, DRAWS))[0].split() for _ in range(2)]
+    assert not set(drawn[0]) & set(drawn[1])
+
+
+@pytest.mark.usefixtures("server")
+def test_a_program_that_was_changed_is_read_anew_and_so_is_what_it_imports(tmp_path: Path) -> None:
+    for number in ("1", "22"):
+        (tmp_path / "imported_by_program.py").write_text(f"NUMBER = {number}")
+        assert lines(program(tmp_path, "import imported_by_program; print(imported_by_program.NUMBER)")) == [number]
+
+
+def test_a_job_that_nobody_waits_for_any_more_is_terminated(server: ForkServer, tmp_path: Path) -> None:
+    child = server.start(program(tmp_path, WAITS), {})
+    pid = int(child.lines.readline())
+    child.close()
+    assert ends(pid)
+
+
+def test_a_job_outlives_the_server_and_the_next_one_is_a_process_of_its_own(server: ForkServer, tmp_path: Path) -> None:
+    child = forked(program(tmp_path, WAITS), {})
+    pid = int(child.lines.readline())
+    server.process.kill()
+    server.process.wait(10)
+    assert isinstance(child, ForkedChild)
+    assert child.wait(0) is None
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(10) == -signal.SIGTERM
+    assert ends(pid)
+    child.close()
+    assert spawned(forked(program(tmp_path, "print(1)"), {})) == "1\n"
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_with_more_variables_than_a_message_takes_is_a_process_of_its_own(tmp_path: Path) -> None:
+    variables = {f"V{number}": "x" * 100_000 for number in range(8)}
+    assert spawned(forked(program(tmp_path, "import os; print(len(os.environ['V7']))"), variables)) == "100000\n"
+
+
+def test_where_no_server_was_begun_a_job_is_a_process_of_its_own(tmp_path: Path) -> None:
+    assert spawned(forked(program(tmp_path, "print(1)"), {})) == "1\n"
+
+
+def spawned(child: Child) -> str:
+    assert isinstance(child, SpawnedChild)
+    line = child.lines.readline()
+    assert child.wait(10) == 0
+    child.close()
+    return line
