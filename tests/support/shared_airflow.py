@@ -29,7 +29,7 @@ from tidegate_local.broker import Broker
 from tidegate_local.loopback import HOST, free_port
 from tidegate_local.servers import Server
 
-WAIT = 120
+WAIT = 240
 """Seconds within which anything that Airflow does has happened."""
 OTHER_USER = "eve"
 PASSWORDS = {USER: "of-the-admin", OTHER_USER: "of-eve"}

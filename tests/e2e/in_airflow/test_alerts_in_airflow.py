@@ -13,7 +13,7 @@ from shared_airflow import WAIT, SharedAirflow, produce, wait_for
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.observations import Observations
-from tidegate_local.airflow_client import OVER, AirflowClient, DagRun
+from tidegate_local.airflow_client import OVER, AirflowClient, DagRun, TaskInstance
 from tidegate_local.airflow_home import USER
 from tidegate_local.broker import Broker
 
@@ -106,13 +106,18 @@ def returned(airflow: SharedAirflow, run: DagRun) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
+def task_of(client: AirflowClient, run_id: str, task_id: str) -> TaskInstance:
+    return next(task for task in client.task_instances("asks", run_id) if task.task_id == task_id)
+
+
 def test_a_batch_that_asks_is_told_at_once_and_the_monitor_tells_the_rest_once(
     airflow: SharedAirflow, client: AirflowClient, told: Told, broker: Broker, topic: Callable[..., str]
 ) -> None:
     produce(broker, topic(name=f"asks-{MARK}"), RECORDS)
     client.unpause("asks")
     run_id = client.trigger("asks")
-    wait_for(lambda: told.of("asks"), "nobody is told that the batch asks")
+    wait_for(lambda: task_of(client, run_id, "ask").state == "awaiting_input", "the batch doesn't ask")
+    assert told.lines(), client.log("asks", run_id, task_of(client, run_id, "ask"))
     (alert,) = told.lines()
     assert (alert["subject"], alert["dag"], alert["task"]) == ("asks asks how to go on", "asks", "ask")
     assert "no such column: amount" in alert["text"]
