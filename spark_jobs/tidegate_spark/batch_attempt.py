@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's docu
 from tidegate_spark.batch_documents import Manifest, WrittenFile
 from tidegate_spark.context import BatchContext
 from tidegate_spark.outcome import ACK_SCHEMA, TransformError
+from tidegate_spark.small_files import files_in, write_line
 from tidegate_spark.uris import spark_uri
 
 
@@ -32,6 +33,7 @@ LEFT_BEHIND: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
 """By progress, which of the landed records lie behind where the batch ends when these are done with."""
 
 _ACKS = "_acks"
+_RESULT = "_result"
 _OF_OUTCOME = "_outcome-"  # hidden, as from Spark, from whoever looks for acknowledgements while the job runs
 
 # Readers skip the marker that Hadoop's committer leaves, and the result says more than it does.
@@ -99,9 +101,12 @@ class Attempt:
 
     def files(self, spark: SparkSession, below: str = "") -> tuple[WrittenFile, ...]:
         """The data files in the folder, or in one below it; neither opened nor, if hidden, listed."""
-        listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(f"{self.folder}/{below}")
-        found = listing.select("path", "length").collect()
-        return tuple(sorted(WrittenFile(row.path.partition(f"/{self.token}/")[2], row.length) for row in found))
+        found = files_in(spark, f"{self.folder}/{below}")
+        return tuple(sorted(WrittenFile(path.partition(f"/{self.token}/")[2], size) for path, size in found))
+
+    def write_result(self, spark: SparkSession, result: str) -> None:
+        """Write the result, one line, last of all."""
+        write_line(spark, self.folder, _RESULT, result)
 
 
 @dataclass(frozen=True, kw_only=True)

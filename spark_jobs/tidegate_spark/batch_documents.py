@@ -3,15 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from tidegate_spark.change_feed import ChangeFeed
 from tidegate_spark.deserializers.decode import Deserialization
 from tidegate_spark.row_layout import AS_RETURNED, RowLayout
-from tidegate_spark.uris import spark_uri
 
 FORMAT = 1
 
@@ -129,14 +125,6 @@ class Result:
         """The document as it is stored, in one line."""
         but_state = asdict(replace(self, state=None))  # asdict copies, which fails for a state that is deeply nested
         return json.dumps({"format": FORMAT, **but_state, "state": self.state})
-
-
-def texts_at(spark: SparkSession, uri: str) -> list[str]:
-    """The texts of the files at `uri`: a file of this machine is read here, which is quicker, others by Spark."""
-    path = Path(uri.removeprefix("file://"))
-    if uri.startswith("file://") and path.is_file():
-        return [path.read_text(encoding="utf-8")]
-    return [row.value for row in spark.read.text(spark_uri(uri), wholetext=True).collect()]
 
 
 def parse_manifest(text: str, uri: str) -> Manifest:

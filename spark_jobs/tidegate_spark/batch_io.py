@@ -35,7 +35,6 @@ from tidegate_spark.batch_documents import (
     Result,
     WrittenFile,
     parse_manifest,
-    texts_at,
 )
 from tidegate_spark.change_feed import Merged, merged
 from tidegate_spark.deserializers.decode import Deserialization, check, decoded, failures, prepare
@@ -51,6 +50,7 @@ from tidegate_spark.outcome import (
     has_place,
 )
 from tidegate_spark.row_layout import AS_RETURNED, RowLayout, check_rows, in_folders, lay_out
+from tidegate_spark.small_files import texts_at
 from tidegate_spark.uris import spark_uri
 
 __all__ = [
@@ -174,9 +174,7 @@ def write_outcome(
         tombstone_files=written.tombstone_files,
         replaced_files=written.replaced_files,
     )
-    # not createDataFrame, by which a classic session starts Python on an executor
-    line = spark.range(1).select(F.lit(result.to_json()).alias("value"))
-    line.coalesce(1).write.text(f"{attempt.folder}/_result")
+    attempt.write_result(spark, result.to_json())
     return result
 
 

@@ -15,7 +15,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
-from tidegate_spark.batch_documents import texts_at
 from tidegate_spark.job_process import run_job
 from tidegate_spark.landing_request import (
     FORMAT,
@@ -24,6 +23,7 @@ from tidegate_spark.landing_request import (
     parse_landing_request,
     source_options,
 )
+from tidegate_spark.small_files import texts_at, write_line
 from tidegate_spark.uris import spark_uri
 
 _KAFKA = "TIDEGATE_KAFKA_"
@@ -80,8 +80,7 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
         writer.parquet(spark_uri(order.folder))
     number = int(observed.get["records"])
     result = json.dumps({"format": FORMAT, "batch_id": order.batch_id, "records": number})
-    # not createDataFrame: that starts Python on an executor, and landing needs none there
-    spark.range(1).select(F.lit(result).alias("value")).coalesce(1).write.text(f"{spark_uri(order.folder)}/{_RESULT}")
+    write_line(spark, spark_uri(order.folder), _RESULT, result)
     print(  # noqa: T201 (a program's own output)
         f"batch {order.batch_id}: landed {number} records of {len(order.ranges)} partitions; "
         f"{time.monotonic() - started:.1f} s"

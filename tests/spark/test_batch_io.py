@@ -11,6 +11,7 @@ from landed import LANDING, Batch, Record, departure
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.core import SparkConnectClient
 
+from tidegate_spark import small_files
 from tidegate_spark.batch_io import (
     ManifestError,
     Result,
@@ -44,16 +45,18 @@ def test_records_without_a_transform_are_written_as_they_were_landed(spark, tmp_
     assert (result.read, result.filtered, result.rejected_files) == (len(sent), 0, ())
 
 
-def test_a_batch_asks_spark_no_more_than_it_must(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("is_here", "executed"), [(True, 2), (False, 4)], ids=["here", "elsewhere"])
+def test_a_batch_asks_spark_no_more_than_it_must(spark, tmp_path, monkeypatch, is_here, executed):
+    monkeypatch.setattr(small_files, "_is_here", lambda _: is_here)
     asked = Counter()
     for name in ("_analyze", "_execute", "_execute_and_fetch_as_iterator"):
         monkeypatch.setattr(SparkConnectClient, name, counted(getattr(SparkConnectClient, name), name, asked))
 
     process(spark, Batch(tmp_path, [Record(departure())]), departures)
 
-    # executed: count, write the rows, list their files, write the result
+    # executed: count, write the rows, and, where Spark is elsewhere, list their files, write the result
     # analysed: the schemas of rows and rejected records, keeping what they share, and letting it go
-    assert asked == {"_execute_and_fetch_as_iterator": 4, "_analyze": 4}
+    assert asked == {"_execute_and_fetch_as_iterator": executed, "_analyze": 4}
 
 
 def counted(method, name: str, asked: Counter[str]):
@@ -85,8 +88,10 @@ def test_a_manifest_is_read_from_wherever_spark_can_read(spark, tmp_path, scheme
         read_manifest(spark, f"{scheme}{tmp_path}/no-such.json")
 
 
+@pytest.mark.parametrize("is_here", [True, False], ids=["here", "elsewhere"])
 @pytest.mark.parametrize("folder", ["plain", "with space", "50%25", "ünï"])
-def test_partition_values_and_folders_may_have_any_characters(spark, tmp_path, folder):
+def test_partition_values_and_folders_may_have_any_characters(spark, tmp_path, monkeypatch, folder, is_here):
+    monkeypatch.setattr(small_files, "_is_here", lambda _: is_here)
     batch = Batch(tmp_path / folder, [Record(place.encode()) for place in PLACES], partition_by=["place"])
 
     process(spark, batch, lambda records: records.selectExpr("offset", "string(value) AS place"))
