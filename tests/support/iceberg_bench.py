@@ -1,7 +1,6 @@
 """A table of an Iceberg catalog, and files for it, as the tests of its log need them."""
 
 import random
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
@@ -83,8 +83,9 @@ class IcebergTableBench:
 
     table = TABLE
 
-    def __init__(self, bench: IcebergBench) -> None:
+    def __init__(self, bench: IcebergBench, system: fs.FileSystem | None = None) -> None:
         self._bench = bench
+        self._system = system or fs.LocalFileSystem()
         self.log: TableLog = bench.log()
 
     def stage(
@@ -95,10 +96,11 @@ class IcebergTableBench:
 
     def _write(self, path: str, rows: pa.Table, partition: Mapping[str, str | None]) -> DataFile:
         folder = self.log.folder(self.table)
-        file = Path(folder.removeprefix("file://"), path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, file, store_schema=False)
-        return DataFile(f"{folder}/{path}", file.stat().st_size, rows.num_rows, tuple(partition.items()))
+        file = f"{folder.partition('://')[2]}/{path}"
+        self._system.create_dir(file.rpartition("/")[0], recursive=True)
+        pq.write_table(rows, file, filesystem=self._system, store_schema=False)
+        size = self._system.get_file_info(file).size
+        return DataFile(f"{folder}/{path}", size, rows.num_rows, tuple(partition.items()))
 
     def batches(self) -> list[str]:
         return sorted(self._bench.table().scan().to_arrow()["batch_id"].to_pylist())
@@ -127,7 +129,7 @@ class IcebergTableBench:
     def drop(self) -> None:
         location = self.log.folder(self.table)
         self._bench.catalog().drop_table("lake.flights")
-        shutil.rmtree(location.removeprefix("file://"))
+        self._system.delete_dir(location.partition("://")[2])
 
 
 def a_record(number: int) -> Record:

@@ -142,11 +142,14 @@ def delta_on_disk(folder: Path) -> Iterator[DeltaBench]:
 @contextmanager
 def delta_on_s3(moto: MotoS3) -> Iterator[DeltaBench]:
     bucket = moto.bucket(f"bucket-{uuid4().hex}")
-    system = fs.S3FileSystem(
-        endpoint_override=moto.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY, region="us-east-1"
-    )
     yield DeltaBench(
-        f"delta+s3://store@{bucket}/tables/flights", delta_options(moto), system, f"{bucket}/tables/flights"
+        f"delta+s3://store@{bucket}/tables/flights", delta_options(moto), s3_system(moto), f"{bucket}/tables/flights"
+    )
+
+
+def s3_system(moto: MotoS3) -> fs.S3FileSystem:
+    return fs.S3FileSystem(
+        endpoint_override=moto.endpoint, access_key=ACCESS_KEY, secret_key=SECRET_KEY, region="us-east-1"
     )
 
 

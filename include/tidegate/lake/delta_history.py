@@ -1,19 +1,32 @@
 """Whether a Delta table was taken back: by the RESTOREs in its log's history."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from tidegate.lake.delta_table import DeltaHandle
+from tidegate.model.errors import UnavailableError
+
+_LOOKS: Final = 5
 
 
 def is_taken_back(handle: DeltaHandle) -> bool:
     """Whether the table is as it was before the commit that its record came with, whatever came after.
 
-    A RESTORE to a time counts as one to before: the log doesn't say which version that was.
+    A RESTORE to a time counts as one to before: the log doesn't say which version that was. Raises UnavailableError if
+    commits expire each time that it looks, and else what delta-rs raises.
     """
     if handle.recorded is None or handle.version <= handle.recorded:
         return False
-    return _content(handle.version, handle.table.history(handle.version - handle.recorded)) < handle.recorded
+    return _content(handle.version, _history(handle, handle.version - handle.recorded)) < handle.recorded
+
+
+def _history(handle: DeltaHandle, commits: int) -> Iterable[Mapping[str, Any]]:
+    """The newest commits first; log cleanup may take one away that was about to be read, so look again."""
+    for _ in range(_LOOKS):
+        with suppress(FileNotFoundError):
+            return handle.table.history(commits)
+    raise UnavailableError("the table's log changed while its history was read: try again later")
 
 
 def _content(version: int, newest_first: Iterable[Mapping[str, Any]]) -> int:
