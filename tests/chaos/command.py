@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the blocks, and so the processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user where this is root
+    os.environ["TMPDIR"] = str(folder)  # what is killed leaves its temporary files
     nodes, spark = nodes_and_spark(options.seed)
     nodes = options.nodes or (1 if _ways(options.strategy) else nodes)
     spark = spark if options.spark is None else options.spark

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.m
 PROJECT = Path(__file__).parents[2]
 RECORDS = 20
 WAIT = 120
-DAG_WITHIN = 5
+DAG_WITHIN = 15  # 5 where the cores have nothing else to do
 GONE_WITHIN = 20
 
 

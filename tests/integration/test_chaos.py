@@ -45,7 +45,8 @@ def processes(folder: Path) -> list[psutil.Process]:
     return [
         each
         for each in mine
-        if (each.info["environ"] or {}).get("TMPDIR") == str(folder) or str(folder) in " ".join(each.info["cmdline"])
+        if (each.info["environ"] or {}).get("TMPDIR", "").startswith(str(folder))
+        or str(folder) in " ".join(each.info["cmdline"])
     ]
 
 
