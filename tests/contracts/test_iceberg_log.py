@@ -130,6 +130,7 @@ def test_of_eight_who_commit_one_number_one_wins(bench: IcebergBench) -> None:
     assert (bench.ids(), bench.numbers()) == (sorted([0, winner]), record)
 
 
+@pytest.mark.long
 def test_eight_incarnations_that_commit_at_once_all_win(bench: IcebergBench) -> None:
     bench.publish(1, [bench.file([0])])
     together = threading.Barrier(RACERS)
@@ -264,6 +265,7 @@ def test_notes_are_kept_beside_the_table(bench: IcebergBench) -> None:
     assert Path(f"{log.folder(TABLE)}/_tidegate/{INCARNATION}/1-99.json".removeprefix("file://")).exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("point", "committed"), [("before", False), ("within", False), ("after", True)])
 def test_a_committer_that_is_killed_leaves_all_or_nothing(bench: IcebergBench, point: str, committed: bool) -> None:
     bench.publish(1, [bench.file([1])])

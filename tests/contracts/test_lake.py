@@ -496,6 +496,7 @@ def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> N
     assert not lake.has_attempt(manifest.staging, "a1")
 
 
+@pytest.mark.long
 def test_of_publishers_that_race_exactly_one_wins(bench: Bench, lake: Lake) -> None:
     for turn in range(RACES):
         manifests = [manifest_of(bench.output, f"b{turn}", f"t{n}", end=10 + n) for n in range(3)]
@@ -861,6 +862,7 @@ def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: 
             pass
 
 
+@pytest.mark.long
 def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
     for turn in range(RACES):
         for token in ("t1", "t2"):

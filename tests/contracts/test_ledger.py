@@ -1136,6 +1136,7 @@ class Both(RuleBasedStateMachine):
             self.compare(lambda ledger, _, number=number: ledger.tries(self.id(number)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [

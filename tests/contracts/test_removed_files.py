@@ -116,6 +116,7 @@ def test_a_table_that_is_taken_back_meanwhile_loses_nothing(bench: TableBench) -
     assert bench.batches() == ["b1", "b1"]
 
 
+@pytest.mark.long
 def test_what_others_append_meanwhile_is_no_conflict(bench: TableBench) -> None:
     first = publish(bench, 1, [])
     snapshot = load(bench)

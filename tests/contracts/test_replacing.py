@@ -102,6 +102,7 @@ def test_whoever_slept_through_a_replacement_replaces_nothing(bench: TableBench)
     assert bench.batches() == [batch]
 
 
+@pytest.mark.long
 def test_of_eight_that_replace_a_batch_at_once_one_wins(bench: TableBench) -> None:
     create(bench)
     batch = publish(bench, 0)

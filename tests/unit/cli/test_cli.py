@@ -34,6 +34,7 @@ def check(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["check", *map(str, arguments)])
 
 
+@pytest.mark.long
 def test_what_is_logged_to_a_pipe_is_a_line_however_long(tmp_path):
     """A terminal of 80 columns is nobody's there: whoever collects lines has them whole."""
     (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 1000\n")

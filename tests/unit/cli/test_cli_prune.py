@@ -41,6 +41,7 @@ def prune(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["prune", *arguments])
 
 
+@pytest.mark.long
 def test_a_landing_that_cannot_be_read_keeps_its_rows_and_nobody_elses(tmp_path: Path, ledger: SqlLedger) -> None:
     (tmp_path / "data/landing/flights").symlink_to("flights")  # which leads nowhere
     done = prune("--json")

@@ -238,6 +238,7 @@ def test_another_s_dead_letters_and_retries_may_be_read(home, define):
     assert checked(home).problems == ()
 
 
+@pytest.mark.long
 def test_a_thousand_of_one_group_are_told_briefly_and_each_file_is_read_once(home, define, monkeypatch):
     for number in range(1000):
         define(f"s{number}", group="shared", output="lake")
@@ -405,6 +406,7 @@ DOCUMENTS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents=DOCUMENTS)
 def test_any_files_together_are_judged_and_never_a_traceback(home, documents):

@@ -108,6 +108,7 @@ def test_each_difference_reaches_the_client_and_nothing_else_changes(given_, exp
     accepted(configuration)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(CONSUMER))
 @settings(deadline=None)
 @given(data=st.data())

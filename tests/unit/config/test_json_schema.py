@@ -318,6 +318,7 @@ def values(section: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from(names), examples, max_size=5)
 
 
+@pytest.mark.long
 @FUZZ
 @given(top=values(""), consumer=values("consumer"), cursor=values("cursor"), processing=values("processing"))
 def test_nothing_that_the_loader_takes_is_refused(tmp_path, top, consumer, cursor, processing):

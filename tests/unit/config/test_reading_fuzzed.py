@@ -65,6 +65,7 @@ def judged(path: Path, text: bytes) -> Reading:
     return found
 
 
+@pytest.mark.long
 @FUZZ
 @given(document=st.dictionaries(st.sampled_from(names()), VALUES, max_size=8))
 def test_any_structure_is_judged_and_never_a_traceback(tmp_path, document):

@@ -102,6 +102,7 @@ def test_what_an_import_does_costs_no_other_transform(jobs, write, text, said):
     assert found["z:rwos"] == "it has no function rwos; did you mean rows?"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["while True: pass\n", "import signal\nsignal.pause()\n", "import sys\nsys.stdin.read()\n"]
 )

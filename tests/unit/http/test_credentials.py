@@ -19,6 +19,8 @@ from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection
 from tidegate_local.certificates import Authority
 
+pytestmark = pytest.mark.long
+
 LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
 AT = TopicPartition("orders", 0)
 

@@ -34,6 +34,8 @@ from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.certificates import Authority
 
+pytestmark = pytest.mark.long
+
 LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
 RECORDS = [Record(b"v%d" % n) for n in range(20)]
 

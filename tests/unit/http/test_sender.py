@@ -21,6 +21,8 @@ from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 
+pytestmark = pytest.mark.long
+
 LOOPBACK = AllowedAddresses.parse("127.0.0.0/8")
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

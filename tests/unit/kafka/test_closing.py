@@ -10,6 +10,8 @@ import pytest
 from tidegate.kafka import closing
 from tidegate.model.subscription import CLOSING_MS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def never() -> Iterator[threading.Event]:

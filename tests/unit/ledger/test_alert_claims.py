@@ -125,6 +125,7 @@ def test_the_end_of_what_nobody_was_told_is_no_news(told: AlertLog) -> None:
     assert told.claim_end(KEY, look(told)) is None
 
 
+@pytest.mark.long
 def test_of_many_at_once_one_tells(url: str) -> None:
     looking = 6
     for number in range(5):

@@ -24,6 +24,8 @@ from tidegate.model.errors import TidegateError, UnavailableError, WrongDefiniti
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 
+pytestmark = pytest.mark.long
+
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 FIRST = Path(__file__).with_name("revision_0001.sql")
 TYPES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}

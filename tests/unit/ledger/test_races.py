@@ -17,6 +17,8 @@ from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import Loss
 
+pytestmark = pytest.mark.long
+
 RUNNERS = 4
 ROUNDS = 5
 FOUR = tuple(TopicPartition("t", partition) for partition in range(RUNNERS))

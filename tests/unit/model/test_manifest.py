@@ -231,6 +231,7 @@ STATES = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(STATES)
 def test_a_state_goes_to_the_job_and_from_its_result_into_the_lake_as_it_is(value: Any) -> None:
     result = Result.from_json(json.dumps(DOCUMENT | {"state": value}))

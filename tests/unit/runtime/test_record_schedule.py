@@ -20,6 +20,8 @@ from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.topics import MemoryTopics, Record
 from tidegate.testing.watched_cluster import MemoryWatchedCluster
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from tidegate.runtime.backlog import Waiting
 

@@ -220,6 +220,7 @@ class Ends:
         self.left -= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_anywhere_the_same_command_goes_on_and_each_record_comes_once(*, after: bool) -> None:
     effects, is_whole = 0, False

@@ -54,6 +54,7 @@ def test_one_that_hangs_or_breaks_keeps_no_other_waiting(settings: Settings) -> 
     assert Observations(settings.ledger).of("flights") == seen
 
 
+@pytest.mark.long
 def test_what_takes_longer_than_all_may_is_told(settings: Settings) -> None:
     connections = Hanging()
     try:

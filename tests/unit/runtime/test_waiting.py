@@ -155,6 +155,7 @@ def test_an_outage_is_waited_for(world: World, caplog: pytest.LogCaptureFixture)
     assert caplog.text.count("unreachable") == 1
 
 
+@pytest.mark.long
 def test_a_record_of_a_retry_topic_is_waited_for_until_it_is_due(world: World) -> None:
     world.define("orders", more=RETRIED)
     world.topics.create(RETRY_TOPIC)

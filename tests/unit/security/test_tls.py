@@ -71,6 +71,7 @@ def test_a_truststore_that_keytool_made_is_read(password: str | None, root: Auth
         assert made({**given, "ssl.truststore.password": password}) == {"ssl.ca.pem": root.pem, **VERIFIED}
 
 
+@pytest.mark.long
 def test_a_jks_store_is_answered_by_the_command_that_converts_it(root: Authority, tmp_path: Path) -> None:
     path, pem = tmp_path / "trust.jks", root.write_pem(tmp_path / "ca.pem")
     arguments = ("-importcert", "-noprompt", "-alias", "ca", "-file", pem, "-keystore", path, "-storepass", SECRET)

@@ -12,6 +12,8 @@ from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError
 from tidegate.spark.child import Child, SpawnedChild, Start, run_child
 from tidegate.spark.fork_server import ForkServer
 
+pytestmark = pytest.mark.long
+
 Python = Callable[[str], list[str]]
 
 

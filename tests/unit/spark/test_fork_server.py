@@ -12,6 +12,8 @@ from tidegate.spark import fork_server
 from tidegate.spark.child import Child, SpawnedChild, run_child
 from tidegate.spark.fork_server import ForkedChild, ForkServer, forked
 
+pytestmark = pytest.mark.long
+
 TOLD = """\
 import json, os, sys
 print(json.dumps({

@@ -14,7 +14,7 @@ from tidegate.spark.scripts import landing_job, processing_job
 def test_the_programs_are_there_and_nothing_else_is_in_their_folder() -> None:
     folder = processing_job().parent
     assert landing_job().parent == folder
-    assert {file.name for file in folder.glob("*.py")} == {"land_batch.py", "process_batch.py"}
+    assert {file.name for file in folder.glob("*.py")} == {"fork_server.py", "land_batch.py", "process_batch.py"}
 
 
 def test_nothing_is_imported_to_find_them() -> None:

@@ -795,6 +795,7 @@ STEPS = [[0, 2], [1], [5], [3]]
 SEEN = {"throttled": {0, 1, 2, 3}, "latest": {0, 1, 2, 3, 5}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["throttled", "latest"])
 def test_killed_at_any_effect_the_next_run_goes_on_and_skips_only_what_was_acknowledged(strategy: Any) -> None:
     number = 0

@@ -176,6 +176,7 @@ def make_world(store: str, tmp_path: Path, sqlite_template: Path) -> MakeWorld:
     return make
 
 
+@pytest.mark.long
 def test_positions_and_state_move_together_wherever_a_run_ends(store: str, make_world: MakeWorld) -> None:
     ports = "offsets fence" if store == "sqlite" else "source offsets fence landing writer lake ledger processor"
     nth, was_struck = 0, True

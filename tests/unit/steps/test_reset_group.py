@@ -489,6 +489,7 @@ def resets(end: int) -> Iterator[st.SearchStrategy[Target]]:
     yield st.integers(0, end).map(lambda offset: ToOffsets({P0: offset}))
 
 
+@pytest.mark.long
 @given(st.data())
 def test_between_two_resets_every_record_comes_once(data: st.DataObject) -> None:
     """Whatever was reset where, from there on the lake has each record, and each once, until the next reset."""

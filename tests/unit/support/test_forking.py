@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from forking import IMPORTED, PROGRAM, Forked, run_tidegate
 
+pytestmark = pytest.mark.long
+
 
 def report(file: Path) -> None:
     file.write_text("\n".join(sys.modules))

@@ -1,7 +1,10 @@
 import re
 
+import pytest
 from checkout import PROJECT
 from nightly import checks, result, run
+
+pytestmark = pytest.mark.long
 
 
 def test_each_check_is_run_to_its_end_and_one_that_fails_is_told_with_what_it_said():

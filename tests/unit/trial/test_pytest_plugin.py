@@ -47,6 +47,7 @@ def test_without_jars_it_is_spark_submit_or_an_error_that_says_what_to_install(
         trial_spark({"PATH": ""}, tmp_path).__enter__()
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match=r"Spark doesn't start here: JAVA_HOME is .* install Java"):
