@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from by_night import one_in
 from crash_plays import LATE
 from crashing import Inside, Point, after, before, within
 from feed_world import FeedScene
@@ -20,7 +21,7 @@ COMMITTED = within("commit", Inside.LOG_COMMITTED, during=Lake.publish)
 AROUND = [NOT_COMMITTED, COMMITTED, after("commit", Lake.publish)]
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=one_in(2, ["delta", "iceberg"]))
 def scene(request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path) -> Iterator[FeedScene]:
     made = FeedScene(tmp_path, request.param, sqlite_template)
     made.run()

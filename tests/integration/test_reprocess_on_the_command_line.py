@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_night import one_in
 from deltalake import DeltaTable
 from desk import TIDEGATE, Desk
 from documents import blocks
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 MENDED = 'F.upper(F.concat("v.country", F.lit("!"))).alias("country")'
 
 
-@pytest.fixture(params=[DeltaTables, IcebergTables], ids=["delta", "iceberg"])
+@pytest.fixture(params=one_in(2, [DeltaTables, IcebergTables]), ids=["delta", "iceberg"])
 def tables(request: pytest.FixtureRequest, desk: Desk) -> Tables:
     made: Tables = request.param(desk)
     return made

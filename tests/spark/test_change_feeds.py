@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_night import one_in
 from changing import (
     FEED,
     Change,
@@ -32,7 +33,10 @@ STREAMS = 1000
 BATCHES = 5
 
 
-@pytest.fixture(params=[ChangedDeltaTable, ChangedIcebergTable], ids=["delta", "iceberg"])
+TABLES = (ChangedDeltaTable, ChangedIcebergTable)
+
+
+@pytest.fixture(params=TABLES, ids=["delta", "iceberg"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> ChangedTable:
     made: ChangedTable = request.param(tmp_path)
     return made
@@ -51,9 +55,8 @@ def values(table: ChangedTable) -> list[str]:
     return sorted(row[2] for row in read_rows(table))
 
 
-@pytest.mark.parametrize(
-    "partition_by", [(), pytest.param(("shard",), marks=pytest.mark.nightly)], ids=["plain", "partitioned"]
-)
+@pytest.mark.parametrize("table", one_in(2, TABLES), ids=["delta", "iceberg"], indirect=True)
+@pytest.mark.parametrize("partition_by", one_in(2, [(), ("shard",)]), ids=["plain", "partitioned"])
 def test_a_thousand_change_streams_come_to_what_the_oracle_says(
     spark: SparkSession, table: ChangedTable, partition_by: tuple[str, ...]
 ) -> None:
