@@ -12,6 +12,7 @@ ONCE ?=
 MINUTES ?= 2
 SEED ?=
 FORMAT ?= parquet
+ONLY ?=
 SEEDS ?= 1000
 # Python keeps what it compiled, and pytest the assertions that it rewrote, which is half of what collecting takes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -55,8 +56,8 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)
 
-nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery; writes tests/nightly.json
-	@$(BIN)/python tests/support/nightly.py
+nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery; ONLY="chaos: delta" runs one of them; writes tests/nightly.json
+	@$(BIN)/python tests/support/nightly.py $(if $(ONLY),--only "$(ONLY)")
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
 	@$(BIN)/python benchmarks/compare.py --write

@@ -1,6 +1,6 @@
-"""`make nightly`: what takes too long for every change; tests/nightly.json has its last result, with date and commit.
+"""`make nightly`: what takes too long for every change; tests/nightly.json has the last result of each check.
 
-Each check is a command of its own; one that fails doesn't keep the next from running.
+Each check is a command of its own; one that fails doesn't keep the next from running. `--only NAME` runs one of them.
 """
 
 import argparse
@@ -26,8 +26,10 @@ _FORMATS = ("parquet", "delta", "iceberg")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one command: its exit status, how many seconds it took, and the last lines that it printed."""
+    """What became of one command: when, upon which commit, its exit status, the seconds it took, its last lines."""
 
+    date: str
+    commit: str
     command: str
     status: int
     seconds: int
@@ -53,7 +55,7 @@ def tests(place: str, *options: str) -> Sequence[str]:
 
 def run(arguments: Sequence[str]) -> Outcome:
     """Run Python with these arguments to its end, showing what it prints."""
-    began, said = time.monotonic(), list[str]()
+    date, of, began, said = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", commit(), time.monotonic(), list[str]()
     with subprocess.Popen(
         [sys.executable, *arguments],
         cwd=PROJECT,
@@ -67,7 +69,7 @@ def run(arguments: Sequence[str]) -> Outcome:
             sys.stdout.write(line)
             said.append(line.rstrip().replace(str(PROJECT), "."))
     seconds = round(time.monotonic() - began)
-    return Outcome(" ".join(("python", *arguments)), started.returncode, seconds, said[-_LAST_LINES:])
+    return Outcome(date, of, " ".join(("python", *arguments)), started.returncode, seconds, said[-_LAST_LINES:])
 
 
 def commit() -> str:
@@ -76,12 +78,27 @@ def commit() -> str:
     return subprocess.run(described, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def result(commands: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What the file has: each outcome, and what it is an outcome of."""
-    of = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit(), "cores": os.cpu_count()}
-    found = {name: run(arguments) for name, arguments in commands.items()}
-    held = all(outcome.status == 0 for outcome in found.values())
-    return {**of, "held": held, "checks": {name: asdict(outcome) for name, outcome in found.items()}}
+def results(file: Path) -> dict[str, Any]:
+    """The outcomes in the file, by check."""
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))["checks"] if file.exists() else {}
+    return found
+
+
+def write(file: Path, found: Mapping[str, Any]) -> None:
+    """Write outcomes by check, and whether all of them held."""
+    held = all(outcome["status"] == 0 for outcome in found.values())
+    document = {"held": held, "cores": os.cpu_count(), "checks": found}
+    file.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def run_all(commands: Mapping[str, Sequence[str]], file: Path) -> bool:
+    """Run the checks and write each outcome into the file as soon as there is one; whether these held."""
+    statuses = []
+    for name, arguments in commands.items():
+        outcome = run(arguments)
+        statuses.append(outcome.status)
+        write(file, {**results(file), name: asdict(outcome)})
+    return not any(statuses)
 
 
 def main() -> int:
@@ -90,10 +107,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="how long the chaos of each format goes on")
     parser.add_argument("--seeds", type=int, default=10_000, help="how many long histories to simulate")
     parser.add_argument("--result", type=Path, default=RESULT, help="the file to write")
+    parser.add_argument("--only", metavar="NAME", action="append", help="run this check; more than once for several")
     given = parser.parse_args()
-    found = result(checks(minutes=given.minutes, seeds=given.seeds))
-    given.result.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0 if found["held"] else 1
+    commands = checks(minutes=given.minutes, seeds=given.seeds)
+    if unknown := set(given.only or ()) - commands.keys():
+        parser.error(f"there is no check {', '.join(sorted(unknown))}: name one of {', '.join(commands)}")
+    chosen = {name: commands[name] for name in given.only or commands}
+    return 0 if run_all(chosen, given.result) else 1
 
 
 if __name__ == "__main__":

@@ -1,27 +1,34 @@
+import json
 import re
 
 import pytest
 from checkout import PROJECT
-from nightly import checks, result, run
+from nightly import checks, run, run_all
 
 pytestmark = pytest.mark.long
 
 
-def test_each_check_is_run_to_its_end_and_one_that_fails_is_told_with_what_it_said():
-    found = result(
-        {"wrong": ("-c", "print('seed 7: a record twice'); raise SystemExit(3)"), "right": ("-c", "print(1)")}
-    )
+def test_each_check_is_run_to_its_end_and_the_file_has_the_last_outcome_of_each(tmp_path):
+    file = tmp_path / "nightly.json"
+    wrong = ("-c", "print('seed 7: a record twice'); raise SystemExit(3)")
+
+    assert run_all({"wrong": wrong, "right": ("-c", "print(1)")}, file) is False
+    found = json.loads(file.read_text())
     assert [(name, one["status"], one["said"]) for name, one in found["checks"].items()] == [
         ("wrong", 3, ["seed 7: a record twice"]),
         ("right", 0, ["1"]),
     ]
     assert found["held"] is False
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found["commit"])
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", found["date"])
+    for one in found["checks"].values():
+        assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", one["commit"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", one["date"])
 
-
-def test_it_holds_if_every_check_did():
-    assert result({"right": ("-c", "")})["held"] is True
+    assert run_all({"wrong": ("-c", "")}, file) is True
+    found = json.loads(file.read_text())
+    assert ({name: one["status"] for name, one in found["checks"].items()}, found["held"]) == (
+        {"wrong": 0, "right": 0},
+        True,
+    )
 
 
 def test_what_it_runs_is_there():
