@@ -80,6 +80,7 @@ class ForkServer:
             "arguments": arguments,
             "environment": dict(environment),
             "folder": str(Path.cwd()),
+            "umask": _umask(),
         }
         child = ForkedChild(os.fdopen(reading, encoding="utf-8", errors="replace"), ours)
         try:
@@ -95,6 +96,13 @@ class ForkServer:
     def end(self) -> None:
         """Ask no more, in this process; its jobs go on."""
         self._asking.close()
+
+
+def _umask() -> int:
+    """The umask of this process, which can only be asked for by setting it, for a moment to a strict one."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
 
 
 _server: ForkServer | None = None

@@ -1,7 +1,7 @@
 """Starts Spark Connect jobs as forks of one process that has imported what each of them imports, which takes a second.
 
 `fork_server.py DESCRIPTOR` reads jobs from a socket that keeps messages apart: JSON with `program`, `arguments`,
-`environment` and `folder`, and with it two file descriptors: where the job's lines go, and a socket of this job.
+`environment`, `folder` and `umask`, and two file descriptors: where the job's lines go, and a socket of this job.
 Through that socket, whoever waits for the job names signals for its process group, a byte each, and is told its exit
 status. A job that nobody waits for any more is terminated. The server ends once nobody has the other end of its socket.
 """
@@ -33,24 +33,24 @@ _LONGEST = 1 << 20  # bytes of a message; the socket takes fewer
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program, what it is given, where it runs and all its variables; where its lines go, and who waits for it."""
+    """A program and what it is given, its variables, folder and umask, where its lines go, and who waits for it."""
 
     program: str
     arguments: list[str]
     environment: dict[str, str]
     folder: str
+    umask: int
     lines: int
     waiting: socket.socket
 
 
 def main(descriptor: str) -> None:
     """Serve until nobody is left to ask; in each fork, be the job that it was made for."""
-    installed = [entry for entry in sys.path[1:] if entry not in _python_path(os.environ)]
     job = _asked_for(socket.socket(fileno=int(descriptor)))
     process = os.fork()
     if process:
         _wait_for(process, job)
-    _become(job, installed)
+    _become(job)
     runpy.run_path(job.program, run_name="__main__")
 
 
@@ -61,6 +61,7 @@ def _asked_for(asking: socket.socket) -> Job:
     for job in _jobs(asking):
         _import()
         if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             asking.close()
             return job
         job.waiting.close()
@@ -86,7 +87,6 @@ def _import() -> None:
 
 def _wait_for(process: int, job: Job) -> NoReturn:
     """Be the one who passes signals on to the job's process, and tells its exit status."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.close(job.lines)
     ended = os.pidfd_open(process)
     watched: list[Any] = [ended, job.waiting]
@@ -109,10 +109,9 @@ def _send_signal(process: int, number: int) -> None:
         os.kill(process, number)
 
 
-def _become(job: Job, installed: list[str]) -> None:
+def _become(job: Job) -> None:
     """Make of this process what it were if the program had been started."""
     os.setsid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     job.waiting.close()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -121,17 +120,15 @@ def _become(job: Job, installed: list[str]) -> None:
     os.close(nothing)
     os.close(job.lines)
     os.chdir(job.folder)
+    os.umask(job.umask)
     os.environ.clear()
     os.environ.update(job.environment)
     sys.argv[:] = [job.program, *job.arguments]
-    sys.path[:] = [str(Path(job.program).parent), *_python_path(job.environment), *installed]
+    searched = job.environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [str(Path(job.program).parent), *filter(None, searched), *sys.path[1:]]
     importlib.invalidate_caches()
     if "numpy.random" in sys.modules:  # Python's own generator is seeded anew in a fork, NumPy's isn't
         sys.modules["numpy.random"].seed()
-
-
-def _python_path(environment: Any) -> list[str]:
-    return [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
 if __name__ == "__main__":

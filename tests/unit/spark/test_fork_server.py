@@ -10,19 +10,27 @@ import pytest
 
 from tidegate.spark import fork_server
 from tidegate.spark.child import Child, SpawnedChild, run_child
+from tidegate.spark.environment import job_environment
 from tidegate.spark.fork_server import ForkedChild, ForkServer, forked
 
 pytestmark = pytest.mark.long
 
 TOLD = """\
-import json, os, sys
+import json, locale, os, resource, signal, sys, threading
+from pathlib import Path
+status = dict(line.split(":\\t") for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line)
 print(json.dumps({
-    "arguments": sys.argv[1:], "variables": sorted(os.environ), "folder": os.getcwd(), "first": sys.path[0],
-    "after": sys.path[1], "input": sys.stdin.read(), "leads": os.getpid() == os.getpgid(0),
-    "descriptors": sorted(map(int, os.listdir("/proc/self/fd"))), "parent": os.getppid(),
-    "imported": "pyspark.sql.connect.session" in sys.modules, "name": __name__,
+    "arguments": sys.argv, "variables": dict(os.environ), "folder": os.getcwd(), "first": sys.path[0],
+    "path": sorted(set(sys.path)), "input": sys.stdin.read(), "leads": os.getpid() == os.getpgid(0) == os.getsid(0),
+    "descriptors": len(os.listdir("/proc/self/fd")), "name": __name__, "file": __file__, "flags": list(sys.flags),
+    "status": {name: status[name] for name in ("Umask", "SigIgn", "SigBlk", "Uid", "Gid", "Threads")},
+    "handlers": [str(signal.getsignal(each)) for each in sorted(signal.valid_signals())],
+    "limits": Path("/proc/self/limits").read_text(), "nice": os.nice(0), "locale": locale.getlocale(),
+    "streams": [[each.encoding, each.errors, each.line_buffering, each.isatty()] for each in (sys.stdout, sys.stderr)],
+    "main": Path(sys.modules["__main__"].__file__).name,
 }))
 """
+IMPORTED = "import os, sys; print('pyspark.sql.connect.session' in sys.modules, os.getppid())"
 WAITS = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 DRAWS = "import random, uuid\nimport numpy\nprint(numpy.random.random(), random.random(), uuid.uuid4())"
 
@@ -42,9 +50,9 @@ def program(folder: Path, source: str) -> list[str]:
     return [sys.executable, str(file)]
 
 
-def lines(command: list[str], environment: dict[str, str] | None = None) -> list[str]:
+def lines(command: list[str]) -> list[str]:
     said: list[str] = []
-    run_child(command, environment or {}, 60, said.append, lambda: None, start=forked)
+    run_child(command, {}, 60, said.append, lambda: None, start=forked)
     return said
 
 
@@ -62,29 +70,28 @@ def ends(pid: int) -> bool:
 @pytest.mark.usefixtures("server")
 def test_a_job_is_what_it_were_if_its_program_had_been_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (said,) = lines([*program(tmp_path, TOLD), "a", "b c"], {"PYTHONPATH": "/of/the/job", "ONLY": "its own"})
-    told = json.loads(said)
-    assert told["imported"] is True
-    assert told["parent"] not in {os.getpid(), 1}
-    assert {key: told[key] for key in ("arguments", "folder", "first", "after", "input", "leads", "name")} == {
-        "arguments": ["a", "b c"],
-        "folder": str(tmp_path),
-        "first": str(tmp_path),
-        "after": "/of/the/job",
-        "input": "",
-        "leads": True,
-        "name": "__main__",
-    }
-    assert {"ONLY", "PYTHONPATH", "PATH"} <= set(told["variables"])
-    assert len(told["descriptors"]) == len([0, 1, 2, "the folder that was listed"])
+    command = [*program(tmp_path, TOLD), "a", "b c"]
+    environment = {**job_environment(os.environ), "PYTHONPATH": f"/of/the/job:{tmp_path}", "ONLY": "its own"}
+    before = os.umask(0o027)
+    try:
+        as_fork, as_program = (told(start(command, environment)) for start in (forked, SpawnedChild))
+    finally:
+        os.umask(before)
+    assert as_fork == as_program
 
 
-@pytest.mark.usefixtures("server")
-def test_a_variable_of_the_servers_that_the_job_is_not_given_is_not_seen(tmp_path: Path) -> None:
-    child = forked(program(tmp_path, TOLD), {"A": "b"})
-    assert json.loads(child.lines.readline())["variables"] == ["A"]
+def told(child: Child) -> dict[str, object]:
+    found: dict[str, object] = json.loads(child.lines.read())
     assert child.wait(10) == 0
     child.close()
+    return found
+
+
+def test_a_job_finds_pyspark_imported(server: ForkServer, tmp_path: Path) -> None:
+    (said,) = lines(program(tmp_path, IMPORTED))
+    imported, parent = said.split()
+    assert imported == "True"
+    assert int(parent) not in {os.getpid(), server.process.pid}
 
 
 @pytest.mark.usefixtures("server")
