@@ -23,7 +23,7 @@ class Child(Protocol):
     """A job's process, the leader of a process group of its own; closed in the end."""
 
     lines: IO[str]
-    """What it prints, errors among it."""
+    """What it prints, errors among it; whoever reads it closes it."""
 
     def wait(self, seconds: float) -> int | None:
         """Its exit status, minus the number of the signal that ended it; None if it still runs so much later."""
@@ -73,7 +73,6 @@ class SpawnedChild:
 
     def close(self) -> None:
         """See `Child`."""
-        self.lines.close()
         self._process.wait()
 
 
@@ -106,7 +105,9 @@ def run_child(
                 watch()
         finally:
             _stop(child)
-            if reading.is_alive():
+            if reading.ident is None:  # interrupted before it began
+                child.lines.close()
+            elif reading.is_alive():
                 reading.join(max(1.0, min(_GRACE, deadline - time.monotonic())))
     if status != 0:
         raise output.failure(f"ended with status {status}")
@@ -121,8 +122,10 @@ def overrun(seconds: float) -> DeliveryTimeoutError:
 
 
 def _pass_on(lines: IO[str], output: JobOutput) -> None:
-    for line in lines:
-        output.line(line.rstrip())
+    """Pass on until nobody can write any more, be it a process that the job left behind."""
+    with lines:
+        for line in lines:
+            output.line(line.rstrip())
 
 
 def _stop(child: Child) -> None:

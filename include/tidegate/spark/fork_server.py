@@ -46,7 +46,6 @@ class ForkedChild:
     def close(self) -> None:
         """See `Child`."""
         self._server.close()
-        self.lines.close()
 
     def _told(self) -> int:
         try:
@@ -87,6 +86,7 @@ class ForkServer:
             socket.send_fds(self._asking, [json.dumps(job).encode()], [writing, theirs.fileno()])
         except BaseException:
             child.close()
+            child.lines.close()
             raise
         finally:
             os.close(writing)

@@ -2,6 +2,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -104,6 +105,17 @@ def test_what_the_job_started_is_stopped_with_it(python: Python, start: Start) -
     with pytest.raises(DeliveryTimeoutError):
         run_child(python(source), {}, 1.5, pids.append, lambda: None, start=start)
     assert ends(int(pids[0]))
+
+
+def test_a_process_that_the_job_leaves_behind_and_that_could_still_print_is_not_waited_for_beyond_the_time(
+    python: Python, start: Start
+) -> None:
+    lines: list[str] = []
+    source = "import subprocess\nprint(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True)\n"
+    began = time.monotonic()
+    run_child(python(source), {}, 3, lines.append, lambda: None, start=start)
+    assert time.monotonic() - began < 30
+    psutil.Process(int(lines[0])).kill()
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ def told(child: Child) -> dict[str, object]:
     found: dict[str, object] = json.loads(child.lines.read())
     assert child.wait(10) == 0
     child.close()
+    child.lines.close()
     return found
 
 
@@ -111,6 +112,7 @@ def test_a_job_that_nobody_waits_for_any_more_is_terminated(server: ForkServer, 
     child = server.start(program(tmp_path, WAITS), {})
     pid = int(child.lines.readline())
     child.close()
+    child.lines.close()
     assert ends(pid)
 
 
@@ -125,6 +127,7 @@ def test_a_job_outlives_the_server_and_the_next_one_is_a_process_of_its_own(serv
     assert child.wait(10) == -signal.SIGTERM
     assert ends(pid)
     child.close()
+    child.lines.close()
     assert spawned(forked(program(tmp_path, "print(1)"), {})) == "1\n"
 
 
@@ -143,4 +146,5 @@ def spawned(child: Child) -> str:
     line = child.lines.readline()
     assert child.wait(10) == 0
     child.close()
+    child.lines.close()
     return line
