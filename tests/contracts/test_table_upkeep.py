@@ -203,8 +203,8 @@ def test_no_commit_fails_while_a_table_is_maintained_and_each_batch_is_there_onc
         finally:
             ended.set()
         done = maintaining.result(60)
-    assert done
-    expire(kept)
+    if not any(each.expired for each in done):
+        expire(kept)
     assert kept.bench.batches() == batches(range(1, commits + 1))
     assert kept.record() == Record(commits, commits)
 

@@ -73,7 +73,7 @@ def airflow(tmp_path: Path, broker: Broker, topic_name: str) -> Iterator[Airflow
         definition = {
             "topics": [topic_name],
             "consumer": {"group.id": f"{topic_name}-lake", "auto.offset.reset": "earliest"},
-            "poll-timeout.ms": 500,
+            "poll-timeout.ms": 3000,
             "max-retries": 0,
             "processing": {"kind": "http", "uri": hook.uri, "output": "data/lake/orders"},
         }

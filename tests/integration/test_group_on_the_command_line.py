@@ -17,7 +17,7 @@ from tidegate_local.broker import Broker
 pytestmark = pytest.mark.broker
 
 MakeTopic = Callable[..., str]
-SHORT = {"poll-timeout.ms": 500}  # what an empty poll takes
+SHORT = {"poll-timeout.ms": 3000}  # what an empty poll takes
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tidegate.dead_letters import redriver
 from tidegate.dead_letters.letter import Settled
 from tidegate.kafka.offsets import KafkaOffsets
 from tidegate.kafka.transaction import TransactionalFence
-from tidegate.model.errors import BrokerUnavailableError, TidegateError
+from tidegate.model.errors import BrokerUnavailableError, CommitUnknownError, TidegateError
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime import dead_letters as opening
 from tidegate_local import traffic as kafka
@@ -124,7 +124,8 @@ def test_a_commit_whose_coordinator_goes_away_under_it_ends_in_time(
         running = pool.submit(fence.commit, {at: 1}, "receipt")
         assert road.has_struck(kafka.TXN_OFFSET_COMMIT, SECONDS), running
         faults.enter_context(road.faulty(AWAY))
-        with pytest.raises(BrokerUnavailableError, match="the offsets weren't taken in time"):
+        # where the request was let go before the way was closed, the broker may even have answered it
+        with pytest.raises((BrokerUnavailableError, CommitUnknownError), match=r"taken in time|didn't come"):
             running.result(10)
     with closing(store(int(broker.bootstrap_servers.rpartition(":")[2]))) as offsets:
         with offsets.fence() as fence:  # which ends the transaction that was left

@@ -19,7 +19,7 @@ from tidegate_local.broker import Broker
 pytestmark = pytest.mark.broker
 
 MakeTopic = Callable[..., str]
-SHORT = {"poll-timeout.ms": 500, "retention.ms": 1}
+SHORT = {"poll-timeout.ms": 3000, "retention.ms": 1}
 KILLED_BETWEEN_FILES_AND_ROWS = """
 import os, signal
 from tidegate.cli.app import main

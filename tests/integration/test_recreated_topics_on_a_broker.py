@@ -111,11 +111,11 @@ def test_by_every_way_of_committing(
     name = topic(2)
     for partition in (0, 1):
         produce(name, 10, partition)
-    assert len(finish(open_subscription(name, poll_timeout_ms=1000, **chosen))) == 20
+    assert len(finish(open_subscription(name, poll_timeout_ms=3000, **chosen))) == 20
     recreate(name, partitions=3, records=15)
     with pytest.raises(LostDataError, match="created again"):
-        finish(open_subscription(name, poll_timeout_ms=1000, **chosen))
-    allowed = open_subscription(name, poll_timeout_ms=1000, on_data_loss="reset", **chosen)
+        finish(open_subscription(name, poll_timeout_ms=3000, **chosen))
+    allowed = open_subscription(name, poll_timeout_ms=3000, on_data_loss="reset", **chosen)
     assert len(finish(allowed)) == 20 + 45
     if chosen.get("commit_strategy") != "checkpoint":
         assert committed(broker, f"{name}-lake", (name, 0), (name, 1), (name, 2)) == [15, 15, 15]
@@ -131,13 +131,13 @@ def test_with_a_run_in_between_and_without_the_group(
     name = topic(2)
     for partition in (0, 1):
         produce(name, 10, partition)
-    pipeline = open_subscription(name, poll_timeout_ms=500)
+    pipeline = open_subscription(name, poll_timeout_ms=3000)
     assert len(finish(pipeline)) == 20
     recreate(name, run=lambda: finish(pipeline))
-    assert len(finish(open_subscription(name, poll_timeout_ms=1000))) == 20 + 60
+    assert len(finish(open_subscription(name, poll_timeout_ms=3000))) == 20 + 60
     recreate(name, partitions=1, records=5)
     answers = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{name}-lake")])
     assert [p.offset for p in answers[f"{name}-lake"].result(20).topic_partitions] == [], "Kafka keeps them no longer"
     with pytest.raises(LostDataError, match="created again"):
-        finish(open_subscription(name, poll_timeout_ms=1000))
-    assert len(finish(open_subscription(name, poll_timeout_ms=1000, on_data_loss="reset"))) == 80 + 5
+        finish(open_subscription(name, poll_timeout_ms=3000))
+    assert len(finish(open_subscription(name, poll_timeout_ms=3000, on_data_loss="reset"))) == 80 + 5

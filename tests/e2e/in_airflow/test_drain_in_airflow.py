@@ -48,7 +48,7 @@ def client(airflow: SharedAirflow, hook: Hook, topic_name: str) -> Iterator[Airf
     definition = {
         "topics": [topic_name],
         "consumer": {"group.id": f"{topic_name}-hook", "auto.offset.reset": "earliest", "max.poll.records": FULL},
-        "poll-timeout.ms": 500,
+        "poll-timeout.ms": 3000,
         "drain": {"max-runs": MOST},
         "processing": {"kind": "http", "uri": hook.uri, "output": "data/lake/backlog"},
     }
