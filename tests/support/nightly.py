@@ -43,7 +43,9 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
         **{f"chaos: {each}": ("-m", "chaos", "--minutes", f"{minutes:g}", "--format", each) for each in _FORMATS},
         **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in cells()},
         "celery": tests("e2e/test_celery_executor.py"),
-        "matrices": tests("unit", "tests/contracts", "tests/spark", "tests/dags", "tests/integration"),
+        "matrices": tests(
+            "unit", "tests/contracts", "tests/spark", "tests/dags", "tests/integration", "-n", "2", "--dist", "loadfile"
+        ),
         "make run into tables": tests("e2e/test_make_run.py"),
     }
 
