@@ -46,12 +46,13 @@ class LedgerGate:
             with self._engine.connect() as connection:
                 port = connection.execute(text(_WAITING)).scalar()
             if port is not None:
-                return _with_port(port)
+                return _connected(port, self._engine.url.port)
             assert time.monotonic() < deadline, f"nobody came to the gate within {seconds:g} s"
             time.sleep(_POLL_SECONDS)
 
 
-def _with_port(port: int) -> psutil.Process:
-    """The process on this machine whose connection begins at the port: the server's side of it ends there."""
-    (found,) = {each.pid for each in psutil.net_connections("tcp") if each.laddr and each.laddr.port == port}
+def _connected(port: int, server: int | None) -> psutil.Process:
+    """The process on this machine that is connected from the port to the server's; others may use the same one."""
+    ends = (each for each in psutil.net_connections("tcp") if each.laddr and each.raddr)
+    (found,) = {each.pid for each in ends if (each.laddr.port, each.raddr.port) == (port, server)}
     return psutil.Process(found)
