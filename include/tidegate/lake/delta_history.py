@@ -1,13 +1,11 @@
 """Whether a Delta table was taken back: by the RESTOREs in its log's history."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
-from tidegate.lake.delta_table import DeltaHandle
+from tidegate.lake.delta_table import DeltaHandle, look_again
 from tidegate.model.errors import UnavailableError
-
-_LOOKS: Final = 5
 
 
 def is_taken_back(handle: DeltaHandle) -> bool:
@@ -22,11 +20,11 @@ def is_taken_back(handle: DeltaHandle) -> bool:
 
 
 def _history(handle: DeltaHandle, commits: int) -> Iterable[Mapping[str, Any]]:
-    """The newest commits first; log cleanup may take one away that was about to be read, so look again."""
-    for _ in range(_LOOKS):
-        with suppress(FileNotFoundError):
-            return handle.table.history(commits)
-    raise UnavailableError("the table's log changed while its history was read: try again later")
+    """The newest commits first."""
+    try:
+        return look_again(partial(handle.table.history, commits))
+    except FileNotFoundError as error:
+        raise UnavailableError("the table's log changed while its history was read: try again later") from error
 
 
 def _content(version: int, newest_first: Iterable[Mapping[str, Any]]) -> int:

@@ -110,6 +110,17 @@ def commit_path(version: int) -> str:
     return f"_delta_log/{version:020}.json"
 
 
+def look_again(read: Callable[[], _Found]) -> _Found:
+    """What `read` returns or, at last, raises; log cleanup may take away what it was about to read."""
+    for _ in range(_MORE_LOOKS):
+        try:
+            return read()
+        except (DeltaError, OSError) as error:
+            if "not found" not in str(error):
+                break
+    return read()
+
+
 def _keys(incarnation: str) -> tuple[str, str, str]:
     """The ids of an incarnation's transactions: the batch's number, the note, and the version that they came with."""
     key = f"tidegate/{incarnation}"
@@ -123,16 +134,10 @@ def _snapshot(incarnation: str, table: DeltaTable) -> TableSnapshot:
 
 
 def _read(location: DeltaLocation, of: Callable[[DeltaTable], _Found]) -> _Found | None:
-    """What a table that is opened now says; log cleanup may take away what was about to be read, so look again."""
-    for _ in range(_MORE_LOOKS):
-        try:
-            return _open(location, of)
-        except (DeltaError, OSError) as error:
-            if "not found" not in str(error):
-                break
+    """What a table that is opened now says."""
     try:
         with stated(location.uri):
-            return _open(location, of)
+            return look_again(partial(_open, location, of))
     except FileNotFoundError as error:
         raise UnavailableError(message(f"the log changed while it was read: {error}", location.uri)) from error
 
