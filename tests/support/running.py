@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+import psutil
+
 SPARK_JOBS = Path(__file__).resolve().parents[2] / "spark_jobs"
 JOB = SPARK_JOBS / "tidegate_spark" / "jobs" / "process_batch.py"
 JOBS = Path(__file__).parents[1] / "spark" / "jobs"
@@ -28,6 +30,17 @@ def until(condition: Callable[[], object], what: str, seconds: float = 60) -> No
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         _PAUSE.wait(0.05)
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within 10 seconds."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE or process.wait(timeout=10) is None
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
 
 
 @dataclass(frozen=True)

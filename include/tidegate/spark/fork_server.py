@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from tidegate.spark import scripts
 from tidegate.spark.child import Child, SpawnedChild
 from tidegate.spark.environment import job_environment
-from tidegate.spark.scripts import package_folder
 
 _STATUS = 16  # bytes of an exit status in decimal, at most
 
@@ -61,7 +61,7 @@ class ForkServer:
         self._asking, served = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with served:
             self.process = subprocess.Popen(
-                [sys.executable, str(package_folder() / "jobs" / "fork_server.py"), str(served.fileno())],
+                [sys.executable, str(scripts.fork_server()), str(served.fileno())],
                 env=job_environment(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -71,8 +71,6 @@ class ForkServer:
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
         """Start a program of this Python's, `[sys.executable, program, ...]`. Raises OSError if the server is gone."""
-        ours, theirs = socket.socketpair()
-        reading, writing = os.pipe()
         _, program, *arguments = command
         job = {
             "program": program,
@@ -81,6 +79,8 @@ class ForkServer:
             "folder": str(Path.cwd()),
             "umask": _umask(),
         }
+        ours, theirs = socket.socketpair()
+        reading, writing = os.pipe()
         child = ForkedChild(os.fdopen(reading, encoding="utf-8", errors="replace"), ours)
         try:
             socket.send_fds(self._asking, [json.dumps(job).encode()], [writing, theirs.fileno()])

@@ -27,3 +27,8 @@ def processing_job() -> Path:
 def landing_job() -> Path:
     """The program that lands a batch."""
     return package_folder() / "jobs" / "land_batch.py"
+
+
+def fork_server() -> Path:
+    """The program that forks a process for each job."""
+    return package_folder() / "jobs" / "fork_server.py"

@@ -110,7 +110,7 @@ def _send_signal(process: int, number: int) -> None:
 
 
 def _become(job: Job) -> None:
-    """Make of this process what it were if the program had been started."""
+    """Make of this process what it would be if the program had been started."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     job.waiting.close()

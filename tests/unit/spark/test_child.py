@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import ends
 
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError
 from tidegate.spark.child import Child, SpawnedChild, Start, run_child
@@ -39,17 +40,6 @@ def python(tmp_path: Path) -> Python:
         return [sys.executable, str(program)]
 
     return command
-
-
-def ends(pid: int) -> bool:
-    """Whether the process ends within 10 seconds."""
-    try:
-        process = psutil.Process(pid)
-        return process.status() == psutil.STATUS_ZOMBIE or process.wait(timeout=10) is None
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
 
 
 def test_every_line_is_passed_on_and_the_environment_is_added(python: Python, start: Start) -> None:

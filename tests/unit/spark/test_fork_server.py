@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from running import ends
 
 from tidegate.spark import fork_server
 from tidegate.spark.child import Child, SpawnedChild, run_child
@@ -54,17 +54,6 @@ def lines(command: list[str]) -> list[str]:
     said: list[str] = []
     run_child(command, {}, 60, said.append, lambda: None, start=forked)
     return said
-
-
-def ends(pid: int) -> bool:
-    """Whether the process ends within 10 seconds."""
-    try:
-        process = psutil.Process(pid)
-        return process.status() == psutil.STATUS_ZOMBIE or process.wait(timeout=10) is None
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
 
 
 @pytest.mark.usefixtures("server")
