@@ -75,9 +75,14 @@ def run(arguments: Sequence[str]) -> Outcome:
 
 
 def commit() -> str:
-    """The commit that is checked, and whether the folder differs from it."""
-    described = ["git", "describe", "--always", "--abbrev=40", "--exclude", "*", "--dirty"]
-    return subprocess.run(described, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.strip()
+    """The commit that is checked, and whether the folder differs from it in more than the results."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{RESULT.relative_to(PROJECT)}")
+    return git("rev-parse", "HEAD") + ("-dirty" if changed else "")
+
+
+def git(*arguments: str) -> str:
+    """What git says of the project."""
+    return subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def results(file: Path) -> dict[str, Any]:

@@ -2,8 +2,9 @@ import json
 import re
 
 import pytest
+import nightly
 from checkout import PROJECT
-from nightly import checks, run, run_all
+from nightly import checks, commit, run, run_all
 
 pytestmark = pytest.mark.long
 
@@ -29,6 +30,23 @@ def test_each_check_is_run_to_its_end_and_the_file_has_the_last_outcome_of_each(
         {"wrong": 0, "right": 0},
         True,
     )
+
+
+def test_a_folder_differs_from_its_commit_by_more_than_the_results_of_checks(tmp_path, monkeypatch):
+    monkeypatch.setattr(nightly, "PROJECT", tmp_path)
+    monkeypatch.setattr(nightly, "RESULT", tmp_path / "tests/nightly.json")
+    (tmp_path / "tests").mkdir()
+    files = [tmp_path / "tests/nightly.json", tmp_path / "README.md"]
+    for file in files:
+        file.write_text("as it was")
+    nightly.git("init", "--quiet")
+    nightly.git("add", ".")
+    nightly.git("-c", "user.name=n", "-c", "user.email=n@example.org", "commit", "--quiet", "--message", "all")
+
+    files[0].write_text("newer")
+    assert re.fullmatch(r"[0-9a-f]{40}", commit())
+    files[1].write_text("newer")
+    assert re.fullmatch(r"[0-9a-f]{40}-dirty", commit())
 
 
 def test_what_it_runs_is_there():
