@@ -1,8 +1,8 @@
 import json
 import re
 
-import pytest
 import nightly
+import pytest
 from checkout import PROJECT
 from nightly import checks, commit, run, run_all
 
