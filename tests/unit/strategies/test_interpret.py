@@ -19,7 +19,8 @@ from tidegate.strategies.commit.interpret import (
     interpret,
 )
 
-RECEIPT = Receipt("incarnation", None, 0)
+RECEIPT = Receipt("incarnation", "b0", 7)
+PAST = Receipt("incarnation", "b1", 3)
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 IN_PARTS = [name for name, policy in COMMIT_POLICIES.items() if policy.commits_acknowledged]
@@ -44,7 +45,7 @@ def batch(*ranges: Range, strategy: CommitStrategy = "after-processing", offsets
 
 BATCH = batch()
 NEXT = BATCH.next_receipt
-FOREIGN = Receipt("another", BATCH.id, 1)
+FOREIGN = Receipt("another", BATCH.id, 1)  # with a number that would be of the past
 
 
 def at(offset: int, receipt: Receipt) -> Committed:
@@ -69,8 +70,19 @@ def test_there_are_strategies_of_each_kind() -> None:
         {P0: at(20, NEXT), P1: at(5, RECEIPT)},
         {P1: at(5, RECEIPT)},
         {},
+        {P0: at(3, PAST), P1: at(2, PAST)},
+        {P0: at(3, PAST), P1: at(5, RECEIPT)},
+        {P0: at(20, NEXT), P1: at(2, PAST)},
     ],
-    ids=["at the starts", "our own commit died half-way", "one position vanished", "all positions vanished"],
+    ids=[
+        "at the starts",
+        "our own commit died half-way",
+        "one position vanished",
+        "all positions vanished",
+        "before an earlier commit of ours",
+        "one before an earlier commit of ours",
+        "one at its end, one before an earlier commit",
+    ],
 )
 def test_what_our_own_commits_leave_is_gone_on_from(
     strategy: CommitStrategy, committed: Mapping[TopicPartition, Committed]
@@ -123,6 +135,7 @@ PARTLY: Mapping[str, tuple[Mapping[TopicPartition, Committed], Mapping[TopicPart
     "in part, the other position vanished": ({P0: at(13, RECEIPT)}, {P0: 13, P1: 5}),
     "all acknowledged, not yet ended": ({P0: at(20, RECEIPT), P1: at(5, RECEIPT)}, {P0: 20, P1: 5}),
     "past the end, of one that had more": ({P0: at(21, RECEIPT), P1: at(5, RECEIPT)}, {P0: 21, P1: 5}),
+    "in part, the other before an earlier commit": ({P0: at(13, RECEIPT), P1: at(2, PAST)}, {P0: 13, P1: 5}),
     "in part, under the batch's own receipt": ({P0: at(13, NEXT), P1: at(5, NEXT)}, {P0: 13, P1: 5}),
 }
 
