@@ -405,6 +405,14 @@ def test_all_that_is_stored_of_a_batch_goes_and_nothing_of_another(place: Place)
     assert place.landing.discard("flights", "b9", []) == {}
 
 
+def test_what_lies_beside_a_batchs_files_is_found_and_goes_under_another_name_too(place: Place) -> None:
+    named, left, other = land(place, "planes"), land(place, "planes"), land(place, "planes", "b2")
+    assert place.landing.data_files("flights", "b1") == frozenset()
+    assert place.landing.data_files("flights", "b1", [named.uri]) == {named.uri, left.uri}
+    place.landing.remove([left.uri])
+    assert place.uris() == {named.uri, other.uri}
+
+
 def test_files_of_others_stay_with_their_folders_and_empty_folders_go(tmp_path: Path) -> None:
     place = ParquetPlace(tmp_path)
     land(place, "flights")

@@ -103,24 +103,18 @@ class ParquetLanding:
             raise UnavailableError(f"the manifest {self._uri}/{name} can't be written: {error}") from error
         return f"{self._uri}/{name}"
 
-    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+    def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
         """See ports.Landing; what lies below the members' folders, and documents that were never finished."""
-        system, root = self._place
-        below = f"{subscription}/{batch_id}"
-        selector = fs.FileSelector(f"{root}/{below}", allow_not_found=True, recursive=True)
-        try:
-            paths = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
-        except OSError as error:
-            raise UnavailableError(f"the landing {self._uri}/{below} can't be listed: {error}") from error
-        names = (path.removeprefix(f"{root}/") for path in paths)
-        return frozenset(f"{self._uri}/{name}" for name in names if _is_data(name.removeprefix(f"{below}/")))
+        folders = self._folders(subscription, batch_id, files)
+        found = ((folder, self._stored_in(folder)) for folder in folders)
+        return frozenset(uri for folder, uris in found for uri in uris if _is_data(uri.removeprefix(f"{folder}/")))
 
     def remove(self, uris: Collection[str]) -> None:
         """See ports.Landing; what can't be removed stays, with a warning: it harms nobody."""
-        system, root = self._place
         for uri in uris:
+            system, path = self._located(uri)
             try:
-                system.delete_file(f"{root}/{uri.removeprefix(f'{self._uri}/')}")
+                system.delete_file(path)
             except FileNotFoundError:
                 continue
             except OSError as error:

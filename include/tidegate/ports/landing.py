@@ -68,8 +68,11 @@ class Landing(Protocol):
         """Store the manifest of a delivery; its URI."""
         ...
 
-    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
-        """The URIs of all files that attempts at landing the batch have left, finished or not; nobody else's."""
+    def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
+        """The URIs of all files that attempts at landing the batch have left, finished or not; nobody else's.
+
+        Also those beside its landed `files`; see `stored`.
+        """
         ...
 
     def remove(self, uris: Collection[str]) -> None:

@@ -12,15 +12,15 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
     """Clean up behind the newest closed batches, whose late writers may be done by now.
 
     Goes away: what is named as a staging folder of ours, staged or set aside, of a batch of the output that is
-    closed or published; and files in the landings of that many closed batches, named as ours, which neither the
-    ledger nor the lake names. What is there is listed before the ledger is asked which batch is open, so that nothing
+    closed or published; and files in the landings of that many closed batches, also those under a name that the
+    subscription had, named as ours, which neither the ledger nor the lake names. What is there is listed before the ledger is asked which batch is open, so that nothing
     of a batch that is opened meanwhile is in the list. What can't be done now is left to the next sweep, with a
     warning: whatever happens here, nobody fails for it.
     """
     try:
         _sweep_staging(output, lake, ledger)
         closed = ledger.closed_files(subscription, newest)
-        landed = {batch_id: landing.data_files(subscription, batch_id) for batch_id in closed}
+        landed = {batch_id: landing.data_files(subscription, batch_id, named) for batch_id, named in closed.items()}
         for batch_id, named in ledger.closed_files(subscription, newest).items():
             orphans = landed.get(batch_id, frozenset()) - named
             published = lake.published(output, ledger.batch(batch_id).next_receipt) if orphans else None

@@ -86,10 +86,11 @@ class MemoryLanding:
         self._handed[uri] = manifest
         return uri
 
-    def data_files(self, subscription: str, batch_id: str) -> frozenset[str]:
+    def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
         """See `tidegate.ports.Landing`."""
-        ours = re.compile(rf"{re.escape(self._uri)}/{subscription}/{batch_id}/member-\d+/[0-9a-f]{{32}}-0\.parquet")
-        return frozenset(filter(ours.fullmatch, self.files))
+        ours = re.compile(r".*/member-\d+/[0-9a-f]{32}-0\.parquet")
+        folders = self._folders(subscription, batch_id, files)
+        return frozenset(uri for uri in self.files if uri.startswith(folders) and ours.fullmatch(uri))
 
     def remove(self, uris: Collection[str]) -> None:
         """See `tidegate.ports.Landing`."""
@@ -98,8 +99,7 @@ class MemoryLanding:
 
     def stored(self, subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
         """See `tidegate.ports.Landing`; the size of a document is that of its text."""
-        elsewhere = {uri.partition(f"/{batch_id}/")[0] for uri in files if f"/{batch_id}/" in uri}
-        folders = tuple(f"{above}/{batch_id}/" for above in {f"{self._uri}/{subscription}", *elsewhere})
+        folders = self._folders(subscription, batch_id, files)
         data = {uri: sum(map(_size, reads)) for uri, reads in self.files.items()}
         sizes = {**data, **{uri: len(text) for uri, text in self.manifests.items()}}
         ours = re.compile(r".*/(member-\d+/[0-9a-f]{32}-0\.parquet|manifests/[0-9a-f]{32}\.json)")
@@ -117,6 +117,10 @@ class MemoryLanding:
     def manifest(self, uri: str) -> Manifest:
         """The manifest that was put there, for a job in this process."""
         return self._handed[uri]
+
+    def _folders(self, subscription: str, batch_id: str, files: Collection[str]) -> tuple[str, ...]:
+        elsewhere = {uri.partition(f"/{batch_id}/")[0] for uri in files if f"/{batch_id}/" in uri}
+        return tuple(f"{above}/{batch_id}/" for above in {f"{self._uri}/{subscription}", *elsewhere})
 
     def _check_writable(self) -> None:
         if not self.writable:

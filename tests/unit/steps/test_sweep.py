@@ -51,6 +51,18 @@ def test_what_late_writers_left_of_closed_batches_goes_and_what_the_ledger_names
     assert set(world.landing.files) == set(named)
 
 
+def test_what_late_writers_left_under_the_name_that_the_subscription_had_goes() -> None:
+    world = World()
+    world.produce(2)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    left = leave(world, batch.id)
+    world.ledger.take_over_group("renamed", batch.group, "orders")
+    sweep("renamed", OUTPUT, 20, landing=world.landing, lake=world.lake, ledger=world.ledger)
+    assert left not in world.landing.files
+    assert {file.uri for file in batch.files} <= world.landing.files.keys()
+
+
 def test_nothing_of_an_open_batch_goes() -> None:
     world = World()
     world.produce(2)
