@@ -59,6 +59,7 @@ def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:
         raise
     finally:
         _wait_no_more(spark)
+        _release_operations()
         spark.stop()
 
 
@@ -67,6 +68,19 @@ def _wait_no_more(spark: SparkSession) -> None:
     if "SPARK_REMOTE" in os.environ:
         for policy in cast("Any", spark).client._retry_policies:  # noqa: SLF001 (calls under way give up too)
             policy.max_retries = 0
+
+
+def _release_operations() -> None:
+    """Let go of the session's operations before the session: PySpark does so in threads, which may come too late.
+
+    A server that closes a session with operations writes their plans into its log, with the options of Kafka's source.
+    """
+    if "SPARK_REMOTE" in os.environ:
+        from pyspark.sql.connect.client.reattach import (  # noqa: PLC0415 (a classic Spark may lack gRPC)
+            ExecutePlanResponseReattachableIterator,
+        )
+
+        ExecutePlanResponseReattachableIterator.shutdown()
 
 
 def reached() -> SparkSession:
