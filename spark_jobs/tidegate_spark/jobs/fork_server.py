@@ -8,6 +8,7 @@ status. A job that nobody waits for any more is terminated. The server ends once
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import runpy
@@ -15,7 +16,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -121,14 +122,19 @@ def _become(job: Job) -> None:
     os.close(job.lines)
     os.chdir(job.folder)
     os.umask(job.umask)
+    pythons = itertools.dropwhile(set(_searched(os.environ)).__contains__, sys.path[1:])
     os.environ.clear()
     os.environ.update(job.environment)
     sys.argv[:] = [job.program, *job.arguments]
-    searched = job.environment.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:] = [str(Path(job.program).parent), *filter(None, searched), *sys.path[1:]]
+    sys.path[:] = [str(Path(job.program).parent), *_searched(job.environment), *pythons]
     importlib.invalidate_caches()
     if "numpy.random" in sys.modules:  # Python's own generator is seeded anew in a fork, NumPy's isn't
         sys.modules["numpy.random"].seed()
+
+
+def _searched(environment: Mapping[str, str]) -> list[str]:
+    """The folders in which these variables have Python look first."""
+    return [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 if __name__ == "__main__":

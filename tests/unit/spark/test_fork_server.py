@@ -37,7 +37,9 @@ DRAWS = "import random, uuid\nimport numpy\nprint(numpy.random.random(), random.
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
-    begun = ForkServer()
+    with pytest.MonkeyPatch.context() as its:
+        its.setenv("PYTHONPATH", f"/of/the/server{os.pathsep}/of/neither")
+        begun = ForkServer()
     monkeypatch.setattr(fork_server, "_server", begun)
     yield begun
     begun.end()
