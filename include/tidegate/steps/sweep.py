@@ -13,9 +13,9 @@ def sweep(subscription: str, output: str, newest: int, *, landing: Landing, lake
 
     Goes away: what is named as a staging folder of ours, staged or set aside, of a batch of the output that is
     closed or published; and files in the landings of that many closed batches, also those under a name that the
-    subscription had, named as ours, which neither the ledger nor the lake names. What is there is listed before the ledger is asked which batch is open, so that nothing
-    of a batch that is opened meanwhile is in the list. What can't be done now is left to the next sweep, with a
-    warning: whatever happens here, nobody fails for it.
+    subscription had, named as ours, which neither the ledger nor the lake names. What is there is listed before the
+    ledger is asked which batch is open, so that nothing of a batch that is opened meanwhile is in the list. What can't
+    be done now is left to the next sweep, with a warning: whatever happens here, nobody fails for it.
     """
     try:
         _sweep_staging(output, lake, ledger)
