@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chaos.audit import Evidence, Records, records
-from chaos.outputs import Output, read_files
+from chaos.outputs import Output, last_written, read_files
 from chaos.positions import positions
 from chaos.producing import Numbers
 from chaos.receiver import Received, read_received
 from chaos.tasks import Place, opened
+from tidegate.lake.staging import staged_batch
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, Outcome
 from tidegate.model.commit_policy import PositionStore
@@ -83,8 +84,18 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         open_batches=open_batches(place),
         landed=frozenset(str(path) for path in landed if path.is_file()),
         named=frozenset(file.uri.removeprefix("file://") for line in history for file in line.batch.files),
-        staged=output.staged(),
+        staged=[path for path in output.staged() if not (place.kind.has_table and _came_late(Path(path), history))],
     )
+
+
+def _came_late(path: Path, history: Iterable[HistoryEntry]) -> bool:
+    """Whether it is what a driver wrote, whom nobody could stop, after its batch had ended, or an unfinished note.
+
+    Unlike a Parquet output's folder, a table's isn't listed for it by every sweep.
+    """
+    ended = {each.batch.id: each.closed_at for each in history}
+    over = ended.get(staged_batch(path.name) or "")
+    return path.name.startswith(".") or (over is not None and last_written(path) > over)
 
 
 def answered(output: Output, received: Received) -> Records:

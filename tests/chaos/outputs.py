@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -109,6 +110,12 @@ def read_files(files: Sequence[Path], columns: Sequence[str]) -> pa.Table | None
 def ranges_in(manifest: str) -> Ranges:
     """The half-open range of each partition that a manifest names."""
     return {r["partition"]: (r["start"], r["end"]) for r in json.loads(manifest)["ranges"]}
+
+
+def last_written(path: Path) -> datetime:
+    """When a file, or anything in a folder, was written last."""
+    every = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return datetime.fromtimestamp(max(each.stat().st_mtime for each in every), UTC)
 
 
 def output_at(where: Where, written_as: OutputFormat) -> Output:

@@ -17,7 +17,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from chaos.kinds import CATALOG, table_name
-from chaos.outputs import THEIRS, Ranges, Where, ranges_in, read_files
+from chaos.outputs import THEIRS, Ranges, Where, last_written, ranges_in, read_files
 from tidegate.lake.staging import staged_batch
 
 _BATCH = "batch_id"
@@ -63,10 +63,10 @@ class _LocalTable(ABC):
         }
 
     def staged(self) -> list[str]:
-        """See `Output`: folders of batches without a manifest, and further ones of those that have one."""
+        """See `Output`: folders of batches without a manifest, and those of the others that were written later."""
         needed = Counter(self._manifests().keys())
         left = []
-        for folder in sorted(self.staging().glob("*")):
+        for folder in sorted(self.staging().glob("*"), key=last_written):
             if batch_id := staged_batch(folder.name):
                 needed[batch_id] -= 1
                 left += [str(folder)] if needed[batch_id] < 0 else []
