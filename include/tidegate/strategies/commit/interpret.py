@@ -47,10 +47,10 @@ def interpret(policy: CommitPolicy, batch: Batch, committed: Mapping[TopicPartit
 
     All at its ends under the receipt of its own commit: it was committed. All at its starts under the receipt it was
     planned from, or some of them at their ends (a commit of ours that died half-way), or without any position (a
-    group's offsets expire; that is nobody's move): go on. So with a position that an earlier commit of the same
-    incarnation left: a later one is known, so nobody moved the group there, but a broker that has just started told
-    what was, or lost what came after it; the batch's commit takes the group on from there. Anything else: the group
-    was moved by somebody.
+    group's offsets expire; that is nobody's move): go on. Anything else: the group was moved by somebody.
+
+    A position that an earlier commit of the same incarnation left is as none. A later one is known, so nobody moved the
+    group there: a broker that has just started told what was, or lost what came after it.
 
     Where what is acknowledged is committed, a position within the batch under a receipt of its own is our own too, and
     the batch goes on from there. So is one past the batch's end under the receipt it was planned from: of a delivery
@@ -63,13 +63,14 @@ def interpret(policy: CommitPolicy, batch: Batch, committed: Mapping[TopicPartit
     """
     if policy.store is PositionStore.NONE or batch.offsets_committed:
         return Resume()
+    committed = {at: position for at, position in committed.items() if not _is_past(batch, position)}
     partly = _partly_committed(batch, committed) if policy.commits_acknowledged else frozenset()
     whole = _as_a_whole(batch, {at: position for at, position in committed.items() if at not in partly})
     if policy.commit_at is CommitPoint.LANDED and not isinstance(whole, Resume) and _has_ended(batch, committed):
         return OffsetsCommitted()
     if not partly or not isinstance(whole, Resume):
         return whole
-    return ResumeFrom({r.at: _stands_at(batch, r, committed.get(r.at)) for r in batch.ranges})
+    return ResumeFrom({r.at: committed[r.at].offset if r.at in committed else r.start for r in batch.ranges})
 
 
 def _as_a_whole(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Resume | AlreadyCommitted | Abandon:
@@ -82,7 +83,6 @@ def _as_a_whole(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> 
         if r.at in committed
         and not _is_at_start(batch, r, committed[r.at])
         and not _is_at_end(batch, r, committed[r.at])
-        and not _is_past(batch, committed[r.at])
     ]
     return Abandon(_why(foreign, committed)) if foreign else Resume()
 
@@ -115,10 +115,6 @@ def _is_past(batch: Batch, position: Committed) -> bool:
     """Whether the position is one that the group had before the commit that the batch was planned from."""
     told = Receipt.parse(position.metadata)
     return told is not None and told.incarnation == batch.receipt.incarnation and told.number < batch.receipt.number
-
-
-def _stands_at(batch: Batch, of: Range, position: Committed | None) -> int:
-    return of.start if position is None or _is_past(batch, position) else position.offset
 
 
 def _is_at_start(batch: Batch, of: Range, position: Committed | None) -> bool:
