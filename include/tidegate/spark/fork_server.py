@@ -62,7 +62,7 @@ class ForkServer:
         with served:
             self.process = subprocess.Popen(
                 [sys.executable, str(scripts.fork_server()), str(served.fileno())],
-                env=job_environment(os.environ),
+                env=job_environment(os.environ) | {"PYTHONPATH": ""},  # each job brings its own
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(served.fileno(),),

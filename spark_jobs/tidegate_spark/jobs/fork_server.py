@@ -8,7 +8,6 @@ status. A job that nobody waits for any more is terminated. The server ends once
 
 import contextlib
 import importlib
-import itertools
 import json
 import os
 import runpy
@@ -16,7 +15,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,7 +59,7 @@ def _asked_for(asking: socket.socket) -> Job:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     for job in _jobs(asking):
-        _import()
+        _import(_searched(job))
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             asking.close()
@@ -79,11 +78,16 @@ def _jobs(asking: socket.socket) -> Iterator[Job]:
         yield Job(**json.loads(message), lines=lines, waiting=socket.socket(fileno=waiting))
 
 
-def _import() -> None:
-    """Import them at the first job: who has none doesn't pay. What can't be imported is the job's own error to tell."""
+def _import(searched: list[str]) -> None:
+    """Import them at the first job, from where it would: who has none doesn't pay.
+
+    What can't be imported is the job's own error to tell.
+    """
+    sys.path[1:1] = searched
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    del sys.path[1 : 1 + len(searched)]
 
 
 def _wait_for(process: int, job: Job) -> NoReturn:
@@ -122,19 +126,18 @@ def _become(job: Job) -> None:
     os.close(job.lines)
     os.chdir(job.folder)
     os.umask(job.umask)
-    pythons = itertools.dropwhile(set(_searched(os.environ)).__contains__, sys.path[1:])
     os.environ.clear()
     os.environ.update(job.environment)
     sys.argv[:] = [job.program, *job.arguments]
-    sys.path[:] = [str(Path(job.program).parent), *_searched(job.environment), *pythons]
+    sys.path[:] = [str(Path(job.program).parent), *_searched(job), *sys.path[1:]]
     importlib.invalidate_caches()
     if "numpy.random" in sys.modules:  # Python's own generator is seeded anew in a fork, NumPy's isn't
         sys.modules["numpy.random"].seed()
 
 
-def _searched(environment: Mapping[str, str]) -> list[str]:
-    """The folders in which these variables have Python look first."""
-    return [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
+def _searched(job: Job) -> list[str]:
+    """The folders in which the job looks for modules before Python's own."""
+    return [folder for folder in job.environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 if __name__ == "__main__":

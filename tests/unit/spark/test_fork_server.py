@@ -71,6 +71,16 @@ def test_a_job_is_what_it_were_if_its_program_had_been_started(tmp_path: Path, m
     assert as_fork == as_program
 
 
+@pytest.mark.usefixtures("server")
+def test_a_job_has_the_pyspark_that_its_own_search_path_leads_to(tmp_path: Path) -> None:
+    its = tmp_path / "its" / "pyspark" / "__init__.py"
+    its.parent.mkdir(parents=True)
+    its.write_text("")
+    command, said = program(tmp_path, "import pyspark; print(pyspark.__file__)"), list[str]()
+    run_child(command, {"PYTHONPATH": str(tmp_path / "its")}, 60, said.append, lambda: None, start=forked)
+    assert said == [str(its)]
+
+
 def told(child: Child) -> dict[str, object]:
     found: dict[str, object] = json.loads(child.lines.read())
     assert child.wait(10) == 0
