@@ -105,9 +105,12 @@ class ParquetLanding:
 
     def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
         """See ports.Landing; what lies below the members' folders, and documents that were never finished."""
-        folders = self._folders(subscription, batch_id, files)
-        found = ((folder, self._stored_in(folder)) for folder in folders)
-        return frozenset(uri for folder, uris in found for uri in uris if _is_data(uri.removeprefix(f"{folder}/")))
+        return frozenset(
+            uri
+            for folder in self._folders(subscription, batch_id, files)
+            for uri in self._stored_in(folder)
+            if _is_data(uri.removeprefix(f"{folder}/"))
+        )
 
     def remove(self, uris: Collection[str]) -> None:
         """See ports.Landing; what can't be removed stays, with a warning: it harms nobody."""

@@ -88,9 +88,14 @@ class MemoryLanding:
 
     def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
         """See `tidegate.ports.Landing`."""
-        ours = re.compile(r".*/member-\d+/[0-9a-f]{32}-0\.parquet")
+        ours = re.compile(r"member-\d+/[0-9a-f]{32}-0\.parquet")
         folders = self._folders(subscription, batch_id, files)
-        return frozenset(uri for uri in self.files if uri.startswith(folders) and ours.fullmatch(uri))
+        return frozenset(
+            uri
+            for folder in folders
+            for uri in self.files
+            if uri.startswith(folder) and ours.fullmatch(uri, len(folder))
+        )
 
     def remove(self, uris: Collection[str]) -> None:
         """See `tidegate.ports.Landing`."""
