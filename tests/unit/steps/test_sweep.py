@@ -4,6 +4,7 @@ import uuid
 import pytest
 from world import OUTPUT, World, deliver, planned
 
+from tidegate.model.batch import Batch
 from tidegate.model.errors import LostDataError, UnavailableError
 from tidegate.model.manifest import Counts
 from tidegate.model.subscription import TopicNames
@@ -11,6 +12,15 @@ from tidegate.ports import Lake, Landing, Ledger, OffsetStore
 from tidegate.steps.sweep import sweep
 from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.lake import StagedAttempt
+
+
+def delivered() -> tuple[World, Batch]:
+    """A world with one batch, which is committed."""
+    world = World()
+    world.produce(2)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    return world, batch
 
 
 def leave(world: World, batch_id: str) -> str:
@@ -52,10 +62,7 @@ def test_what_late_writers_left_of_closed_batches_goes_and_what_the_ledger_names
 
 
 def test_what_late_writers_left_under_the_name_that_the_subscription_had_goes() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     left = leave(world, batch.id)
     world.ledger.take_over_group("renamed", batch.group, "orders")
     sweep("renamed", OUTPUT, 20, landing=world.landing, lake=world.lake, ledger=world.ledger)
@@ -76,10 +83,7 @@ def test_nothing_of_an_open_batch_goes() -> None:
 
 
 def test_nothing_of_a_batch_that_is_opened_meanwhile_goes() -> None:
-    world = World()
-    world.produce(2)
-    first = deliver(world.pipeline())
-    assert first is not None
+    world, first = delivered()
     leave(world, first.id)
     world.produce(2)
 
@@ -102,10 +106,7 @@ def test_nothing_of_a_batch_that_is_opened_meanwhile_goes() -> None:
 
 
 def test_what_cannot_be_cleaned_now_is_left_to_the_next_sweep() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     left = leave(world, batch.id)
 
     class Away:
@@ -144,10 +145,7 @@ def ours() -> str:
 
 
 def test_folders_that_are_not_ours_stay() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     strange = [
         "my-notes",
         "2024-05-01",
@@ -167,10 +165,7 @@ def test_folders_that_are_not_ours_stay() -> None:
 
 
 def test_landed_files_that_are_not_ours_stay() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     late = leave(world, batch.id)
     theirs = f"memory:///landing/orders/{batch.id}/member-0/copy-of-the-first.parquet"
     world.landing.files[theirs] = ()
@@ -180,10 +175,7 @@ def test_landed_files_that_are_not_ours_stay() -> None:
 
 
 def test_what_is_left_of_a_batch_that_only_the_lake_knows_goes_and_an_open_one_of_another_subscription_stays() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     world.lose_ledger()
     leave(world, batch.id)
     world.topics.create("others", 1)
@@ -196,10 +188,7 @@ def test_what_is_left_of_a_batch_that_only_the_lake_knows_goes_and_an_open_one_o
 
 
 def test_a_folder_in_a_batchs_place_keeps_that_batch_alone_from_being_swept() -> None:
-    world = World()
-    world.produce(2)
-    batch = deliver(world.pipeline())
-    assert batch is not None
+    world, batch = delivered()
     leave(world, batch.id)
     strange = f"{ours()}-{uuid.uuid4().hex}"
     stage(world, strange)
@@ -215,10 +204,7 @@ def test_a_folder_in_a_batchs_place_keeps_that_batch_alone_from_being_swept() ->
 def test_whatever_a_sweep_meets_the_commit_stands(
     method: Method, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World()
-    world.produce(2)
-    first = deliver(world.pipeline())
-    assert first is not None
+    world, first = delivered()
     leave(world, first.id)
     world.produce(2)
     planned_next = planned(world.pipeline())
