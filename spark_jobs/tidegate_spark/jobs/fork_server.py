@@ -6,6 +6,7 @@ Through that socket, whoever waits for the job names signals for its process gro
 status. A job that nobody waits for any more is terminated. The server ends once nobody has the other end of its socket.
 """
 
+import atexit
 import contextlib
 import importlib
 import json
@@ -46,12 +47,14 @@ class Job:
 
 def main(descriptor: str) -> None:
     """Serve until nobody is left to ask; in each fork, be the job that it was made for."""
+    ended: list[int] = []
+    atexit.register(_leave, ended)  # what is registered first is called last
     job = _asked_for(socket.socket(fileno=int(descriptor)))
     process = os.fork()
     if process:
         _wait_for(process, job)
     _become(job)
-    runpy.run_path(job.program, run_name="__main__")
+    ended.append(_run(job.program))
 
 
 def _asked_for(asking: socket.socket) -> Job:
@@ -133,6 +136,26 @@ def _become(job: Job) -> None:
     importlib.invalidate_caches()
     if "numpy.random" in sys.modules:  # Python's own generator is seeded anew in a fork, NumPy's isn't
         sys.modules["numpy.random"].seed()
+
+
+def _run(program: str) -> int:
+    """Its exit status, of a program that returns or ends by a number; Python itself tells any other end."""
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        return end.code or 0
+    return 0
+
+
+def _leave(ended: list[int]) -> None:
+    """Be gone, without taking apart first what was imported, which takes Python a fifth of a second."""
+    for status in ended:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError):  # the program may have taken it away, or closed it
+                stream.flush()
+        os._exit(status)
 
 
 def _searched(job: Job) -> list[str]:

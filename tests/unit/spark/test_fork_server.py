@@ -89,6 +89,49 @@ def told(child: Child) -> dict[str, object]:
     return found
 
 
+ENDS = {
+    "returns": "print('done', end='')",
+    "status": "import sys; print('done', end=''); sys.exit(3)",
+    "true": "import sys; sys.exit(True)",
+    "below zero": "import sys; sys.exit(-1)",
+    "text": "import sys; sys.exit('what is wrong')",
+    "error": "class WrongError(Exception): ...\nraise WrongError('what is wrong') from None",
+    "interrupt": "raise KeyboardInterrupt",
+    "exit functions": "import atexit; atexit.register(print, 'first'); atexit.register(print, 'second')",
+    "failing exit function": "import atexit; atexit.register(lambda: 1 / 0); print('done')",
+    "exit function of an import": "import logging.handlers, sys\n"
+    "logging.root.addHandler(logging.handlers.MemoryHandler(9, target=logging.StreamHandler(sys.stdout)))\n"
+    "logging.warning('kept')",
+    "thread": "import threading; threading.Timer(0.1, print, ['later']).start()",
+    "closed output": "import sys; sys.stdout.close()",
+}
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_ends_as_it_did_if_its_program_had_been_started(tmp_path: Path) -> None:
+    environment = job_environment(os.environ)
+    for name, source in ENDS.items():
+        command = program(tmp_path, source)
+        as_fork, as_program = (end_of(start(command, environment)) for start in (forked, SpawnedChild))
+        assert as_fork == as_program, name
+
+
+def end_of(child: Child) -> tuple[int | None, list[str]]:
+    """Its status, and the last of its lines: those before may be a traceback, which differs above the program."""
+    said = child.lines.read().splitlines()
+    status = child.wait(10)
+    child.close()
+    child.lines.close()
+    return status, said[-1:]
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_is_gone_without_taking_apart_what_it_imported(tmp_path: Path) -> None:
+    module = "class Kept:\n    def __del__(self): print('taken apart')\nkept = Kept()\n"
+    (tmp_path / "imported_by_program.py").write_text(module)
+    assert lines(program(tmp_path, "import imported_by_program; print('done')")) == ["done"]
+
+
 def test_a_job_finds_pyspark_imported(server: ForkServer, tmp_path: Path) -> None:
     (said,) = lines(program(tmp_path, IMPORTED))
     imported, parent = said.split()
