@@ -21,6 +21,10 @@ SECTION = "tidegate"
 PREFIX = "AIRFLOW__TIDEGATE__"
 
 _INDIRECT = re.compile(r"(.+)_(?:cmd|secret)")
+# Airflow writes our section into the file that it makes, each option as a comment.
+_SAYS_SOMETHING = re.compile(
+    rf"^\[(?:{SECTION}|DEFAULT)\].*\n(?:[^\S\n]*(?:[#;].*)?\n)*[^\S\n]*[^\s\[#;]", re.MULTILINE
+)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _NESTED = 10  # variables whose values name variables: Airflow expands them without end
 
@@ -98,7 +102,7 @@ def _place(variable: str, path: str, environ: Mapping[str, str]) -> Path:
 
 
 def _section(file: Path, known: Collection[str]) -> dict[str, str]:
-    """The options of the file's section; none where there is no file, or the section isn't in it.
+    """The options of the file's section; none where there is no file, or nothing but comments in the section.
 
     Of `[DEFAULT]`, whose options are in every section, only those that are known.
     """
@@ -109,8 +113,8 @@ def _section(file: Path, known: Collection[str]) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
         raise WrongDefinitionError(f"Airflow's configuration {file} can't be read ({why}): correct that") from None
-    if f"[{SECTION}]" not in text:  # parsing a whole airflow.cfg takes time, and most have nothing for us
-        return {}
+    if f"[{SECTION}]" not in text or not _SAYS_SOMETHING.search(text):
+        return {}  # parsing a whole airflow.cfg takes time, and most have nothing for us
     parser = ConfigParser()
     try:
         parser.read_string(text)

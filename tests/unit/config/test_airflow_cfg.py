@@ -95,10 +95,10 @@ def test_an_unknown_option_is_refused_with_the_nearest_but_a_variable_of_ours_is
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"x = {PASSWORD}\n[tidegate]\n", "line 1 belongs to no section"),
+        (f"x = {PASSWORD}\n[tidegate]\nhome = /srv\n", "line 1 belongs to no section"),
         (f"[tidegate]\n{PASSWORD}\n", "line 2 is neither a section nor an option"),
         (f"[tidegate]\nledger = a\nledger = {PASSWORD}\n", "line 3 says what was said before"),
-        (f"[tidegate]\n[core]\nx={PASSWORD}\n[core]\n", "line 4 says what was said before"),
+        (f"[tidegate]\nhome = /srv\n[core]\nx={PASSWORD}\n[core]\n", "line 5 says what was said before"),
         (f"[tidegate]\nledger = postgresql://u:50%{PASSWORD}@db/x\n", "ledger in .* has a % .*: write %%"),
     ],
 )
@@ -119,5 +119,23 @@ def test_what_cannot_be_read_is_named(tmp_path, write):
         values(environ)
 
 
-def test_a_broken_file_without_our_section_is_airflow_s_affair(write):
-    assert values(write("neither a section\nnor an option\n")) == {}
+COMMENTED = "[tidegate]\n# Folder of the definitions.\n#\n\n  ; home = /srv\n"
+
+
+@pytest.mark.parametrize("section", ["", COMMENTED, f"{COMMENTED}[core]\n", f"[DEFAULT]\n# x = 1\n{COMMENTED}"])
+def test_a_broken_file_without_an_option_of_ours_is_airflow_s_affair(write, section):
+    assert values(write(f"neither a section\nnor an option\n{section}")) == {}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "[tidegate]\nhome = /srv/y\n",
+        "[tidegate]\n# home = /x\n\n\f\n \t\n  ; home = /z\nhome = /srv/y\n",
+        "[core]\nx = 1\n[tidegate] # ours\n\nhome = /srv/y\n[other]\n",
+        "[DEFAULT]\n# x = 1\n\nfolder = /srv\n[tidegate]\n# nothing\nhome = %(folder)s/y\n",
+        "[DEFAULT]\nhome = /srv/y\n[tidegate]\n# nothing\n",
+    ],
+)
+def test_an_option_is_found_wherever_it_stands(write, file):
+    assert values(write(file)) == {"home": "/srv/y"}
