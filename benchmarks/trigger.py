@@ -27,7 +27,7 @@ from tidegate_local.stack import Stack
 PROJECT = Path(__file__).resolve().parents[1]
 SUBSCRIPTION = "flights"
 RECORDS = 10_000
-WARM_UP = 2
+WARM_UP = 20
 RUN_SECONDS = 300
 STEPS = ("plan", "land", "process", "commit")
 _TOOK = re.compile(r"(?:plan|land|process|commit) took ([\d.]+) s")
@@ -60,7 +60,7 @@ class Run:
 def main() -> None:
     """Measure, and show or write what was found."""
     parser = argparse.ArgumentParser(description="Measure a run of 10,000 records from its trigger to its commit.")
-    parser.add_argument("--rounds", type=int, default=11, help="runs, after two that warm up (default 11)")
+    parser.add_argument("--rounds", type=int, default=11, help="runs, after 20 that warm up (default 11)")
     parser.add_argument("--json", action="store_true", help="print every single run as JSON")
     parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     arguments = parser.parse_args()
