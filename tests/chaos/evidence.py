@@ -12,19 +12,21 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chaos.audit import Evidence, Records, records
-from chaos.outputs import Output, last_written, read_files
+from chaos.outputs import Output, read_files
 from chaos.positions import positions
 from chaos.producing import Numbers
 from chaos.receiver import Received, read_received
 from chaos.tasks import Place, opened
-from tidegate.lake.staging import staged_batch
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, LandedFile, Outcome
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
+from tidegate.model.output_uri import is_table
 from tidegate.model.records import last
 from tidegate.ports import HistoryEntry
+from tidegate.runtime.maintain import remove_orphans
+from tidegate.testing.connections import MemoryConnections
 
 _ALL = 1_000_000
 _ANSWER_SECONDS = 60
@@ -84,18 +86,15 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
         open_batches=open_batches(place),
         landed=frozenset(str(path) for path in landed if path.is_file()),
         named=frozenset(file.uri.removeprefix("file://") for line in history for file in line.batch.files),
-        staged=[path for path in output.staged() if not (place.kind.has_table and _came_late(Path(path), history))],
+        staged=staged_after_upkeep(place, history),
     )
 
 
-def _came_late(path: Path, history: Iterable[HistoryEntry]) -> bool:
-    """Whether it is what a driver wrote, whom nobody could stop, after its batch had ended, or an unfinished note.
-
-    Unlike a Parquet output's folder, a table's isn't listed for it by every sweep.
-    """
-    ended = {each.batch.id: each.closed_at for each in history}
-    over = ended.get(staged_batch(path.name) or "")
-    return path.name.startswith(".") or (over is not None and last_written(path) > over)
+def staged_after_upkeep(place: Place, history: Iterable[HistoryEntry]) -> list[str]:
+    """What is staged still once the tables are maintained, but for unfinished notes."""
+    for table in {each.batch.output for each in history if is_table(each.batch.output)}:
+        remove_orphans(table, place.settings, MemoryConnections(place.catalog), dry_run=False)
+    return [path for path in place.output.staged() if not Path(path).name.startswith(".")]
 
 
 def answered(output: Output, received: Received) -> Records:

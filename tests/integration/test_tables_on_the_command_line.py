@@ -131,6 +131,25 @@ def test_batches_become_rows_of_a_table_each_once(desk: Desk, tables: Tables, na
     assert ran(desk, name)["records"] == 0
 
 
+def test_what_a_late_spark_job_left_goes_with_the_upkeep_and_nothing_else(
+    desk: Desk, tables: Tables, name: str
+) -> None:
+    define(desk, tables, name)
+    produce(desk, name, 0)
+    batch_id = ran(desk, name)["batch_id"]
+    (published,) = (folder for folder in desk.home.rglob(f"{batch_id}-*") if folder.parent.name == "data")
+    late = published.with_name(f"{batch_id}-{uuid.uuid4().hex}")
+    elsewhere = published.with_name(f"b{uuid.uuid4().hex[:20]}-{uuid.uuid4().hex}")  # of another ledger
+    for each in (late, elsewhere):
+        shutil.copytree(published, each)
+    would = desk.run(TIDEGATE, "maintain", name, "--dry-run")
+    assert "1 folders of late Spark jobs" in would
+    assert late.is_dir()
+    orphans = [json.loads(desk.run(TIDEGATE, "maintain", name, "--json"))["orphans"] for _ in range(2)]
+    assert (orphans, late.exists(), elsewhere.is_dir()) == ([1, 0], False, True)
+    assert tables.rows(name).num_rows == RECORDS
+
+
 def test_a_batch_whose_records_are_all_rejected_goes_to_the_dead_letters(desk: Desk, tables: Tables, name: str) -> None:
     define(desk, tables, name, **{"partition-by": ["country"]})
     desk.produce(name, [b"junk"] * 4)

@@ -19,7 +19,8 @@ def maintain(
     """Maintain the tables that subscriptions publish into, by the retention in each table's properties.
 
     Delta: compact small files, remove expired files and commits, write a checkpoint. Iceberg: expire snapshots, and
-    remove the files that only they name. It may run at any time, also during runs.
+    remove the files that only they name. Both: remove what Spark jobs wrote after their batch had ended. It may run at
+    any time, also during runs.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above

@@ -19,7 +19,9 @@ from tidegate.ports import DataFile, StagedOutput, TableLog
 
 log = logging.getLogger(__name__)
 
-_STAGED: Final = "staged"
+STAGED: Final = "staged"
+"""Where the log keeps the notes of staging folders."""
+
 _HIDDEN: Final = ("_", ".")
 
 
@@ -55,7 +57,7 @@ class LogLake(OverStaged):
         """See `tidegate.ports.Lake`."""
         output, of = manifest.batch.output, manifest.batch.next_receipt
         since = LogEntries(self._log, output, of).beginning()
-        self._log.put_note(output, _STAGED, _name(manifest.staging), f"{of}\n{since}")
+        self._log.put_note(output, STAGED, _name(manifest.staging), f"{of}\n{since}")
         self.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
@@ -90,7 +92,7 @@ class LogLake(OverStaged):
         replaced = next((each.replaced_files for each in self.results(manifest.staging) if each.attempt == attempt), ())
         manifest = replace(self.verified(manifest, attempt), replaced_files=replaced)
         batch, staging = manifest.batch, manifest.staging
-        noted = self._log.note(batch.output, _STAGED, _name(staging))
+        noted = self._log.note(batch.output, STAGED, _name(staging))
         since = Beginning.parse(noted.partition("\n")[2]) if noted else None
         entry = Entry(batch.next_receipt.number, manifest.to_json(), staging, attempt)
         entries = LogEntries(self._log, batch.output, batch.next_receipt)
@@ -136,7 +138,7 @@ class LogLake(OverStaged):
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
         found: dict[str, set[str]] = defaultdict(set)
-        for name in self._log.notes(output, _STAGED):
+        for name in self._log.notes(output, STAGED):
             if batch_id := staged_batch(name):
                 found[batch_id].add(self._folder(output, name))
         return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
@@ -147,7 +149,7 @@ class LogLake(OverStaged):
             LogEntries(self._log, output, of).withdraw()
         except SettledError:
             return
-        for name in self._log.notes(output, _STAGED):
+        for name in self._log.notes(output, STAGED):
             if staged_batch(name) == of.batch_id:
                 self.withdraw(self._folder(output, name))
 
@@ -159,7 +161,7 @@ class LogLake(OverStaged):
                 entry = LogEntries(self._log, output, of).found()
                 if entry is None or entry.staging != named[name]:
                     self.remove_folders([named[name]])
-                self._log.remove_note(output, _STAGED, name)
+                self._log.remove_note(output, STAGED, name)
 
     def _folder(self, output: str, name: str) -> str:
         return f"{self._log.folder(output)}/data/{name}"
@@ -167,8 +169,8 @@ class LogLake(OverStaged):
     def _noted_folders(self, output: str) -> dict[str, Receipt]:
         """The names of the staging folders, and the receipts of their batches."""
         found = {}
-        for name in sorted(self._log.notes(output, _STAGED)):
-            of = Receipt.parse((self._log.note(output, _STAGED, name) or "").partition("\n")[0])
+        for name in sorted(self._log.notes(output, STAGED)):
+            of = Receipt.parse((self._log.note(output, STAGED, name) or "").partition("\n")[0])
             if of is not None:
                 found[name] = of
         return found

@@ -1,6 +1,7 @@
 """The lakes of this process: which one an output's URI names, and what each is made of."""
 
 import os
+from collections.abc import Callable, Mapping
 
 from tidegate.lake.lakes import Lakes
 from tidegate.lake.log_lake import LogLake
@@ -8,7 +9,7 @@ from tidegate.lake.parquet import ParquetLake
 from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.output_uri import FILE_SYSTEMS, OBJECT_STORES, SchemaEvolution, parse_output
 from tidegate.parquet.known_stores import store_of
-from tidegate.ports import Connections, TableUpkeep
+from tidegate.ports import Connections, TableLog, TableUpkeep
 
 
 def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lakes:
@@ -20,17 +21,11 @@ def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lake
 
         return LogLake(ObjectLog(), staged)
 
-    def iceberg() -> LogLake:
-        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
-        from tidegate.lake.iceberg_log import IcebergLog  # noqa: PLC0415
+    def with_log(table_log: Callable[[], TableLog]) -> Callable[[], LogLake]:
+        return lambda: LogLake(table_log(), staged)
 
-        return LogLake(IcebergLog(Catalogs(connections), evolution), staged)
-
-    def delta() -> LogLake:
-        from tidegate.lake.delta_log import DeltaLog  # noqa: PLC0415 (needs tidegate[delta])
-
-        return LogLake(DeltaLog(_delta_options, evolution), staged)
-
+    logs = _table_logs(connections, evolution)
+    delta, iceberg = with_log(logs["delta"]), with_log(logs["iceberg"])
     return Lakes(
         {
             **dict.fromkeys(FILE_SYSTEMS, ParquetLake),
@@ -40,6 +35,26 @@ def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lake
         },
         staged,
     )
+
+
+def table_log_of(table: str, connections: Connections) -> TableLog:
+    """The port `TableLog` for the format of a table, by the URI of an output; nothing is to be created by it."""
+    return _table_logs(connections, "fail")[parse_output(table).format]()
+
+
+def _table_logs(connections: Connections, evolution: SchemaEvolution) -> Mapping[str, Callable[[], TableLog]]:
+    def iceberg() -> TableLog:
+        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg_log import IcebergLog  # noqa: PLC0415
+
+        return IcebergLog(Catalogs(connections), evolution)
+
+    def delta() -> TableLog:
+        from tidegate.lake.delta_log import DeltaLog  # noqa: PLC0415 (needs tidegate[delta])
+
+        return DeltaLog(_delta_options, evolution)
+
+    return {"iceberg": iceberg, "delta": delta}
 
 
 def upkeep_of(table: str, connections: Connections) -> TableUpkeep:
