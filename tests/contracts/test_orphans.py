@@ -40,6 +40,15 @@ def test_of_a_published_batch_what_other_deliveries_left(bench: Bench) -> None:
     assert bench.rows() == 3
 
 
+def test_so_it_is_where_the_table_s_folder_is_written_in_another_way(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, won = comes_late(bench, bench.staged()), publish(bench, bench.staged())
+    monkeypatch.setattr(bench.log, "folder", lambda table: f"{table}/../table")
+    (orphan,) = orphans_of(bench, won, published=True)
+    assert orphan.rpartition("/")[2] == late.staging.rpartition("/")[2]
+
+
 def test_of_a_batch_that_was_given_up_everything(bench: Bench) -> None:
     publish(bench, bench.staged(1))
     late, later = bench.staged(2), bench.staged(2)

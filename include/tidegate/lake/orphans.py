@@ -42,6 +42,7 @@ class Orphans:
         """Of the folders of a closed batch, those in which the table has nothing.
 
         None where the log says nothing of a batch that was published, has forgotten it, or was taken back to before it.
+        Folders are told by their names: the table's own may be written in another way than when it was published.
         """
         entries = LogEntries(self._log, table, of)
         try:
@@ -49,13 +50,17 @@ class Orphans:
         except LostDataError:
             return frozenset()
         if entry is not None and entry.is_published:
-            return frozenset(unnoted) - {entry.staging}
+            return frozenset(uri for uri in unnoted if _name(uri) != _name(entry.staging or ""))
         return frozenset() if was_published or entries.is_forgotten() else frozenset(unnoted)
 
 
 def _below(uri: str) -> list[str]:
     system, path = locate(uri)
     try:
-        return [folder.rpartition("/")[2] for folder in folders(system, path)]
+        return [_name(folder) for folder in folders(system, path)]
     except OSError as error:
         raise UnavailableError(f"{uri} can't be listed: {error}") from error
+
+
+def _name(uri: str) -> str:
+    return uri.rpartition("/")[2]

@@ -86,8 +86,11 @@ def maintain_all(
                 continue
             seen.add(output)
             upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
-            orphans = remove_orphans(output, settings, connections, dry_run=dry_run)
-            yield MaintainedTable(name, output, dry_run, upkeep, orphans)
+            if upkeep is None:
+                yield MaintainedTable(name, output, dry_run)
+            else:
+                orphans = remove_orphans(output, settings, connections, dry_run=dry_run)
+                yield MaintainedTable(name, output, dry_run, upkeep, orphans)
         except TidegateError as error:
             yield MaintainedTable(name, output, dry_run, error=error)
 
