@@ -54,7 +54,7 @@ def main(descriptor: str) -> None:
     if process:
         _wait_for(process, job)
     _become(job)
-    ended.append(_run(job.program))
+    _run(job.program, ended)
 
 
 def _asked_for(asking: socket.socket) -> Job:
@@ -138,15 +138,16 @@ def _become(job: Job) -> None:
         sys.modules["numpy.random"].seed()
 
 
-def _run(program: str) -> int:
-    """Its exit status, of a program that returns or ends by a number; Python itself tells any other end."""
+def _run(program: str, ended: list[int]) -> None:
+    """Run it, and note the exit status of one that returns or ends by a number; any other end is Python's to tell."""
     try:
         runpy.run_path(program, run_name="__main__")
     except SystemExit as end:
-        if end.code is not None and not isinstance(end.code, int):
-            raise
-        return end.code or 0
-    return 0
+        status = 0 if end.code is None else end.code
+        if isinstance(status, int) and status in range(256):
+            ended.append(status)
+        raise
+    ended.append(0)
 
 
 def _leave(ended: list[int]) -> None:

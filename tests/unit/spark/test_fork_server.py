@@ -93,6 +93,8 @@ ENDS = {
     "returns": "print('done', end='')",
     "status": "import sys; print('done', end=''); sys.exit(3)",
     "true": "import sys; sys.exit(True)",
+    "too large": "import sys; sys.exit(2**70)",
+    "empty text": "import sys; sys.exit('')",
     "below zero": "import sys; sys.exit(-1)",
     "text": "import sys; sys.exit('what is wrong')",
     "error": "class WrongError(Exception): ...\nraise WrongError('what is wrong') from None",
