@@ -91,10 +91,10 @@ def gather(place: Place, numbers: Numbers) -> Evidence:
 
 
 def staged_after_upkeep(place: Place, history: Iterable[HistoryEntry]) -> list[str]:
-    """What is staged still once the tables are maintained, but for unfinished notes."""
+    """What is staged still once the tables are maintained, but for unfinished notes of tables."""
     for table in {each.batch.output for each in history if is_table(each.batch.output)}:
         remove_orphans(table, place.settings, MemoryConnections(place.catalog), dry_run=False)
-    return [path for path in place.output.staged() if not Path(path).name.startswith(".")]
+    return [path for path in place.output.staged() if not (place.kind.has_table and Path(path).name.startswith("."))]
 
 
 def answered(output: Output, received: Received) -> Records:
