@@ -8,7 +8,7 @@ from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings
 from tidegate.lake.orphans import Orphans
 from tidegate.lake.staged_files import StagedFiles
-from tidegate.ledger.holders import is_made
+from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import TidegateError
@@ -54,7 +54,9 @@ class MaintainedTable:
 
     def __str__(self) -> str:
         """The line that people read."""
-        return f"{self.name}: {self._said if self.error is None else self.error}"
+        if self.error is not None and not self.is_anything:
+            return f"{self.name}: {self.error}"
+        return f"{self.name}: {self._said}" + (f"; then: {self.error}" if self.error else "")
 
     @property
     def _said(self) -> str:
@@ -79,20 +81,17 @@ def maintain_all(
     definitions = AllDefinitions(settings)
     seen = set()
     for name in names:
-        output = ""
+        output, upkeep = "", None
         try:
             output = output_uri(settings.home, definitions.load(name).processing)
             if not is_table(output) or output in seen:
                 continue
             seen.add(output)
             upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
-            if upkeep is None:
-                yield MaintainedTable(name, output, dry_run)
-            else:
-                orphans = remove_orphans(output, settings, connections, dry_run=dry_run)
-                yield MaintainedTable(name, output, dry_run, upkeep, orphans)
+            orphans = 0 if upkeep is None else remove_orphans(output, settings, connections, dry_run=dry_run)
+            yield MaintainedTable(name, output, dry_run, upkeep, orphans)
         except TidegateError as error:
-            yield MaintainedTable(name, output, dry_run, error=error)
+            yield MaintainedTable(name, output, dry_run, upkeep, error=error)
 
 
 def remove_orphans(table: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:
@@ -100,7 +99,7 @@ def remove_orphans(table: str, settings: Settings, connections: Connections, *, 
 
     The only folder of a batch that was published is the one that the table has.
     """
-    if not is_made(settings.ledger):
+    if not has_tables(settings.ledger):
         return 0
     orphans, ledger = Orphans(table_log_of(table, connections)), SqlLedger(settings.ledger)
     unnoted = orphans.unnoted(table)

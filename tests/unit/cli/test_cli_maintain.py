@@ -72,6 +72,27 @@ def test_a_table_that_cant_be_maintained_keeps_no_other_one(tmp_path: Path) -> N
     assert "flights: compacted 3 files into 1" in done.output
 
 
+def test_what_was_done_is_said_where_the_ledger_cant_be_asked(
+    table: DeltaBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.db").write_text("no database at all")
+    monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{tmp_path}/broken.db")
+    done = maintain("flights")
+    assert done.exit_code == 2
+    assert "flights: compacted 3 files into 1" in done.output
+    assert "; then: the ledger" in done.output
+    assert len(table.delta.file_uris()) == 1
+
+
+def test_no_ledger_is_made_for_it(table: DeltaBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = tmp_path / "empty.db"
+    ledger.touch()
+    monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{ledger}")
+    assert maintain("flights").exit_code == 0
+    assert ledger.stat().st_size == 0
+    assert len(table.delta.file_uris()) == 1
+
+
 def test_a_table_that_isnt_there_yet_is_said(table: DeltaBench) -> None:
     table.drop()
     assert "flights: there is no table yet" in maintain("flights").stdout
