@@ -1,14 +1,13 @@
 """A lake whose output is a table with a log: a batch is published by one commit of its files and of what it is."""
 
 import logging
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from tidegate.lake.log_entries import Beginning, Entry, LogEntries, SettledError, WithdrawnError
 from tidegate.lake.over_staged import OverStaged
-from tidegate.lake.staging import staged_batch, staging_name
+from tidegate.lake.staging import folder_name, staged_batch, staged_below, staging_name
 from tidegate.model.change_feed import TOMBSTONES, MergeTarget
 from tidegate.model.errors import LostDataError, StaleError, location, message
 from tidegate.model.manifest import Manifest, Published
@@ -57,7 +56,7 @@ class LogLake(OverStaged):
         """See `tidegate.ports.Lake`."""
         output, of = manifest.batch.output, manifest.batch.next_receipt
         since = LogEntries(self._log, output, of).beginning()
-        self._log.put_note(output, STAGED, _name(manifest.staging), f"{of}\n{since}")
+        self._log.put_note(output, STAGED, folder_name(manifest.staging), f"{of}\n{since}")
         self.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
@@ -92,7 +91,7 @@ class LogLake(OverStaged):
         replaced = next((each.replaced_files for each in self.results(manifest.staging) if each.attempt == attempt), ())
         manifest = replace(self.verified(manifest, attempt), replaced_files=replaced)
         batch, staging = manifest.batch, manifest.staging
-        noted = self._log.note(batch.output, STAGED, _name(staging))
+        noted = self._log.note(batch.output, STAGED, folder_name(staging))
         since = Beginning.parse(noted.partition("\n")[2]) if noted else None
         entry = Entry(batch.next_receipt.number, manifest.to_json(), staging, attempt)
         entries = LogEntries(self._log, batch.output, batch.next_receipt)
@@ -137,11 +136,7 @@ class LogLake(OverStaged):
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for name in self._log.notes(output, STAGED):
-            if batch_id := staged_batch(name):
-                found[batch_id].add(self._folder(output, name))
-        return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
+        return staged_below(data_folder(self._log, output), self._log.notes(output, STAGED))
 
     def set_aside(self, output: str, of: Receipt) -> None:
         """See `tidegate.ports.Lake`; the log says first that it was withdrawn."""
@@ -155,7 +150,7 @@ class LogLake(OverStaged):
 
     def remove_staged(self, output: str, folders: Collection[str]) -> None:
         """See `tidegate.ports.Lake`; what has become part of the table stays, and isn't staged any more."""
-        named = {_name(folder): folder for folder in folders}
+        named = {folder_name(folder): folder for folder in folders}
         for name, of in self._noted_folders(output).items():
             if name in named:
                 entry = LogEntries(self._log, output, of).found()
@@ -164,7 +159,7 @@ class LogLake(OverStaged):
                 self._log.remove_note(output, STAGED, name)
 
     def _folder(self, output: str, name: str) -> str:
-        return f"{self._log.folder(output)}/data/{name}"
+        return f"{data_folder(self._log, output)}/{name}"
 
     def _noted_folders(self, output: str) -> dict[str, Receipt]:
         """The names of the staging folders, and the receipts of their batches."""
@@ -184,8 +179,9 @@ class LogLake(OverStaged):
             return False
 
 
-def _name(staging: str) -> str:
-    return staging.rpartition("/")[2]
+def data_folder(log: TableLog, output: str) -> str:
+    """The URI of the folder in which deliveries stage, and in which what is published stays."""
+    return f"{log.folder(output)}/data"
 
 
 def _data_files(manifest: Manifest, attempt: str) -> Iterator[DataFile]:

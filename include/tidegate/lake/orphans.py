@@ -4,13 +4,12 @@ A job that nobody could stop makes the folder anew that a sweep has removed. Swe
 table is listed for its maintenance alone.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from tidegate.lake.log_entries import LogEntries
-from tidegate.lake.log_lake import STAGED
+from tidegate.lake.log_lake import STAGED, data_folder
 from tidegate.lake.staged_files import folders
-from tidegate.lake.staging import staged_batch
+from tidegate.lake.staging import folder_name, staged_below
 from tidegate.model.errors import LostDataError, UnavailableError
 from tidegate.model.receipt import Receipt
 from tidegate.parquet.locations import locate
@@ -29,14 +28,9 @@ class Orphans:
         They are listed before the notes: a delivery notes its folder before it makes it. Folders of later generations
         aren't among them.
         """
-        data = f"{self._log.folder(table)}/data"
+        data = data_folder(self._log, table)
         listed = _below(data)
-        noted = self._log.notes(table, STAGED)
-        found: dict[str, set[str]] = defaultdict(set)
-        for name in listed:
-            if name not in noted and (batch_id := staged_batch(name)):
-                found[batch_id].add(f"{data}/{name}")
-        return {batch_id: frozenset(uris) for batch_id, uris in found.items()}
+        return staged_below(data, {*listed} - {*self._log.notes(table, STAGED)})
 
     def among(self, table: str, of: Receipt, unnoted: Collection[str], *, was_published: bool) -> frozenset[str]:
         """Of the folders of a closed batch, those in which the table has nothing.
@@ -50,17 +44,13 @@ class Orphans:
         except LostDataError:
             return frozenset()
         if entry is not None and entry.is_published:
-            return frozenset(uri for uri in unnoted if _name(uri) != _name(entry.staging or ""))
+            return frozenset(uri for uri in unnoted if folder_name(uri) != folder_name(entry.staging or ""))
         return frozenset() if was_published or entries.is_forgotten() else frozenset(unnoted)
 
 
 def _below(uri: str) -> list[str]:
     system, path = locate(uri)
     try:
-        return [_name(folder) for folder in folders(system, path)]
+        return [folder_name(folder) for folder in folders(system, path)]
     except OSError as error:
         raise UnavailableError(f"{uri} can't be listed: {error}") from error
-
-
-def _name(uri: str) -> str:
-    return uri.rpartition("/")[2]
