@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tidegate.config.settings import Settings
-from tidegate.ledger.holders import is_made
+from tidegate.ledger.holders import has_tables
 from tidegate.ledger.observations import Observations
 from tidegate.ledger.totals import ledger_totals
 from tidegate.runtime.metrics import Figures
@@ -14,7 +14,7 @@ def figures_of(names: Collection[str], settings: Settings) -> list[Figures]:
 
     Raises UnavailableError, UnusableLedgerError.
     """
-    if not is_made(settings.ledger):
+    if not has_tables(settings.ledger):
         return []
     counted, seen = ledger_totals(settings.ledger), Observations(settings.ledger).newest()
     return [

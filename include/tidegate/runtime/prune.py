@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.config.settings import Settings
 from tidegate.landing.parquet import ParquetLanding
-from tidegate.ledger.holders import is_made
+from tidegate.ledger.holders import has_tables
 from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import TidegateError, WrongDefinitionError
@@ -77,7 +77,7 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
         try:
             subscription = definitions.load(name)
             retention_ms = subscription.retention_ms
-            if is_made(settings.ledger):
+            if has_tables(settings.ledger):
                 landing, ledger = ParquetLanding(settings.landing), SqlLedger(settings.ledger)
                 _prune(subscription, pruned, landing, ledger, dry_run=dry_run)
         except TidegateError as raised:
@@ -98,7 +98,7 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
             f"subscription {name} has a definition, and nothing was removed: leave out --removed, or remove the "
             "definition first"
         )
-    if not is_made(settings.ledger):
+    if not has_tables(settings.ledger):
         raise WrongDefinitionError(
             f"there is no ledger yet that knows a subscription {name}: there is nothing to remove"
         )

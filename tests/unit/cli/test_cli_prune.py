@@ -67,6 +67,19 @@ def test_one_that_is_named_is_told_alone(ledger: SqlLedger) -> None:
     assert len(ledger.history("gates", 9)) == 2
 
 
+def test_no_ledger_is_made_in_a_database_without_one(
+    tmp_path: Path, ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{empty}")
+    assert prune().exit_code == 0
+    unknown = prune("removed", "--removed")
+    assert (unknown.exit_code, "there is no ledger yet that knows" in str(unknown.exception)) == (1, True)
+    assert empty.stat().st_size == 0
+    assert len(ledger.history("flights", 9)) == 2
+
+
 def test_batches_without_a_definition_stay(tmp_path: Path, ledger: SqlLedger) -> None:
     (tmp_path / "include/subscriptions/gates.yaml").unlink()
     assert prune().exit_code == 0
