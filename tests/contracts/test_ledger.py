@@ -869,6 +869,12 @@ def test_the_outcomes_of_batches_of_any_subscription_as_far_as_they_are_known(le
     assert ledger.outcomes([]) == {}
 
 
+def test_the_outcomes_of_more_batches_than_a_statement_may_name(ledger: Ledger) -> None:
+    first, last = closed(ledger, plan(0)), landed(ledger, plan(1))
+    unknown = [f"b{number:020}" for number in range(300_000)]
+    assert ledger.outcomes([first.id, *unknown, last.id]) == {first.id: Outcome.COMMITTED, last.id: None}
+
+
 def test_a_batch_that_never_landed_whole_names_no_files(ledger: Ledger) -> None:
     batch = opened(ledger)
     ledger.landed(batch.id, 0, report(batch, 0))

@@ -1,11 +1,12 @@
 """How the ledger reaches its database: transactions, and what SQLite and PostgreSQL each need for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from sqlite3 import Error as SqliteError
+from typing import TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import (
@@ -21,8 +22,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from tidegate.model.errors import OvertakenError, TidegateError, UnavailableError, UnusableLedgerError
 
+_Value = TypeVar("_Value")
+
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30
+_MOST_PARAMETERS = 500  # of one statement; SQLite may take no more than 999
 _SQLITE_BEGIN = "tidegate_sqlite_begin"
 _OF_LIBPQ = {
     "application_name": "tidegate",
@@ -78,6 +82,12 @@ class Database:
     def read(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database throughout. Raises as `write` does."""
         return _transaction(self._reading, self.name, writes=False)
+
+
+def in_parts(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    """The values, as many at once as a statement may have."""
+    for begin in range(0, len(values), _MOST_PARAMETERS):
+        yield values[begin : begin + _MOST_PARAMETERS]
 
 
 def database_time(connection: Connection) -> datetime:

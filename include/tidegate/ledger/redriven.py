@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
 
 from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settled, TopicIdentity
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import Database, in_parts
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
 from tidegate.model.errors import StaleError, location, message
 from tidegate.model.offsets import Range
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
-_MOST_PARAMETERS = 500
 
 
 def _utc_now() -> datetime:
@@ -94,16 +93,15 @@ class SqlRedrives:
 
     def marks(self, identity: TopicIdentity, partition: int, offsets: Collection[int]) -> dict[int, RedriveStatus]:
         """See `tidegate.dead_letters.ports.RedriveLedger`."""
-        wanted = sorted(offsets)
         found: dict[int, tuple[tuple[int, datetime], RedriveStatus]] = {}
         with self._database.read() as connection:
-            for begin in range(0, len(wanted), _MOST_PARAMETERS):
+            for some in in_parts(sorted(offsets)):
                 query = (
                     select(redrives, redriven.c.offset, redriven.c.destination)
                     .join(redriven, redriven.c.token == redrives.c.token)
                     .where(
                         redriven.c.partition == partition,
-                        redriven.c.offset.in_(wanted[begin : begin + _MOST_PARAMETERS]),
+                        redriven.c.offset.in_(some),
                         redrives.c.topic == identity.topic,
                         redrives.c.topic_id == identity.id,
                     )

@@ -26,7 +26,7 @@ from tidegate.ledger import expired as expired_rows
 from tidegate.ledger import replays as replay_rows
 from tidegate.ledger import resets as reset_rows
 from tidegate.ledger import rows, rules, takeover, totals
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import Database, in_parts
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
     batches,
@@ -478,7 +478,8 @@ class SqlLedger:
     def outcomes(self, batch_ids: Collection[str]) -> dict[str, Outcome | None]:
         """See `tidegate.ports.Ledger`."""
         with self._database.read() as connection:
-            return _outcomes(connection, batches.c.id.in_(batch_ids))
+            found = [_outcomes(connection, batches.c.id.in_(some)) for some in in_parts([*batch_ids])]
+        return {batch_id: outcome for each in found for batch_id, outcome in each.items()}
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
