@@ -24,10 +24,10 @@ from tidegate_airflow.task_failures import logged_failure
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidegate.runtime.maintain import MaintainedTable
+    from tidegate.runtime.maintain import Maintained
     from tidegate.runtime.prune import PrunedSubscription
 
-    Swept = PrunedSubscription | MaintainedTable
+    Swept = PrunedSubscription | Maintained
 
 OPERATIONS = frozenset({MAINTENANCE, MONITOR, PRUNE, *(each.form.dag_id for each in OPERATORS)})
 """The ids of the DAGs."""

@@ -111,3 +111,27 @@ def test_batches_land_on_a_store_are_processed_over_s3a_and_are_pruned(
     left = store.keys(bucket)
     assert {key.split("/")[2] for key in left} == {runs[1]["batch_id"]}
     assert store.uploads(bucket) == []
+
+
+def test_what_a_late_spark_job_left_beside_the_output_goes_by_maintenance(
+    store: MotoS3, bucket: str, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path
+) -> None:
+    name = topic()
+    output = f"s3://store@{bucket}/lake"
+    (tmp_path / f"{name}.yaml").write_text(
+        DEFINITION.format(name=name, engine="python").replace("output: lake", f"output: {output}")
+    )
+    produce(name, 10)
+    batch_id = tidegate("run", name)["batch_id"]
+    published = [file.uri for file in published_files(output)]
+    others = f"b{uuid.uuid4().hex[:20]}"  # of another ledger
+    late, elsewhere = (f"lake/data/{each}-{uuid.uuid4().hex}/0/part-0.parquet" for each in (batch_id, others))
+    for key in (late, elsewhere):
+        store.client.put_object(Bucket=bucket, Key=key, Body=b"rows")
+    said = CliRunner().invoke(app, ["maintain", name, "--dry-run"]).stdout
+    assert f"{name}: would remove 1 folders of late Spark jobs" in said
+    assert late in store.keys(bucket)
+    assert [tidegate("maintain", name)["orphans"] for _ in range(2)] == [1, 0]
+    assert (late in store.keys(bucket), elsewhere in store.keys(bucket)) == (False, True)
+    assert [file.uri for file in published_files(output)] == published
+    assert {uri.replace("store@", "") for uri in published} <= {f"s3://{bucket}/{key}" for key in store.keys(bucket)}

@@ -19,8 +19,8 @@ def maintain(
     """Maintain the tables that subscriptions publish into, by the retention in each table's properties.
 
     Delta: compact small files, remove expired files and commits, write a checkpoint. Iceberg: expire snapshots, and
-    remove the files that only they name. Both: remove what Spark jobs wrote after their batch had ended. It may run at
-    any time, also during runs.
+    remove the files that only they name. Both, and Parquet on an object store: remove what Spark jobs wrote after their
+    batch had ended. It may run at any time, also during runs.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
@@ -30,7 +30,7 @@ def maintain(
     names = AllDefinitions(settings).names() if name is None else [name]
     done = list(maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run))
     if name is not None and not done:
-        raise WrongDefinitionError(f"{name} publishes plain Parquet, which needs no maintenance: name another one")
+        raise WrongDefinitionError(f"{name} publishes folders of Parquet, which need no maintenance: name another one")
     for each in () if as_json else done:
         (err if each.error else out).print(str(each), markup=False)
     if as_json:

@@ -59,6 +59,6 @@ class OverStaged:
         """See `tidegate.ports.StagedOutput`."""
         self._staged.withdraw(staging)
 
-    def remove_folders(self, folders: Collection[str]) -> None:
+    def remove_folders(self, folders: Collection[str]) -> Collection[str]:
         """See `tidegate.ports.StagedOutput`."""
-        self._staged.remove_folders(folders)
+        return self._staged.remove_folders(folders)

@@ -125,11 +125,12 @@ class StagedFiles:
         except OSError as error:
             raise UnavailableError(f"{staging} can't be written to: {error}") from error
 
-    def remove_folders(self, folders: Collection[str]) -> None:
+    def remove_folders(self, folders: Collection[str]) -> Collection[str]:
         """See `tidegate.ports.StagedOutput`.
 
         What can't be removed, because a late driver still writes there, stays, with a warning: it harms nobody.
         """
+        left = []
         for folder in sorted(folders):
             system, path = locate(folder)
             try:
@@ -138,6 +139,8 @@ class StagedFiles:
                 continue
             except OSError as error:
                 log.warning("a folder is left behind, remove it by hand: %s (%s)", error, folder)
+                left.append(folder)
+        return left
 
 
 def is_folder(system: fs.FileSystem, path: str) -> bool:

@@ -78,6 +78,6 @@ class StagedOutput(Protocol):
         """From here on nothing below a delivery's staging folder is an attempt; its acknowledgements stay."""
         ...
 
-    def remove_folders(self, folders: Collection[str]) -> None:
-        """Remove folders that are staged or set aside; one that is gone already is fine."""
+    def remove_folders(self, folders: Collection[str]) -> Collection[str]:
+        """Remove folders that are staged or set aside; one that is gone already is fine. Returns those left behind."""
         ...

@@ -16,16 +16,11 @@ def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lake
     """The port `Lake` for outputs of every format; a format's packages are imported when an output needs them."""
     staged = StagedFiles()
 
-    def parquet_on_a_store() -> LogLake:
-        from tidegate.lake.object_log import ObjectLog  # noqa: PLC0415 (needs tidegate[object-stores])
-
-        return LogLake(ObjectLog(), staged)
-
     def with_log(table_log: Callable[[], TableLog]) -> Callable[[], LogLake]:
         return lambda: LogLake(table_log(), staged)
 
     logs = _table_logs(connections, evolution)
-    delta, iceberg = with_log(logs["delta"]), with_log(logs["iceberg"])
+    parquet_on_a_store, delta, iceberg = (with_log(logs[each]) for each in ("parquet", "delta", "iceberg"))
     return Lakes(
         {
             **dict.fromkeys(FILE_SYSTEMS, ParquetLake),
@@ -37,9 +32,9 @@ def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lake
     )
 
 
-def table_log_of(table: str, connections: Connections) -> TableLog:
-    """The port `TableLog` for the format of a table, by the URI of an output; nothing is to be created by it."""
-    return _table_logs(connections, "fail")[parse_output(table).format]()
+def table_log_of(output: str, connections: Connections) -> TableLog:
+    """The port `TableLog` for an output that has one, by its URI; nothing is to be created by it."""
+    return _table_logs(connections, "fail")[parse_output(output).format]()
 
 
 def _table_logs(connections: Connections, evolution: SchemaEvolution) -> Mapping[str, Callable[[], TableLog]]:
@@ -54,7 +49,12 @@ def _table_logs(connections: Connections, evolution: SchemaEvolution) -> Mapping
 
         return DeltaLog(_delta_options, evolution)
 
-    return {"iceberg": iceberg, "delta": delta}
+    def parquet_on_a_store() -> TableLog:
+        from tidegate.lake.object_log import ObjectLog  # noqa: PLC0415 (needs tidegate[object-stores])
+
+        return ObjectLog()
+
+    return {"iceberg": iceberg, "delta": delta, "parquet": parquet_on_a_store}
 
 
 def upkeep_of(table: str, connections: Connections) -> TableUpkeep:

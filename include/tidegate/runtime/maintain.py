@@ -1,4 +1,4 @@
-"""Maintain: the tables that subscriptions publish into, each once."""
+"""Maintain: the outputs of subscriptions that need it, each once: tables, and Parquet on an object store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,19 +12,18 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import TidegateError
-from tidegate.model.output_uri import is_table, without_connection
+from tidegate.model.output_uri import has_folders, is_table, without_connection
 from tidegate.parquet.known_stores import use_connections
-from tidegate.ports import Connections, Ledger, Upkeep
+from tidegate.ports import Connections, Upkeep
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.lakes import table_log_of, upkeep_of
 
 _PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
-_AT_ONCE = 1_000  # batches in one question to the ledger
 
 
 @dataclass(frozen=True, slots=True)
-class MaintainedTable:
-    """What was done to the table of a subscription, or would be: None where there is none yet.
+class Maintained:
+    """What was done to the output of a subscription, or would be; `upkeep` is None where there is no table yet.
 
     `orphans` are folders that Spark jobs wrote after their batch had ended.
     """
@@ -63,6 +62,8 @@ class MaintainedTable:
         done, orphans = self.upkeep, f"{self.orphans:,} folders of late Spark jobs"
         if done is None:
             return "there is no table yet"
+        if not is_table(self.output):
+            return f"{'would remove' if self.dry_run else 'removed'} {orphans}"
         if self.dry_run:
             would = f"would compact {done.compacted:,} files, expire {done.expired:,} snapshots or commits"
             return f"{would} and remove {done.removed:,} files and {orphans}"
@@ -75,8 +76,8 @@ class MaintainedTable:
 
 def maintain_all(
     names: Sequence[str], settings: Settings, connections: Connections, *, dry_run: bool
-) -> Iterator[MaintainedTable]:
-    """Maintain one table after the other: one that can't be keeps nobody else's. Outputs of plain Parquet need none."""
+) -> Iterator[Maintained]:
+    """Maintain one output after the other: one that can't be keeps nobody else's. Folders of Parquet need none."""
     use_connections(connections)
     definitions = AllDefinitions(settings)
     seen = set()
@@ -84,38 +85,34 @@ def maintain_all(
         output, upkeep = "", None
         try:
             output = output_uri(settings.home, definitions.load(name).processing)
-            if not is_table(output) or output in seen:
+            if has_folders(output) or output in seen:
                 continue
             seen.add(output)
-            upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
+            upkeep = Upkeep()  # files of plain Parquet are neither merged nor expired
+            if is_table(output):
+                upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
             orphans = 0 if upkeep is None else remove_orphans(output, settings, connections, dry_run=dry_run)
-            yield MaintainedTable(name, output, dry_run, upkeep, orphans)
+            yield Maintained(name, output, dry_run, upkeep, orphans)
         except TidegateError as error:
-            yield MaintainedTable(name, output, dry_run, upkeep, error=error)
+            yield Maintained(name, output, dry_run, upkeep, error=error)
 
 
-def remove_orphans(table: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:
+def remove_orphans(output: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:
     """Remove what is left of batches that this ledger knows as closed, of no others: how many folders.
 
-    The only folder of a batch that was published is the one that the table has.
+    The only folder of a batch that was published is the one that the output has.
     """
     if not has_tables(settings.ledger):
         return 0
-    orphans, ledger = Orphans(table_log_of(table, connections)), SqlLedger(settings.ledger)
-    unnoted = orphans.unnoted(table)
+    orphans, ledger = Orphans(table_log_of(output, connections)), SqlLedger(settings.ledger)
+    unnoted = orphans.unnoted(output)
     found: list[str] = []
-    for batch_id, outcome in _closed(ledger, [*unnoted]):
+    for batch_id, outcome in ledger.outcomes(unnoted.keys()).items():
         folders, was_published = unnoted[batch_id], outcome in _PUBLISHED
-        if was_published and len(folders) == 1:
+        if outcome is None or (was_published and len(folders) == 1):
             continue
         batch = ledger.batch(batch_id)
-        if batch.output == table:
-            found += orphans.among(table, batch.next_receipt, folders, was_published=was_published)
-    if not dry_run:
-        StagedFiles().remove_folders(found)
-    return len(found)
-
-
-def _closed(ledger: Ledger, batch_ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
-    for some in (batch_ids[first : first + _AT_ONCE] for first in range(0, len(batch_ids), _AT_ONCE)):
-        yield from ((each, outcome) for each, outcome in ledger.outcomes(some).items() if outcome is not None)
+        if batch.output == output:
+            found += orphans.among(output, batch.next_receipt, folders, was_published=was_published)
+    left = () if dry_run else StagedFiles().remove_folders(found)
+    return len(found) - len(left)

@@ -163,13 +163,14 @@ class MemoryStaged:
         with self._lock:
             self.withdrawn.add(staging)
 
-    def remove_folders(self, folders: Collection[str]) -> None:
+    def remove_folders(self, folders: Collection[str]) -> Collection[str]:
         """See `tidegate.ports.StagedOutput`."""
         with self._lock:
             for staging in [uri for uri in self.staged if uri in folders]:
                 del self.staged[staging]
             for folder in folders:
                 self._forget_acks(f"{folder}/")
+        return ()
 
     def _forget_acks(self, prefix: str) -> None:
         self.acks = {file: offsets for file, offsets in self.acks.items() if not file.startswith(prefix)}

@@ -56,7 +56,7 @@ def test_a_dry_run_says_what_would_be_done(table: DeltaBench) -> None:
 def test_one_that_publishes_no_table_is_refused_by_name() -> None:
     done = maintain("plain")
     assert done.exit_code != 0
-    assert "plain publishes plain Parquet, which needs no maintenance" in str(done.exception or done.output)
+    assert "plain publishes folders of Parquet, which need no maintenance" in str(done.exception or done.output)
 
 
 @pytest.mark.usefixtures("table")
