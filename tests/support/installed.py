@@ -61,5 +61,6 @@ def installed_by_pip(cell: Cell, python: str, folder: Path, extras: str, more: S
     around = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("PIP_")}
     around |= {"HOME": os.environ["HOME"], "AIRFLOW_HOME": str(folder / "airflow")}
     made = Installed(cell, folder, around)
-    made.run("pip", "install", "--quiet", "--constraint", f"{folder}/constraints.txt", f"{wheel}[{extras}]", *more)
+    quietly = ("--quiet", "--no-compile")  # of a gigabyte of packages a few are imported
+    made.run("pip", "install", *quietly, "--constraint", f"{folder}/constraints.txt", f"{wheel}[{extras}]", *more)
     return made

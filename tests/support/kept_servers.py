@@ -33,7 +33,7 @@ def make_broker(folder: Path, _: ExitStack) -> Broker:
     properties = {
         "log.retention.ms": "-1",  # records of tests have old timestamps, by which retention goes
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not every 10 s
-        "log.cleaner.backoff.ms": "100",  # not every 15 s
+        "log.cleaner.backoff.ms": "500",  # not every 15 s
     }
     java = find_java()
     jars = kafka_jars(java, CACHE)
