@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from chaos.audit import Evidence, Records, records
+from chaos.flipping import flip_back
 from chaos.outputs import Output, read_files
 from chaos.positions import positions
 from chaos.producing import Numbers
@@ -105,7 +106,9 @@ def answered(output: Output, received: Received) -> Records:
 
 def in_landing(files: Iterable[LandedFile]) -> Records:
     """The records of batches that were given up, which are nowhere else."""
-    return records_in(read_files([Path(file.uri.removeprefix("file://")) for file in files], _COLUMNS))
+    landed = list(files)
+    flip_back(landed)
+    return records_in(read_files([Path(file.uri.removeprefix("file://")) for file in landed], _COLUMNS))
 
 
 def seen(place: Place) -> int | None:

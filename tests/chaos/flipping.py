@@ -1,10 +1,13 @@
 """Flipping: one byte of a batch changes on its disk, and whoever reads it must notice."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from chaos.tasks import Place
+from tidegate.model.batch import LandedFile
+from tidegate.model.errors import CorruptFileError
+from tidegate.parquet.verifying import verify
 
 
 def landed_files(place: Place, batch_id: str) -> list[Path]:
@@ -44,3 +47,16 @@ def flip_one(files: Sequence[Path]) -> bool:
                 file.write(bytes([byte ^ 1]))
             return True
     return False
+
+
+def flip_back(files: Iterable[LandedFile]) -> None:
+    """Change the byte back in those where it was changed, of batches that nobody has read since: a person skipped them.
+
+    Raises CorruptFileError where anything else has changed.
+    """
+    for file in files:
+        try:
+            verify([file])
+        except CorruptFileError:
+            flip_one([Path(file.uri.removeprefix("file://"))])
+            verify([file])

@@ -1,6 +1,11 @@
+import zlib
 from pathlib import Path
 
-from chaos.flipping import flip_one
+import pytest
+
+from chaos.flipping import flip_back, flip_one
+from tidegate.model.batch import LandedFile
+from tidegate.model.errors import CorruptFileError
 
 
 def test_one_byte_changes(tmp_path: Path) -> None:
@@ -16,3 +21,22 @@ def test_one_byte_changes(tmp_path: Path) -> None:
 
 def test_where_there_is_none_nothing_changes() -> None:
     assert not flip_one([])
+
+
+def landed(path: Path, content: bytes) -> LandedFile:
+    path.write_bytes(content)
+    return LandedFile(f"file://{path}", records=1, bytes=len(content), checksum=f"crc32:{zlib.crc32(content):08x}")
+
+
+def test_what_nobody_has_noticed_is_changed_back(tmp_path: Path) -> None:
+    whole, flipped = landed(tmp_path / "whole", b"abc"), landed(tmp_path / "flipped", b"abc")
+    flip_one([tmp_path / "flipped"])
+    flip_back([whole, flipped])
+    assert [(tmp_path / name).read_bytes() for name in ("whole", "flipped")] == [b"abc", b"abc"]
+
+
+def test_what_else_has_changed_is_told(tmp_path: Path) -> None:
+    file = landed(tmp_path / "file", b"abc")
+    (tmp_path / "file").write_bytes(b"abd")
+    with pytest.raises(CorruptFileError):
+        flip_back([file])
