@@ -183,11 +183,21 @@ def test_columns_that_the_table_has_not_are_told_with_both_schemas(desk: Desk, t
     told = ran(desk, name, status=2)
     assert "price" in told["error"]
     assert "schema-evolution: add-columns" in told["error"]
+    module.write_text(TRANSFORM)
+    assert f"after `tidegate clear {name}` if it has stopped" in told["error"]
+    assert ran(desk, name, status=1)["state"] == "stopped"
+    desk.run(TIDEGATE, "clear", name)
+    assert ran(desk, name)["state"] == "committed"
+    module.write_text(TRANSFORM.replace('"v.id", "v.country")', '"v.id", "v.country", F.lit(1.5).alias("price"))'))
+    produce(desk, name, 2 * RECORDS)
+    ran(desk, name, status=2)
     file = desk.home / "include" / "subscriptions" / f"{name}.yaml"
     file.write_text(file.read_text().replace("  output:", "  schema-evolution: add-columns\n  output:"))
+    ran(desk, name, status=1)
+    desk.run(TIDEGATE, "clear", name)
     assert ran(desk, name)["state"] == "committed"
     prices = tables.rows(name)["price"].to_pylist()
-    assert (prices.count(None), prices.count(1.5)) == (RECORDS, RECORDS)
+    assert (prices.count(None), prices.count(1.5)) == (2 * RECORDS, RECORDS)
 
 
 def test_what_does_not_fit_into_the_table_is_kept_beside_it(desk: Desk, tables: Tables, name: str) -> None:

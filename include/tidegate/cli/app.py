@@ -117,7 +117,7 @@ def run(
 
     _log_to_stderr(verbose=verbose)
     settings = settings_here()
-    subscription = AllDefinitions(settings).load(name)
+    subscription = AllDefinitions(settings).load_to_run(name)
     with pipeline_here(subscription, settings) as pipeline:
         progress = err.status("") if err.is_terminal and not verbose else nullcontext()
         with progress as spinner:

@@ -49,7 +49,7 @@ def _previewed(name: str, settings: Settings) -> dict[str, Any]:
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
 
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_here(AllDefinitions(settings).load_to_run(name), settings) as pipeline:
         return preview_document(name, pipeline.preview())
 
 

@@ -15,6 +15,11 @@ from tidegate.model.output_uri import IcebergTable, is_table, parse_output
 from tidegate.model.subscription import Problem
 
 _OUTPUT: Final = "processing.output"
+_SHARED: Final = "shared-output"
+_TAKEN: Final = "taken-output"
+
+OUTPUT_PROBLEMS: Final = frozenset({_SHARED, _TAKEN})
+"""The rules against what would harm others if it were run."""
 
 
 def shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
@@ -33,7 +38,7 @@ def shared_outputs(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
             clashes.append(f"is also that of {other_files(reading.file, owners[place])}")
         for clash in clashes:
             text = f"{_OUTPUT} {clash}: give each subscription a folder of its own"
-            yield problem_at(reading, _OUTPUT, text, "shared-output", place)
+            yield problem_at(reading, _OUTPUT, text, _SHARED, place)
 
 
 def taken_folders(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
@@ -41,7 +46,7 @@ def taken_folders(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
     for reading, uri in _output_uris(drafts, home):
         output = parse_output(uri)
         if taken := taken_by(output):
-            yield problem_at(reading, _OUTPUT, f"{_OUTPUT} {taken}", "taken-output", output.place)
+            yield problem_at(reading, _OUTPUT, f"{_OUTPUT} {taken}", _TAKEN, output.place)
 
 
 def _output_uris(drafts: Sequence[Draft], home: Path) -> Iterator[tuple[Reading, str]]:

@@ -14,7 +14,7 @@ from pyarrow import fs
 from tidegate.lake.delta_location import DeltaLocation, stated
 from tidegate.lake.delta_statistics import FooterColumn, Layout, columns_of, layout_of, statistics_json
 from tidegate.lake.delta_types import Type, difference, merged, struct_of
-from tidegate.model.errors import CorruptFileError, StaleError, WrongDefinitionError, first_few
+from tidegate.model.errors import CorruptFileError, MisfitError, StaleError, WrongDefinitionError, first_few
 from tidegate.ports.table_log import DataFile
 
 _READERS: Final = 8
@@ -33,7 +33,7 @@ class StagedRows:
 def staged_rows(location: DeltaLocation, files: Collection[DataFile]) -> StagedRows:
     """What the footers of files say; no row is read.
 
-    Raises WrongDefinitionError where one holds what others don't agree with, or no Delta table has, StaleError where
+    Raises MisfitError where one holds what others don't agree with, or no Delta table has, StaleError where
     one is gone, and CorruptFileError where one isn't Parquet.
     """
     footers = _footers(location, files)
@@ -89,9 +89,7 @@ def _rows(schemas: Sequence[pq.ParquetSchema], table: str) -> Type | None:
             continue
         found = difference(rows, more)
         if found.conflicts:
-            raise WrongDefinitionError(
-                f"files of one batch differ: {first_few(found.conflicts)} (among its other files)"
-            )
+            raise MisfitError(f"files of one batch differ: {first_few(found.conflicts)} (among its other files)")
         rows = merged(rows, found.added)
     return rows
 

@@ -7,7 +7,7 @@ from deltalake import DeltaTable, Field
 
 from tidegate.lake.delta_files import StagedRows
 from tidegate.lake.delta_types import Difference, Type, difference, text_of
-from tidegate.model.errors import WrongDefinitionError, first_few, message
+from tidegate.model.errors import MisfitError, first_few, message
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS
 
@@ -21,7 +21,7 @@ def rows_of(table: DeltaTable) -> Type:
 def missing_columns(table: DeltaTable, staged: StagedRows, evolution: SchemaEvolution, uri: str) -> list[Field]:
     """What must be added to the table first, nothing if the staged rows fit.
 
-    Raises WrongDefinitionError, with both schemas, where they don't fit and the policy doesn't help.
+    Raises MisfitError, with both schemas, where they don't fit and the policy doesn't help.
     """
     if staged.rows is None:
         return []
@@ -34,11 +34,11 @@ def missing_columns(table: DeltaTable, staged: StagedRows, evolution: SchemaEvol
 
 
 def refuse_other_partitions(table: DeltaTable, staged: StagedRows, uri: str) -> None:
-    """Raise WrongDefinitionError where the files are partitioned by other columns than the table."""
+    """Raise MisfitError where the files are partitioned by other columns than the table."""
     wanted = sorted(table.metadata().partition_columns)
     for given in {tuple(sorted(add.partition_values)) for add in staged.adds}:
         if list(given) != wanted:
-            raise WrongDefinitionError(
+            raise MisfitError(
                 message(
                     f"the Delta table is partitioned by {_listed(wanted)}, the files by {_listed(given)}",
                     uri,
@@ -69,11 +69,11 @@ def _without_feature(table: DeltaTable, found: Difference) -> list[str]:
     ]
 
 
-def _misfit(table: Type, files: Type, conflicts: Iterable[str], added: Iterable[str], uri: str) -> WrongDefinitionError:
-    lines = [*conflicts, *(f"column {name} is only in the files" for name in added)]
+def _misfit(table: Type, files: Type, conflicts: Iterable[str], added: Iterable[str], uri: str) -> MisfitError:
+    lines = [*conflicts, *(f"column {name} is only in the files" for name in added if name not in OWN_COLUMNS)]
     remedy = "change the transform" if conflicts else "change the transform, or set schema-evolution: add-columns"
     fact = message(f"the files don't fit the Delta table: {first_few(lines)}", uri, remedy)
-    return WrongDefinitionError(f"{fact}\n  files: {text_of(files)}\n  table: {text_of(table)}")
+    return MisfitError(f"{fact}\n  files: {text_of(files)}\n  table: {text_of(table)}")
 
 
 def _listed(names: Iterable[str]) -> str:

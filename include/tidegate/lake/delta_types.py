@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import Schema
 
-from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.errors import MisfitError
 
 Type = str | Mapping[str, Any]
 Field = Mapping[str, Any]
@@ -36,12 +36,12 @@ class Difference:
 def struct_of(schema: pa.Schema, of: str) -> Type:
     """The type of a file's rows in a Delta table, every field nullable.
 
-    Raises WrongDefinitionError for a column of a type that a Delta table doesn't have, or has otherwise.
+    Raises MisfitError for a column of a type that a Delta table doesn't have, or has otherwise.
     """
     for field in schema:
         for path, leaf in _arrow_leaves(field.name, field.type):
             if reason := _refusal(leaf):
-                raise WrongDefinitionError(f"column {path} of {of} is {leaf}, {reason}")
+                raise MisfitError(f"column {path} of {of} is {leaf}, {reason}")
     return nullable(json.loads(Schema.from_arrow(schema).to_json()))
 
 

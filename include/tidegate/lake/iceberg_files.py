@@ -23,7 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import VoidTransform
 
-from tidegate.model.errors import CorruptFileError, StaleError, WrongDefinitionError
+from tidegate.model.errors import CorruptFileError, MisfitError, StaleError
 from tidegate.ports import DataFile
 
 _READERS = 8
@@ -52,7 +52,7 @@ def read_footers(io: FileIO, files: Collection[DataFile]) -> Footers:
     """Read the footer of each file; those without rows have a schema to tell, and are left out otherwise.
 
     Raises StaleError where a file is gone, CorruptFileError where it has other rows than it is to have, and
-    WrongDefinitionError for what Iceberg would read as something else: INT96, nanoseconds, unsigned numbers, and
+    MisfitError for what Iceberg would read as something else: INT96, nanoseconds, unsigned numbers, and
     field ids, which would be another table's.
     """
     with ThreadPoolExecutor(_READERS) as pool:
@@ -68,7 +68,7 @@ def entries(metadata: TableMetadata, footers: Sequence[Footer]) -> Iterator[Entr
     """An entry of a manifest for each file, in the table's current schema and partition spec.
 
     The value of a partition field is what the footer says of its column, which each row of the file must have. Raises
-    WrongDefinitionError, naming the file, where it says nothing, or more than one.
+    MisfitError, naming the file, where it says nothing, or more than one.
     """
     schema, spec = metadata.schema(), metadata.spec()
     full = {f"write.metadata.metrics.column.{schema.find_column_name(each.source_id)}": "full" for each in spec.fields}
@@ -81,7 +81,7 @@ def entries(metadata: TableMetadata, footers: Sequence[Footer]) -> Iterator[Entr
                 _refuse_unknown(field, statistics)
             partition = statistics.partition(spec, schema)
         except ValueError as error:
-            raise WrongDefinitionError(
+            raise MisfitError(
                 f"{footer.file.uri} can't be added: {error}; partition-by must put each value of the table's partition "
                 f"fields ({', '.join(map(str, spec.fields))}) into files of its own"
             ) from error
@@ -116,20 +116,18 @@ def _schema(arrow: pa.Schema, footer: Footer) -> Schema:
     parquet = footer.metadata.schema
     for column in (parquet.column(index) for index in range(len(parquet))):
         if column.physical_type == "INT96" or "nanoseconds" in str(column.logical_type):
-            raise WrongDefinitionError(
+            raise MisfitError(
                 f"{footer.file.uri}: the timestamps of column {column.path} are {column.physical_type}, and Iceberg's "
                 f"are microseconds: {_MICROSECONDS}"
             )
         if _UNSIGNED.search(str(column.logical_type)):
-            raise WrongDefinitionError(
-                f"{footer.file.uri}: column {column.path} is unsigned, and Iceberg has no such type"
-            )
+            raise MisfitError(f"{footer.file.uri}: column {column.path} is unsigned, and Iceberg has no such type")
     if _FIELD_ID in arrow.to_string(show_field_metadata=True):
-        raise WrongDefinitionError(f"{footer.file.uri} has field ids, which aren't the table's: write it without")
+        raise MisfitError(f"{footer.file.uri} has field ids, which aren't the table's: write it without")
     try:
         return _pyarrow_to_schema_without_ids(arrow)
     except (TypeError, ValueError) as error:
-        raise WrongDefinitionError(f"{footer.file.uri} has a column that Iceberg has no type for: {error}") from error
+        raise MisfitError(f"{footer.file.uri} has a column that Iceberg has no type for: {error}") from error
 
 
 def _refuse_unknown(field: PartitionField, statistics: DataFileStatistics) -> None:

@@ -21,7 +21,7 @@ from pyiceberg.types import (
     StructType,
 )
 
-from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.errors import MisfitError, WrongDefinitionError
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS
 
@@ -60,14 +60,14 @@ def add_columns(update: UpdateSchema, found: tuple[Difference, ...]) -> None:
 
 
 def refuse(table: str, found: tuple[Difference, ...], schema: Schema, files: Schema, policy: SchemaEvolution) -> None:
-    """Raise WrongDefinitionError where the policy doesn't allow these differences, with both schemas."""
+    """Raise MisfitError where the policy doesn't allow these differences, with both schemas."""
     found = tuple(each for each in found if each.new is None or not (policy == "add-columns" or _is_own(each)))
     if not found:
         return
     only_new = all(each.new is not None for each in found)
     remedy = "set schema-evolution: add-columns, or change the transform" if only_new else "change the transform"
     lines = (f"the files don't fit into the table {table}: {'; '.join(each.text for each in found)}; {remedy}",)
-    raise WrongDefinitionError("\n".join((*lines, "the table:", *_lines(schema), "the files:", *_lines(files))))
+    raise MisfitError("\n".join((*lines, "the table:", *_lines(schema), "the files:", *_lines(files))))
 
 
 def _is_own(found: Difference) -> bool:

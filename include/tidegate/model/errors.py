@@ -14,6 +14,10 @@ class WrongDefinitionError(TidegateError):
     """A definition, a setting or a connection is wrong: change it; trying again can't help."""
 
 
+class MisfitError(WrongDefinitionError):
+    """A delivery's rows don't fit the table: change the transform, the definition or the table; deliver again then."""
+
+
 class UnauthorizedError(WrongDefinitionError):
     """A store or a catalog refuses: mend the connection's keys, or give them the right; trying again can't help."""
 

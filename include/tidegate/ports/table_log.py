@@ -87,7 +87,7 @@ class TableLog(Protocol):
         The files with the URIs `removed`, as `files` names them, leave the table in the same commit. What others append
         meanwhile is no conflict. Raises, and nothing is committed, LogConflictError where a record of the incarnation
         has been committed since the snapshot, and RewrittenFilesError where a file to be removed isn't in the table.
-        Raises WrongDefinitionError, with both schemas, where the files don't fit and may not be made to, and for a
+        Raises MisfitError, with both schemas, where the files don't fit and may not be made to, and for a
         table that asks of its writers what isn't done here.
         """
         ...

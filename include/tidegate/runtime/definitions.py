@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
 from tidegate.config.check import Holders, Report, examine
 from tidegate.config.nearest import nearest
+from tidegate.config.output_checks import OUTPUT_PROBLEMS
 from tidegate.config.outputs import output_uri
 from tidegate.config.reading import NAME, SUFFIX, DefinitionError, Reading, read, read_text
 from tidegate.config.settings import Settings
@@ -90,6 +91,18 @@ class AllDefinitions:
         if reading.subscription is None:
             raise DefinitionError(reading.all_problems)
         return reading.subscription
+
+    def load_to_run(self, name: str) -> Subscription:
+        """The subscription of this name, if a run of it would write into nobody else's output.
+
+        Raises DefinitionError, as `load` does, and where its output is another's, or has something of another format.
+        """
+        subscription = self.load(name)
+        file = str(self.path(subscription))
+        errors = [each for each in self.at_hand().errors if each.file == file and each.rule in OUTPUT_PROBLEMS]
+        if errors:
+            raise DefinitionError(errors)
+        return subscription
 
     def reading(self, name: str) -> Reading | None:
         """What the definition of this name says, right or wrong; None if there is none."""

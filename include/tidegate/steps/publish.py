@@ -10,6 +10,7 @@ from tidegate.model.errors import (
     CorruptFileError,
     DeliveryTimeoutError,
     LostDataError,
+    MisfitError,
     RewrittenFilesError,
     StaleError,
     StoppedError,
@@ -130,10 +131,22 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
     except RewrittenFilesError as error:
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
         raise
+    except MisfitError as error:
+        ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
+        raise MisfitError(_way_out(error, batch)) from error
     published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is None:
         raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
     return ctx.ledger.adopt(batch.id, published)
+
+
+def _way_out(error: MisfitError, batch: Batch) -> str:
+    name = batch.subscription
+    again = (
+        f"once that is mended the next run delivers the batch again, after `tidegate clear {name}` if it has stopped"
+    )
+    anew = f"for another output or partition-by `tidegate group reset {name} --by 0 --abandon` has it planned anew"
+    return f"{error}\n  {again}; {anew} ({batch})"
 
 
 def _refuse_forgotten(ctx: Context, batch: Batch) -> None:

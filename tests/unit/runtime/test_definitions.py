@@ -1,10 +1,14 @@
 """Definitions by name: files, and those that were stored, of which a file counts."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from definition_files import LEAST
+from typer.testing import CliRunner
 
+from tidegate.cli.app import app
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.model.errors import UnavailableError
@@ -114,3 +118,24 @@ def test_files_are_found_while_the_ledger_is_away(settings: Settings) -> None:
         away.names()
     with pytest.raises(UnavailableError):
         away.load("orders")
+
+
+def test_what_has_no_dag_is_not_run_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody points a new definition at the folder of another, or at one with a table in it."""
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    folder = tmp_path / "include/subscriptions"
+    folder.mkdir(parents=True)
+    for name, output in {"flights": "lake", "shop": "lake", "gates": "table", "plain": "plain"}.items():
+        text = LEAST.replace("group.id: g", f"group.id: {name}").replace("output: out", f"output: {output}")
+        (folder / f"{name}.yaml").write_text(text)
+    (tmp_path / "table/_delta_log").mkdir(parents=True)
+    definitions = AllDefinitions(Settings.from_environment(os.environ))
+    assert definitions.load_to_run("plain").name == "plain"
+    for name, text in {"shop": "is also that of", "flights": "is also that of", "gates": "has a Delta table"}.items():
+        with pytest.raises(DefinitionError, match=text):
+            definitions.load_to_run(name)
+        for command in ("run", "plan"):
+            refused = CliRunner().invoke(app, [command, name])
+            assert text in " ".join(f"{refused.exception} {refused.output}".split()), command
+            assert refused.exit_code != 0
+    assert {each.name for each in tmp_path.iterdir()} == {"include", "table"}

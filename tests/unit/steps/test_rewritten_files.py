@@ -1,4 +1,4 @@
-"""A batch that replaces files which have left the table meanwhile: it is delivered again."""
+"""A batch whose output can't be part of the table as it is now: it is delivered again."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import State
-from tidegate.model.errors import CorruptFileError, RewrittenFilesError
+from tidegate.model.errors import CorruptFileError, MisfitError, RewrittenFilesError, StoppedError
 
 
 def test_the_batch_is_delivered_again_and_nothing_is_committed_meanwhile() -> None:
@@ -30,6 +30,32 @@ def test_the_batch_is_delivered_again_and_nothing_is_committed_meanwhile() -> No
     assert (world.published(), world.committed()) == ([], 0)
     world.lake.publish = publish  # type: ignore[method-assign]
     assert deliver(world.pipeline(max_retries=1)) is not None
+    assert (world.published(), world.committed()) == ([(0, 3)], 3)
+
+
+def test_a_batch_whose_rows_dont_fit_the_table_is_delivered_again_by_what_was_mended() -> None:
+    world = World()
+    world.topics.create("dead-letter-topic-orders")
+    world.produce(3)
+    pipeline = world.pipeline(max_retries=0, failure_strategy="dead-letter-queue")
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    publish = world.lake.publish
+
+    def refused(*_: Any) -> None:
+        raise MisfitError("the files don't fit the table")
+
+    world.lake.publish = refused  # type: ignore[method-assign]
+    with pytest.raises(MisfitError, match=r"(?s)don't fit.*group reset orders --by 0 --abandon"):
+        pipeline.commit(batch.id)
+    assert world.ledger.batch(batch.id).state is State.FAILED
+    with pytest.raises(StoppedError, match=r"don't fit the table.*its records aren't to blame"):
+        pipeline.commit(batch.id)
+    assert (world.published(), world.committed()) == ([], 0)
+    world.lake.publish = publish  # type: ignore[method-assign]
+    pipeline.clear("ada", "the transform is mended")
+    assert deliver(world.pipeline(max_retries=0)) is not None
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
 
 
