@@ -10,6 +10,7 @@ import typer
 from tidegate.cli.console import err, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.config.settings import absolute_uri
+from tidegate.model.errors import WrongDefinitionError
 
 
 class Format(StrEnum):
@@ -57,7 +58,13 @@ def files(
         raise typer.BadParameter("--to is where symlink manifests go: add --format symlink")
     settings = settings_here()
     use_connections(AirflowConnections(os.environ))
-    output = absolute_uri(settings.home, AllDefinitions(settings).load(name).processing.output)
+    processing = AllDefinitions(settings).load(name).processing
+    if processing.format != "parquet":
+        where = f"{processing.format}: {processing.output}"
+        raise WrongDefinitionError(
+            f"{name} publishes into a table ({where}), whose files its log names: read the table"
+        )
+    output = absolute_uri(settings.home, processing.output)
     found = published_files(output, since)
     match form:
         case Format.PATHS:

@@ -30,6 +30,7 @@ _NEEDS_A_PERSON: Mapping[str, str] = {
 
 `{name}` is the subscription, `{partitions}` the arguments that name those of lost records.
 """
+_GONE = "bring back what it says is gone, or go on by the command that it names"
 _LONGEST = 200  # characters of the partitions in a command
 _OF_A_DELIVERY = ("BatchFailedError", "RecordsFailedError", "DeliveryTimeoutError", "InterruptedDeliveryError")
 """Errors of a run whose delivery failed: a batch that is held says so itself, and no next run tries it again."""
@@ -225,6 +226,8 @@ def _was_answered(run: LastRun, facts: Facts) -> bool:
 
 
 def _action(facts: Facts, error: str) -> str:
+    if error == "LostDataError" and not facts.lost:
+        return _GONE
     partitions = "".join(f" --partitions {each}" for each in facts.lost_partitions)
     if not 0 < len(partitions) <= _LONGEST:
         partitions = " --partitions TOPIC:NUMBERS"

@@ -49,6 +49,14 @@ def test_paths_come_one_a_line_and_from_a_batch_on(home: Path) -> None:
     assert "batch b9 has published no file" in str(unknown.exception)
 
 
+def test_a_table_is_read_by_its_format_and_not_so(home: Path) -> None:
+    file = home / "include/subscriptions/flights.yaml"
+    file.write_text(file.read_text().replace("processing: {", "processing: {format: delta, "))
+    told = files()
+    assert (told.stdout, told.exit_code != 0) == ("", True)
+    assert "flights publishes into a table (delta: my lake)" in str(told.exception)
+
+
 def test_json_says_what_is_known_of_each_file(home: Path) -> None:
     first = json.loads(files("--format", "json").stdout)[0]
     assert first == {

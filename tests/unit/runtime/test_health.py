@@ -116,7 +116,7 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             "STALLED",
             "it went wrong",
             NOW,
-            "`tidegate group reset orders --to earliest --partitions TOPIC:NUMBERS`",
+            "go on by the command that it names",
         ),
         ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR}, "OK", "", None, ""),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, "OK", "", None, ""),
