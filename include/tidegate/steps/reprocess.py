@@ -7,10 +7,11 @@ that whoever died after that finds it done, and whoever slept through a later on
 
 import logging
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from tidegate.model.batch import Batch, Delivery, Outcome
 from tidegate.model.errors import StaleError, WrongDefinitionError, message
-from tidegate.model.manifest import Manifest
+from tidegate.model.manifest import Manifest, Published
 from tidegate.ports import FIRST, Generation, Generations, Made, Outbox
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.context import ProcessContext
@@ -21,6 +22,8 @@ from tidegate.steps.records_to_produce import produced
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
+
+_ALL = 1_000_000  # batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,39 @@ def preview_reprocess(ctx: ProcessContext, batch: Batch, request: ReprocessReque
     """What `reprocess` would replace, and from where its records would come. Raises as it does."""
     refuse_unreplaceable(ctx, batch, request)
     output = request.output_of(batch)
-    newest = ctx.lake.replacement(output, batch.next_receipt)
-    if newest is None and output == batch.output:
-        newest = ctx.lake.published(output, batch.next_receipt)
+    newest = _in_output(ctx, batch, output)
     return ReprocessPreview(batch, source_of(ctx, batch), output, None if newest is None else newest.rows)
+
+
+def _in_output(ctx: ProcessContext, batch: Batch, output: str) -> Published | None:
+    """What the output has of the batch.
+
+    Raises StaleError where it has lost the batch, as with a table that was made anew, and a later one has its records.
+    """
+    newest = ctx.lake.replacement(output, batch.next_receipt)
+    if newest is not None or output != batch.output:
+        return newest
+    found = ctx.lake.published(output, batch.next_receipt)
+    again = None if found else _read_again(ctx, batch)
+    if again is not None:
+        why = f"{output} has nothing of it any more, and batch {again.id} has read its records again: nothing was done"
+        raise StaleError(message(why, batch, "reprocess that one, or name another --output"))
+    return found
+
+
+def _read_again(ctx: ProcessContext, batch: Batch) -> Batch | None:
+    """A later batch of the same output that has records of this one."""
+    newer = (entry.batch for entry in ctx.ledger.history(batch.subscription, _ALL))
+    for later in takewhile(lambda each: each.id != batch.id, newer):
+        if later.is_published and later.output == batch.output and _overlap(later, batch):
+            return later
+    return None
+
+
+def _overlap(one: Batch, other: Batch) -> bool:
+    of_other = {r.at: r for r in other.ranges}
+    both = ((r, of_other[r.at]) for r in one.ranges if r.at in of_other)
+    return any(max(a.start, b.start) < min(a.end, b.end) for a, b in both)
 
 
 def refuse_unproducible(ctx: ProcessContext) -> None:
@@ -114,7 +146,7 @@ def reprocess(
     if done is not None and done.output == output:
         return done
     ctx.processor.check()
-    newest = ctx.lake.replacement(output, batch.next_receipt)
+    newest = _in_output(ctx, batch, output)
     beyond = FIRST if newest is None else newest.generation
     generation = generations.begin(batch.id, output, request.by, request.note, beyond)
     with landed_records(ctx, batch) as landed:

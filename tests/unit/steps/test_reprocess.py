@@ -10,6 +10,7 @@ from world import OUTPUT, Before, Crash, World, deliver, planned
 from tidegate.model import dead_letter_headers
 from tidegate.model.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.model.manifest import Published
+from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
@@ -83,6 +84,22 @@ def test_the_output_has_the_new_generation_and_the_batch_stays_as_it_is(world: R
     assert (found.generation, found.rows, found.ranges, found.files) == (2, 4, world.batch.ranges, world.batch.files)
     assert (world.ledger.batch(world.batch.id), world.committed()) == before
     assert world.published() == [(0, 5)]
+
+
+def test_a_batch_that_was_lost_and_read_again_is_not_made_a_second_time(world: Reprocessed) -> None:
+    del world.lake.published_attempts[OUTPUT, world.batch.id]
+    assert world.reprocess().outcome is GenerationOutcome.REPLACED, "its records are nowhere else"
+    del world.lake.published_attempts[OUTPUT, world.batch.id]
+    world.offsets.reset({TopicPartition("orders", 0): 3})
+    world.produce(2)
+    again = deliver(world.pipeline())
+    assert again is not None
+    with pytest.raises(StaleError, match=rf"batch {again.id} has read its records again.*name another --output"):
+        world.reprocess()
+    with pytest.raises(StaleError, match="read its records again"):
+        world.pipeline().preview_reprocess(world.batch, REQUEST)
+    assert world.published() == [(3, 7)]
+    assert world.reprocess(request=replace(REQUEST, output=OTHER)).outcome is GenerationOutcome.REPLACED
 
 
 def test_into_another_output_what_is_published_stays(world: Reprocessed) -> None:
