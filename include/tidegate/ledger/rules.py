@@ -321,7 +321,7 @@ def unknown_batch(batch_id: str) -> StaleError:
         message(
             "the ledger doesn't know the batch: was it made anew, or the batch pruned?",
             location(batch=batch_id),
-            "the next run finds out",
+            "`tidegate batches NAME` lists those that it knows; a run under way leaves the rest to the next one",
         )
     )
 

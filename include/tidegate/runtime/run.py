@@ -20,7 +20,7 @@ from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 
-DELIVERY_FAILED: Final = "the delivery failed; what becomes of the batch?"
+DELIVERY_FAILED: Final = "the delivery failed: seeing what becomes of the batch"
 
 
 @dataclass(slots=True)
