@@ -83,12 +83,13 @@ def test_a_copy_of_a_definition_is_refused_by_name_and_the_first_one_goes_on(
     produce(name, 20)
     define("first", name)
     assert tidegate("run", "first")[0] == 0
-    define("copy", name)
+    define("copy", name, output="other")
     produce(name, 20)
     status, refused = tidegate("run", "copy")
     assert (status, refused["state"]) == (2, "refused")
     for said in (f"group {name}-lake is subscription first's", "give copy a consumer.group.id of its own"):
         assert said in refused["error"]
+    define("copy", name)
     status, problems = tidegate("check")
     assert status == 1
     wrong = {(Path(each["file"]).stem, each["rule"]) for each in problems if each["severity"] == "error"}
