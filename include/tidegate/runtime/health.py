@@ -24,6 +24,7 @@ _NEEDS_A_PERSON: Mapping[str, str] = {
         "`tidegate group reset {name} --to earliest{partitions}`, which leaves the others where they are"
     ),
     "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
+    "MisfitError": "mend the transform, the definition or the table, as it says",
     "WrongDefinitionError": "correct what it names: the definition, the connection, a setting or a topic",
 }
 """Errors by which each run ends until somebody does something, and what.

@@ -120,7 +120,7 @@ def test_files_are_found_while_the_ledger_is_away(settings: Settings) -> None:
         away.load("orders")
 
 
-def test_what_has_no_dag_is_not_run_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_write_into_another_ones_output_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody points a new definition at the folder of another, or at one with a table in it."""
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     folder = tmp_path / "include/subscriptions"

@@ -122,6 +122,7 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, "OK", "", None, ""),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("UnavailableError"), "cleared_at": NOW + HOUR}, "WARN", "it went wrong", NOW, "again"),
+        ({"last_run": failed("MisfitError")}, "STALLED", "it went wrong", NOW, "mend the transform"),
         ({"last_run": failed("GroupInUseError")}, "STALLED", "it went wrong", NOW, "stop the consumers"),
         ({"last_run": failed("WrongDefinitionError")}, "STALLED", "it went wrong", NOW, "correct"),
         ({"last_run": failed("BatchFailedError")}, "WARN", "it went wrong", NOW, "tries again"),
