@@ -6,17 +6,24 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import State
+from tidegate.model.batch import Batch, State
 from tidegate.model.errors import CorruptFileError, MisfitError, RewrittenFilesError, StoppedError
+from tidegate.runtime.pipeline import Pipeline
+
+
+def processed(pipeline: Pipeline) -> Batch:
+    """Plan, land and process."""
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    return batch
 
 
 def test_the_batch_is_delivered_again_and_nothing_is_committed_meanwhile() -> None:
     world = World()
     world.produce(3)
     pipeline = world.pipeline(max_retries=1)
-    batch = planned(pipeline)
-    assert batch is not None
-    pipeline.process(batch.id)
+    batch = processed(pipeline)
     publish = world.lake.publish
 
     def compacted(*_: Any) -> None:
@@ -38,9 +45,7 @@ def test_a_batch_whose_rows_dont_fit_the_table_is_delivered_again_by_what_was_me
     world.topics.create("dead-letter-topic-orders")
     world.produce(3)
     pipeline = world.pipeline(max_retries=0, failure_strategy="dead-letter-queue")
-    batch = planned(pipeline)
-    assert batch is not None
-    pipeline.process(batch.id)
+    batch = processed(pipeline)
     publish = world.lake.publish
 
     def refused(*_: Any) -> None:
@@ -65,9 +70,7 @@ def test_a_batch_of_changes_whose_result_is_gone_is_delivered_again() -> None:
     pipeline = world.pipeline(max_retries=1)
     changes = replace(pipeline.subscription.processing, keys=("id",), sequence_by=("offset",))
     feed = replace(pipeline, subscription=replace(pipeline.subscription, processing=changes))
-    batch = planned(pipeline)
-    assert batch is not None
-    pipeline.process(batch.id)
+    batch = processed(pipeline)
     results = world.lake.results
     world.lake.results = lambda _staging: ()  # type: ignore[method-assign]
     with pytest.raises(CorruptFileError, match="the result of its job is gone"):
