@@ -9,8 +9,10 @@ import typer
 
 from tidegate.cli.console import err, print_json
 from tidegate.cli.settings import Name, settings_here
+from tidegate.config.outputs import output_uri
 from tidegate.config.settings import absolute_uri
 from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.output_uri import is_table
 
 
 class Format(StrEnum):
@@ -59,12 +61,12 @@ def files(
     settings = settings_here()
     use_connections(AirflowConnections(os.environ))
     processing = AllDefinitions(settings).load(name).processing
-    if processing.format != "parquet":
+    output = output_uri(settings.home, processing)
+    if is_table(output):
         where = f"{processing.format}: {processing.output}"
         raise WrongDefinitionError(
             f"{name} publishes into a table ({where}), whose files its log names: read the table"
         )
-    output = absolute_uri(settings.home, processing.output)
     found = published_files(output, since)
     match form:
         case Format.PATHS:
