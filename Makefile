@@ -29,6 +29,7 @@ install: $(VENV)/.installed ## install everything into .venv, from the hash-pinn
 
 $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else "Python 3.11 to 3.13 is needed and %s is %d.%d: name one with make PYTHON=..." % (sys.executable, v[0], v[1]))'
+	@command -v $(UV) >/dev/null || $(PYTHON) -m pip --version >/dev/null 2>&1 || { echo "$$(command -v $(PYTHON)) has no pip, which installs uv: name another one with make PYTHON=..., or install uv"; exit 1; }
 	@command -v $(UV) >/dev/null || $(PYTHON) -m pip install --quiet --require-hashes --target .cache/uv --requirement docker/requirements-uv.lock
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV) ..."

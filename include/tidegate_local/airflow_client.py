@@ -14,6 +14,7 @@ import httpx
 from tidegate_local.errors import LocalStackError
 
 POLL_SECONDS = 0.5
+ANSWER_SECONDS = 120
 _TRIES = 5
 _LOCKED = "Database error"
 OVER = frozenset({"success", "failed"})
@@ -43,11 +44,16 @@ class TaskInstance:
 
 
 class AirflowClient:
-    """A logged-in client. Raises LocalStackError where the API refuses, naming what was asked and the answer."""
+    """A logged-in client.
 
-    def __init__(self, url: str, *, user: str, password: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)  # loopback: never through a proxy
-        answer = self._http.post("/auth/token", json={"username": user, "password": password})
+    Raises LocalStackError where the API refuses, naming what was asked and the answer, or doesn't answer in
+    `answer_seconds`: a machine whose cores are all taken may need a minute for what else takes a moment.
+    """
+
+    def __init__(self, url: str, *, user: str, password: str, answer_seconds: float = ANSWER_SECONDS) -> None:
+        # loopback: never through a proxy
+        self._http = httpx.Client(base_url=url, timeout=answer_seconds, trust_env=False)
+        answer = self._asked("POST", "/auth/token", json={"username": user, "password": password})
         self._http.headers["Authorization"] = f"Bearer {_checked(answer)['access_token']}"
 
     def __enter__(self) -> Self:
@@ -136,16 +142,22 @@ class AirflowClient:
         the same thread.
         """
         for _ in range(_TRIES - 1):
-            answer = self._http.request(method, f"/api/v2{path}", json=body)
+            answer = self._asked(method, f"/api/v2{path}", json=body)
             if answer.status_code != httpx.codes.INTERNAL_SERVER_ERROR or _LOCKED not in answer.text:
                 return answer
-        return self._http.request(method, f"/api/v2{path}", json=body)
+        return self._asked(method, f"/api/v2{path}", json=body)
 
     def _get(self, path: str, missing: Mapping[str, Any] | None = None) -> Any:
-        answer = self._http.get(f"/api/v2{path}")
+        answer = self._asked("GET", f"/api/v2{path}")
         if answer.status_code == httpx.codes.NOT_FOUND and missing is not None:
             return missing
         return _checked(answer)
+
+    def _asked(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            return self._http.request(method, path, **more)
+        except httpx.TransportError as error:
+            raise LocalStackError(f"Airflow's API server didn't answer {method} {path}: {error}.") from error
 
 
 def health(url: str) -> Mapping[str, str]:

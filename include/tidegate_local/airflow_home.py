@@ -54,6 +54,7 @@ class AirflowHome:
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",  # 5 s pass by on a machine whose cores are all taken
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
 

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from tidegate_local.airflow_client import AirflowClient, health
 from tidegate_local.airflow_home import USER, AirflowHome, Connection
+from tidegate_local.errors import LocalStackError
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 240
 _STOP_SECONDS = 8  # idle parts need 6; the scheduler of a running task would wait for the task
+_API_SERVER = "api-server"
 _PARTS: Mapping[str, tuple[str, ...]] = {
-    "api-server": ("api-server",),
+    _API_SERVER: ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
 }
@@ -82,9 +84,9 @@ class AirflowServer(Awaited):
         self._parts = {name: self._begin(name, command) for name, command in self._commands.items()}
 
     def wait(self) -> None:
-        """Return when Airflow says that it's healthy; raises ServerFailedError if a part ends or it takes too long."""
+        """Return when Airflow is healthy and knows us; raises ServerFailedError if a part ends or it takes too long."""
         self.start_parts()
-        self._parts["api-server"].wait_until(self._is_healthy, seconds=START_SECONDS)
+        self._parts[_API_SERVER].wait_until(self._is_healthy, seconds=START_SECONDS)
 
     def client(self) -> AirflowClient:
         """Return a logged-in client; the caller closes it."""
@@ -106,6 +108,7 @@ class AirflowServer(Awaited):
             log=self.home.folder / f"{name}.log",
             environment=self.environment,
             folder=self._folder,
+            port=self.home.port if name == _API_SERVER else None,
         )
         self._servers.append(server)
         return server
@@ -125,4 +128,12 @@ class AirflowServer(Awaited):
     def _is_healthy(self) -> bool:
         self.check()
         status = health(self.url)
-        return all(status.get(component) == "healthy" for component in self._healthy)
+        return all(status.get(component) == "healthy" for component in self._healthy) and self._lets_us_in()
+
+    def _lets_us_in(self) -> bool:
+        """Whether our password is known: another Airflow that has the port has another one."""
+        try:
+            self.client().close()
+        except LocalStackError:
+            return False
+        return True

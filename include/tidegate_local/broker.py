@@ -18,7 +18,7 @@ from tidegate_local.java import Java
 from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.servers import Awaited, Server
 
-START_SECONDS = 90
+START_SECONDS = 240  # a busy machine takes minutes; a broker that ends is told at once
 _JVM_OPTIONS = "KAFKA_JVM_PERFORMANCE_OPTS"
 _TEN_YEARS_OF_MINUTES = 10 * 365 * 24 * 60
 
@@ -110,9 +110,10 @@ class Broker(Awaited):
 
     def _start(self) -> Server:
         settings = self._write_settings()
-        if not (self._data / "log" / "meta.properties").exists():
+        if not self._formatted.exists():
             self._format(settings)
-        return Server("Kafka", [*self._java, "kafka.Kafka", str(settings)], log=self.log, folder=self._data)
+        command = [*self._java, "kafka.Kafka", str(settings)]
+        return Server("Kafka", command, log=self.log, folder=self._data, port=self.port)
 
     def _write_settings(self) -> Path:
         self._data.mkdir(parents=True, exist_ok=True)
@@ -131,14 +132,21 @@ class Broker(Awaited):
                 f"Kafka's storage at {self._data} could not be formatted: {ended.stdout}{ended.stderr}"
             )
 
+    @property
+    def _formatted(self) -> Path:
+        return self._data / "log" / "meta.properties"
+
     def _answers(self) -> bool:
+        """Whether this broker does: another one that has its port is of another cluster."""
         if not answers(self.port):  # spares librdkafka's complaints about a port that isn't open yet
             return False
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         try:
-            return bool(admin.list_topics(timeout=2).brokers)
+            metadata = admin.list_topics(timeout=2)
         except KafkaException:
             return False
+        known = self._formatted.read_text(encoding="utf-8").splitlines()
+        return bool(metadata.brokers) and f"cluster.id={metadata.cluster_id}" in known
 
 
 def new_cluster_id() -> str:

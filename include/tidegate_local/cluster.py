@@ -16,7 +16,7 @@ from tidegate_local.loopback import HOST, free_port
 from tidegate_local.servers import POLL_SECONDS, Awaited
 
 _NODES = (1, 2, 3)
-_SETTLE_SECONDS = 60
+_SETTLE_SECONDS = 240
 _ASK_SECONDS = 5
 
 

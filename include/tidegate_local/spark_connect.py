@@ -15,7 +15,7 @@ from tidegate_local.java import Java
 from tidegate_local.loopback import HOST, SPARK_HOST, answers, free_port, spark_url
 from tidegate_local.servers import Awaited, Server
 
-START_SECONDS = 120
+START_SECONDS = 240
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
 # On two cores a batch takes a tenth less with it than with the serial one.
 _COLLECTOR = "-XX:+UseParallelGC"
@@ -69,7 +69,9 @@ class SparkConnect(Awaited):
         environment = {_JAVA_OPTIONS: _COLLECTOR} | spark_environment(java, os.environ, home, python)
         environment[_TOKEN] = self.token  # a command line shows to everybody
         self._sessions: list[SparkSession] = []
-        self._server = Server("Spark Connect", command, log=self.log, environment=environment, folder=data)
+        self._server = Server(
+            "Spark Connect", command, log=self.log, environment=environment, folder=data, port=self.port
+        )
 
     @property
     def address(self) -> str:

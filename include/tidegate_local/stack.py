@@ -73,7 +73,12 @@ class Stack:
             plugins=self._project / "plugins",
             port=self._checked.airflow_port,
         )
-        homes = {**self._sample.homes(), "AIRFLOW_HOME": home.folder}
+        homes = {
+            **self._sample.homes(),
+            "AIRFLOW_HOME": home.folder,
+            "AIRFLOW__CORE__DAGS_FOLDER": home.dags,
+            "AIRFLOW__CORE__PLUGINS_FOLDER": home.plugins,
+        }
         around = dict(os.environ) | {name: str(folder) for name, folder in homes.items()}
         token = drawn_once(self.token_file, new_token)
         connections = {**self._connections(token), **self._sample.connections()}

@@ -48,7 +48,7 @@ class NamedCallback:
     def _report(self, why: str) -> None:
         log.error(
             "%s isn't called, the run is as it is: %s: %s: correct the name, or see to it that Airflow's DAG processor "
-            "can import it; `tidegate check` tries it",
+            "can import it; `airflow tidegate check` tries it",
             self.property,
             self.name,
             why,

@@ -17,6 +17,7 @@ from tidegate.config.check import Report
 from tidegate.config.executors import EXECUTOR, executor_warnings
 from tidegate.config.reading import DefinitionError, Reading
 from tidegate.config.settings import Settings
+from tidegate.config.unknown_variables import unknown_variables
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.subscription import AirflowProperties, Problem, RecordSchedule, Subscription
 from tidegate.runtime.definitions import AllDefinitions, is_stored
@@ -48,8 +49,8 @@ def all_dags(settings: Settings) -> dict[str, DAG]:
     if only := get_parsing_context().dag_id:
         return operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
     report = AllDefinitions(settings).at_hand()
-    for problem in executor_warnings(report, settings, os.environ):
-        log.warning("%s", problem)
+    for said in (*executor_warnings(report, settings, os.environ), *unknown_variables(os.environ)):
+        log.warning("%s", said)
     return {**_definitions(report, settings)[0], **operations(settings)}
 
 

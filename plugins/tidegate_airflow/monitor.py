@@ -46,7 +46,7 @@ class MonitorOperator(EngineOperator):
         settings = self._settings()
         with ExitStack() as stack:
             stack.callback(os.umask, os.umask(settings.umask))
-            stack.enter_context(self._told())
+            stack.enter_context(self._told(context))
             refuse_unknown(context["dag_run"].conf, ())
             work = _Monitoring(settings, dict(context))
             work.run()

@@ -68,7 +68,7 @@ def _imported(name: str) -> Any:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise WrongDefinitionError(f"it can't be imported ({error}): `tidegate check` tries it") from error
+        raise WrongDefinitionError(f"it can't be imported ({error}): `airflow tidegate check` tries it") from error
     if isinstance(found, type) or not callable(found):
         raise WrongDefinitionError("it is neither a notifier nor a function: name an instance, as alerts:mail")
     return found

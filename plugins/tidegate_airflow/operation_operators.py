@@ -86,13 +86,13 @@ class ClearOperator(OperationOperator):
     form = CLEAR_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.clearing import preview_clear  # noqa: PLC0415 (see above)
+        from tidegate.runtime.actions.clearing import NEXT, preview_clear  # noqa: PLC0415 (see above)
 
-        answer, note = Resolution(params["answer"]), params["note"] or ""
+        answer, note, named_batch = Resolution(params["answer"]), params["note"] or "", params["batch"] or None
         if previewed := params["previewed"]:
-            preview_clear(pipeline, answer, params["batch"], params["note"]).check(previewed)
-        batch = pipeline.clear(by, note, answer, params["batch"])
-        return {**_told(batch), "answer": str(answer), "note": note}
+            preview_clear(pipeline, answer, named_batch, params["note"]).check(previewed)
+        batch = pipeline.clear(by, note, answer, named_batch)
+        return {**_told(batch), "next": NEXT[answer], "answer": str(answer), "note": note}
 
 
 class CommitOpenOperator(OperationOperator):
@@ -103,9 +103,10 @@ class CommitOpenOperator(OperationOperator):
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:  # noqa: ARG002 (as others)
         from tidegate.runtime.actions.committing import preview_commit  # noqa: PLC0415 (see above)
 
+        named_batch = params["batch"] or None
         if previewed := params["previewed"]:
-            preview_commit(pipeline, params["batch"]).check(previewed)
-        batch = pipeline.commit_open(params["batch"])
+            preview_commit(pipeline, named_batch).check(previewed)
+        batch = pipeline.commit_open(named_batch)
         return {**_told(batch), "committed": {str(r.at): r.end for r in batch.ranges}}
 
 
@@ -123,7 +124,7 @@ class ResetOperator(OperationOperator):
         done = pipeline.reset_group(request)
         return {
             "dry_run": request.dry_run,
-            "changes": {str(each.at): [each.before, each.after] for each in done.changes},
+            "changes": {str(each.at): {"from": each.before, "to": each.after} for each in done.changes},
             "abandoned": done.abandoned.id if done.abandoned else None,
             "note": request.note,
         }

@@ -68,7 +68,7 @@ class SweepOperator(EngineOperator):
             why = refusal(run.triggering_user_name, operators(context, settings.operators))
             if why is not None:
                 raise logged_failure(self, why, for_good=True)
-        with self._told():
+        with self._told(context):
             refuse_unknown(run.conf, ("dry_run",))
             done = [*self._sweep(AllDefinitions(settings).names(), settings, dry_run=dry_run)]
         failed = [each for each in done if each.error is not None]

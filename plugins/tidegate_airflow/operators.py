@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+from airflow.sdk.log import redact
 
 from tidegate.model.errors import (
     LostDataError,
@@ -52,7 +53,7 @@ UNANNOUNCED = "unannounced"
 NOTHING = "nothing"
 """XCom key of plan: why there is no batch. Neither key is there when plan failed."""
 NOTE = "note"
-"""XCom key of the last tasks: what their run came to, for the list of runs."""
+"""XCom key of plan and of the last tasks: what their run came to, for the list of runs."""
 CLEAR = "tidegate_clear"
 RESET = "tidegate_reset"
 COMMIT = "tidegate_commit"
@@ -100,7 +101,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415
 
-        with self._told(), ExitStack() as stack:
+        with self._told(context), ExitStack() as stack:
             settings = self._settings()
             stack.callback(os.umask, os.umask(settings.umask))
             subscription = self._subscription(settings, context)
@@ -122,7 +123,7 @@ class EngineOperator(BaseOperator):  # type: ignore[misc]  # Airflow's types are
         self.log.info("%s took %.2f s", self.task_id, seconds)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, context: "Context") -> Iterator[None]:  # noqa: ARG002 (of steps of a batch it is theirs to note)
         try:
             yield
         except TidegateError as error:
@@ -255,10 +256,25 @@ class PlanOperator(StepOperator):
             self.log.info(_CLEARED, subscription.name)
         if plan.batch is None:
             context["ti"].xcom_push(key=NOTHING, value=plan.why)
+            self._note(context, plan.why)
             raise AirflowSkipException(f"nothing to read: {plan.why}")
         self.taken = plan.batch.id
         context["ti"].xcom_push(key=BATCH_ID, value=plan.batch.id)
         return [{"batch_id": plan.batch.id, "member": member} for member in plan.members]
+
+    @contextmanager
+    def _told(self, context: "Context") -> Iterator[None]:
+        with super()._told(context):
+            try:
+                yield
+            except TidegateError as error:
+                self._note(context, str(error))
+                raise
+
+    def _note(self, context: "Context", why: str) -> None:
+        from tidegate.runtime.run_note import unplanned_note  # noqa: PLC0415 (nothing of this at parse time)
+
+        context["ti"].xcom_push(key=NOTE, value=redact(unplanned_note(why)))
 
     def _note_unannounced(self, context: "Context", newest: "Sequence[Batch]", current: "Batch | None") -> None:
         """Tell the last task of batches of which Airflow has no event; the one that this run takes has its own."""

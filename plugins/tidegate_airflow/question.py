@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from tidegate.model.batch import Resolution
 from tidegate.model.commit_policy import CommitPoint
+from tidegate.model.counting import counted
 from tidegate.model.subscription import Subscription
 from tidegate.steps.ask import Question
 from tidegate.strategies.failure.dead_letters import DeadLetters
@@ -27,9 +28,9 @@ def body(asked: Question, subscription: Subscription) -> str:
     answers = "\n".join(f"- **{answer}**: {does}" for answer, does in _answers(asked, subscription).items())
     return (
         f"Batch {code(batch.id)} of subscription {code(batch.subscription)}, group {code(batch.group)}, failed "
-        f"as often as it may: {asked.deliveries} deliveries so far. The subscription stands still until somebody "
-        "answers.\n\n"
-        f"Its {asked.records:,} records: {code(where(batch))}\n\n"
+        f"as often as it may: {counted(asked.deliveries, 'delivery', 'deliveries')} so far. The subscription stands "
+        "still until somebody answers.\n\n"
+        f"Its {counted(asked.records, 'record')}: {code(where(batch))}\n\n"
         f"Why:\n\n{fenced(asked.reason)}\n\n"
         f"Answers:\n\n{answers}\n\n"
         "The ledger keeps the answer, the note and who gave them. `tidegate clear` and the DAG `tidegate_clear` answer "

@@ -14,7 +14,7 @@ from tidegate_airflow.operators import NOTE
 log = logging.getLogger(__name__)
 
 _TAG = "tidegate"
-_OURS = "batch "
+_OURS = ("batch ", "no batch: ")
 _LONGEST = 1_000  # characters, as many as Airflow takes
 
 

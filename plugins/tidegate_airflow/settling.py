@@ -1,7 +1,7 @@
 """The tasks commit and publish of a subscription's DAG: what settles a batch, and announces what was published."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -59,12 +59,15 @@ class _SettlingOperator(BatchOperator):
         }
 
     def _settled(self, context: "Context") -> "Batch":
+        from tidegate.runtime.run_note import run_note  # noqa: PLC0415 (nothing of this at parse time)
+
         batch_id = self._batch_id(context)
         with self._pipeline_for(context, batch_id) as pipeline, self._noting_failure(context, batch_id):
             batch = self._settle(pipeline, batch_id)
+            lag = None if batch is None else pipeline.lag_behind(batch)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
-        self._note(context, batch)
+        context["ti"].xcom_push(key=NOTE, value=redact(run_note(batch, lag)))
         return batch
 
     @contextmanager
@@ -76,17 +79,6 @@ class _SettlingOperator(BatchOperator):
         except TidegateError as error:
             context["ti"].xcom_push(key=NOTE, value=redact(failed_note(batch_id, error)))
             raise
-
-    def _note(self, context: "Context", batch: "Batch") -> None:
-        from tidegate.ledger.holders import is_made  # noqa: PLC0415 (nothing of this at parse time)
-        from tidegate.ledger.observations import Observations  # noqa: PLC0415
-        from tidegate.runtime.run_note import run_note  # noqa: PLC0415
-
-        ledger = self._settings().ledger
-        seen = None
-        with suppress(TidegateError):  # the lag is the ledger's to tell, and the batch is settled
-            seen = Observations(ledger).of(batch.subscription) if is_made(ledger) else None
-        context["ti"].xcom_push(key=NOTE, value=redact(run_note(batch, seen)))
 
     def _announced(self, context: "Context", batch: "Batch | None") -> bool:
         """Whether the task's success tells of published batches: of this one, and of those that plan found."""

@@ -77,13 +77,15 @@ class Merged:
 def merged(spark: SparkSession, feed: ChangeFeed, rows: DataFrame, transform: str) -> Iterator[Merged]:
     """What becomes of the table; frames are kept on the executors while the block runs.
 
-    Raises TransformError, naming the transform, where rows or the table lack a column of the key or the sequence.
+    Raises TransformError, naming the transform, where rows or the table lack a column of the key or the sequence, and
+    where a row has null in each column of the key: such rows have nothing in common.
     """
     _check_columns(feed, rows, transform)
     with _kept(_latest(feed, rows)) as latest, _kept(_matches(spark, feed, latest)) as matches:
         lost = matches.filter(_NEWER).select(*_names("k", feed.keys)).distinct()
         with _kept(_without(latest, feed.keys, lost)) as winners:
-            upserts, deletes, changes = _count(latest, winners)
+            changes = _changes(feed, latest, transform)
+            upserts, deletes = winners.agg(F.count_if(~F.col(_DELETED)), F.count_if(F.col(_DELETED))).collect()[0]
             yield Merged(
                 upserts=winners.filter(~F.col(_DELETED)).select(*map(_quoted, rows.columns)),
                 has_upserts=upserts > 0,
@@ -93,10 +95,20 @@ def merged(spark: SparkSession, feed: ChangeFeed, rows: DataFrame, transform: st
             )
 
 
-def _count(latest: DataFrame, winners: DataFrame) -> tuple[int, int, int]:
-    changes = latest.agg(F.sum(_CHANGES)).collect()[0][0] or 0
-    upserts, deletes = winners.agg(F.count_if(~F.col(_DELETED)), F.count_if(F.col(_DELETED))).collect()[0]
-    return upserts, deletes, changes
+def _changes(feed: ChangeFeed, latest: DataFrame, transform: str) -> int:
+    """How many changes the batch has; raises TransformError where any has no key."""
+    is_keyless = reduce(and_, (F.col(_quoted(name)).isNull() for name in feed.keys))
+    place = F.struct(*ACK_SCHEMA.fieldNames()) if has_place(latest) else F.lit(None)
+    keyless_changes, one = F.when(is_keyless, F.col(_CHANGES)), F.when(is_keyless, place)
+    found = latest.agg(F.sum(_CHANGES), F.sum(keyless_changes), F.first(one, ignorenulls=True))
+    changes, keyless, at = found.collect()[0]
+    if keyless:
+        among = "" if at is None else f", {at[0]}-{at[1]} offset {at[2]} among them"
+        raise TransformError(
+            f"{transform}: {keyless} of its rows have null in {', '.join(feed.keys)}{among}: rows without a key would "
+            "replace each other; take the key from elsewhere in the record, or return the record as rejected"
+        )
+    return changes or 0
 
 
 def _check_columns(feed: ChangeFeed, rows: DataFrame, transform: str) -> None:

@@ -92,9 +92,9 @@ def as_outcome(returned: object, transform: str) -> Outcome:
     """
     outcome = Outcome(rows=returned) if isinstance(returned, DataFrame) else returned
     if not isinstance(outcome, Outcome):
-        raise TransformError(f"{transform} returned {_kind(returned)}; return a DataFrame or an Outcome")
+        raise TransformError(f"{transform} returned {_kind(returned)}; return a Spark DataFrame, or an Outcome")
     if not isinstance(outcome.rows, DataFrame):
-        raise TransformError(f"{transform} returned {_kind(outcome.rows)} as rows; give a DataFrame")
+        raise TransformError(f"{transform} returned {_kind(outcome.rows)} as rows; give a Spark DataFrame")
     if outcome.rejected is not None:
         received = _as_rejected(outcome.rejected, transform)
         outcome = outcome if received is outcome.rejected else replace(outcome, rejected=received)
@@ -107,7 +107,7 @@ def as_outcome(returned: object, transform: str) -> Outcome:
 def as_acks(records: object, giver: str) -> DataFrame:
     """The columns of ACK_SCHEMA in acknowledged records; TransformError, naming the giver, where they lack any."""
     if not isinstance(records, DataFrame):
-        raise TransformError(f"{giver} acknowledged {_kind(records)}; give a DataFrame of records")
+        raise TransformError(f"{giver} acknowledged {_kind(records)}; give a Spark DataFrame of records")
     records = _widened(records, ACK_SCHEMA)
     lacking = _lacking(records.schema, ACK_SCHEMA)
     if lacking:
@@ -126,7 +126,7 @@ def has_place(rows: DataFrame) -> bool:
 def _as_rejected(rejected: object, transform: str) -> DataFrame:
     """The rejected records, each of REJECTED_SCHEMA's columns of its type. Raises TransformError where they aren't."""
     if not isinstance(rejected, DataFrame):
-        raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a DataFrame or None")
+        raise TransformError(f"{transform} returned {_kind(rejected)} as rejected; give a Spark DataFrame, or None")
     received = _widened(_as_received(rejected), REJECTED_SCHEMA)
     found = received.schema
     lacking = _lacking(found, REJECTED_SCHEMA)
@@ -206,4 +206,7 @@ def _check_state(state: object, transform: str) -> None:
 
 
 def _kind(value: object) -> str:
-    return type(value).__name__
+    """`list`; `pandas.DataFrame` where that isn't Python's own."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"

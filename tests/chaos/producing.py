@@ -1,7 +1,9 @@
 """The producers: numbered records without pause, plain ones and in transactions, and what became of each number."""
 
 import itertools
+import math
 import threading
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -179,7 +181,8 @@ class Producing:
                 producer = self._transactional_producer()
 
     def _transactional_producer(self) -> Producer:
-        """A producer whose predecessor's transaction is ended, however long that takes."""
+        """A producer whose predecessor's transaction is ended, however long that takes: at the end within a minute."""
+        until = math.inf
         while True:
             own = {"transactional.id": f"{self._topic}-producer", "transaction.timeout.ms": _LONGEST_TRANSACTION_MS}
             producer = Producer({**self._client, **own})
@@ -187,6 +190,8 @@ class Producing:
                 producer.init_transactions(_ANSWER_SECONDS)
             except KafkaException:
                 if self._stop.wait(_TICK_SECONDS):
+                    until = min(until, time.monotonic() + _FLUSH_SECONDS)
+                if time.monotonic() > until:
                     raise
             else:
                 return producer

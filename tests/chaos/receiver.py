@@ -16,7 +16,7 @@ from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.servers import Awaited, Server
 
 Integers = npt.NDArray[np.int64]
-_START_SECONDS = 30
+_START_SECONDS = 240
 _COLUMNS = {"path": pa.string(), "partition": pa.int64(), "offset": pa.int64(), "number": pa.int64()}
 _READ = csv.ReadOptions(column_names=list(_COLUMNS))
 _CONVERT = csv.ConvertOptions(column_types=_COLUMNS, strings_can_be_null=False)

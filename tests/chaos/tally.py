@@ -14,6 +14,7 @@ EXPECTED = frozenset(
         "StaleError",
         "OvertakenError",
         "BatchFailedError",
+        "EarlierStepError",
         "RecordsFailedError",
         "DeliveryTimeoutError",
         "InterruptedDeliveryError",

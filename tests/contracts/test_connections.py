@@ -163,7 +163,7 @@ def as_airflow_reads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

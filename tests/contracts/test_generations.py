@@ -10,7 +10,7 @@ from tidegate.ledger.generations import SqlGenerations
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import StaleError
-from tidegate.ports import Generation, GenerationOutcome, Generations, Made
+from tidegate.ports import Generation, GenerationOutcome, Generations, Made, ReprocessedBatch
 from tidegate.testing.generations import MemoryGenerations
 from tidegate.testing.ledger import MemoryLedger
 
@@ -56,6 +56,22 @@ def test_one_that_was_cut_short_is_taken_up_by_a_new_token(generations: Generati
     assert begin(generations).number == 3
 
 
+def test_one_that_failed_has_ended_and_the_next_has_a_number_of_its_own(generations: Generations) -> None:
+    generations.fail(begin(generations))
+    (failed,) = generations.of(BATCH)
+    assert (failed.outcome, failed.ended_at, failed.made) == (GenerationOutcome.FAILED, NOON, Made())
+    assert begin(generations).number == 3
+    generations.end(BATCH, 3, Made())
+    generations.fail(generations.of(BATCH)[1])
+    assert generations.of(BATCH)[1].outcome is GenerationOutcome.REPLACED
+
+
+def test_one_that_was_taken_up_has_not_failed_whichever_of_its_deliveries_says_so(generations: Generations) -> None:
+    for delivery in (begin(generations), begin(generations)):
+        generations.fail(delivery)
+    assert [each.outcome for each in generations.of(BATCH)] == [None], "the other may have put it into the output"
+
+
 def test_one_for_another_output_is_given_up(generations: Generations) -> None:
     begin(generations)
     other = begin(generations, OTHER)
@@ -90,3 +106,23 @@ def test_a_batch_is_not_pruned_while_a_generation_of_it_is_open_and_goes_with_al
     assert [each.id for each in ledger.expired("flights", later, 0, 9)] == [BATCH]
     assert ledger.forget(BATCH, later)
     assert generations.of(BATCH) == ()
+
+
+def test_a_batch_was_reprocessed_once_a_generation_may_be_in_its_own_output(generations: Generations) -> None:
+    own = plan().output
+    assert generations.reprocessed("flights") == ()
+    begin(generations, own)
+    begin(generations, OTHER)
+    generations.end(BATCH, 3, Made())
+    assert generations.reprocessed("flights") == (), "the first was given up, and the second is elsewhere"
+    assert begin(generations, own).number == 4
+    assert generations.reprocessed("flights") == (ReprocessedBatch(BATCH, 4, plan().ranges, is_open=True),)
+    generations.end(BATCH, 4, Made())
+    begin(generations, OTHER)
+    there = ReprocessedBatch(BATCH, 4, plan().ranges)
+    assert generations.reprocessed("flights") == (there,)
+    assert generations.reprocessed("gates") == ()
+    again = begin(generations, own)
+    assert generations.reprocessed("flights") == (there, ReprocessedBatch(BATCH, 6, plan().ranges, is_open=True))
+    generations.fail(again)
+    assert generations.reprocessed("flights") == (there,)

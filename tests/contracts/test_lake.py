@@ -868,16 +868,16 @@ def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
         for token in ("t1", "t2"):
             write(path_of(manifest_of(parquet.output, f"b{turn}", token).staging) / "a", f"of-{token}.parquet", 1)
     context = multiprocessing.get_context("spawn")
-    start, wins = context.Barrier(2, timeout=60), context.Queue()
+    start, wins = context.Barrier(2, timeout=120), context.Queue()
     processes = [
         context.Process(target=publish_in_a_process, args=(parquet.output, token, RACES, start, wins))
         for token in ("t1", "t2")
     ]
     for process in processes:
         process.start()
-    winners = dict(wins.get(timeout=60) for _ in range(RACES))
+    winners = dict(wins.get(timeout=120) for _ in range(RACES))
     for process in processes:
-        process.join(60)
+        process.join(120)
         assert process.exitcode == 0
     assert wins.empty()
     assert len(winners) == RACES

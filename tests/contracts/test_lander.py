@@ -37,7 +37,7 @@ from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
 from tidegate_spark import land_batch
 
-SECONDS = 30.0
+SECONDS = 120.0
 WHEN = 1_500_000_000_123
 Row = tuple[str, int, int, bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]
 """topic, partition, offset, key, value, timestamp in milliseconds, its type, headers."""

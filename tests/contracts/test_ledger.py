@@ -30,7 +30,18 @@ from ledger_batches import (
 )
 
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, State, Tries
+from tidegate.model.batch import (
+    ANSWERS,
+    Batch,
+    Cause,
+    Delivery,
+    Landed,
+    Outcome,
+    PartialRange,
+    Resolution,
+    State,
+    Tries,
+)
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.manifest import Counts
@@ -489,6 +500,39 @@ def test_what_the_lake_holds_of_a_batch_is_adopted_whatever_the_ledger_knew(ledg
     assert ledger.last_ends("flights", "g") == {T0: 108, T1: 3, T2: 8}
 
 
+def test_the_last_ends_keep_a_partition_without_which_a_batch_goes_on(ledger: Ledger) -> None:
+    note_commit(ledger, {T0: 0, T1: 0, T2: 0})
+    closed(ledger, plan(0))
+    batch = landed(ledger, plan(1))
+    ends = {r.at: r.end for r in batch.ranges}
+    found = published(batch)
+    ledger.adopt(batch.id, found)
+    ledger.adopt(batch.id, replace(found, ranges=found.ranges[:1]))
+    assert ledger.last_ends("flights", "g") == {T0: 10, T1: ends[T1], T2: 8}, "its rows are in the lake"
+    ledger.close(batch.id, Outcome.COMMITTED)
+    assert ledger.last_ends("flights", "g") == {T0: ends[T0], T1: ends[T1], T2: 8}
+    later = landed(ledger, plan(2))
+    ledger.adopt(later.id, replace(published(later), ranges=published(later).ranges[:1]))
+    ledger.close(later.id, Outcome.COMMITTED)
+    starts = {r.at: r.start for r in later.ranges}
+    assert ledger.last_ends("flights", "g") == {T0: later.ranges[0].end, T1: starts[T1], T2: 8}, "nobody has its rows"
+
+
+def test_the_last_ends_pass_a_batch_that_is_given_up_though_the_lake_has_its_rows(ledger: Ledger) -> None:
+    note_commit(ledger, {T0: 0, T1: 0})
+    closed(ledger, plan(0))
+    landed(ledger, plan(1))
+    ledger.close(plan(1).id, Outcome.ABANDONED)
+    committed = ledger.last_ends("flights", "g")
+    batch = landed(ledger, plan(1))
+    ledger.adopt(batch.id, published(batch))
+    assert ledger.last_ends("flights", "g") == committed, "nobody has given it up"
+    ledger.close(batch.id, Outcome.ABANDONED)
+    ends = {r.at: r.end for r in batch.ranges}
+    assert ends.items() - committed.items(), "it had something to pass"
+    assert ledger.last_ends("flights", "g") == committed | ends
+
+
 def test_a_batch_that_is_closed_adopts_nothing(ledger: Ledger) -> None:
     batch = closed(ledger, plan())
     with pytest.raises(TransitionError, match="is committed"):
@@ -639,6 +683,21 @@ def test_the_last_ends_are_those_of_the_newest_committed_batch(ledger: Ledger) -
     assert ledger.last_ends("flights", "another group") == {}
 
 
+def test_the_last_ends_keep_a_partition_that_later_batches_do_not_have(ledger: Ledger) -> None:
+    note_commit(ledger, {T0: 0, T1: 0, T2: 0})
+    closed(ledger, plan(0))
+    without = replace(plan(1), ranges=plan(1).ranges[:1], shares=((T0,),))
+    closed(ledger, without, Outcome.ABANDONED)
+    assert ledger.last_ends("flights", "g") == {T0: 10, T1: 5, T2: 8}
+    closed(ledger, replace(plan(2), ranges=plan(2).ranges[:1], shares=((T0,),)))
+    closed(ledger, replace(plan(3), ranges=plan(3).ranges[:1], shares=((T0,),)))
+    assert ledger.last_ends("flights", "g") == {T0: 310, T1: 5, T2: 8}
+    note_commit(ledger, {T1: 2})
+    assert ledger.last_ends("flights", "g") == {T0: 310, T1: 2, T2: 8}
+    closed(ledger, plan(4))
+    assert ledger.last_ends("flights", "g") == {T0: 410, T1: 5, T2: 8}
+
+
 def test_missing_topics_are_remembered_and_make_no_new_version(two: tuple[Ledger, Ledger]) -> None:
     seen = two[0].look("flights")
     assert seen.missing == frozenset()
@@ -662,6 +721,14 @@ def test_a_group_is_whose_claims_it_first_in_its_cluster(two: tuple[Ledger, Ledg
     assert two[1].look("gates").clusters["own"] == "there"
     assert two[1].group_holders("g") == {"flights", "gates"}
     assert two[1].group_holders("nobody's") == frozenset()
+
+
+def test_an_output_is_known_by_the_newest_batch_of_each_subscription(two: tuple[Ledger, Ledger]) -> None:
+    closed(two[0], replace(plan(0), output="file:///lake/before"))
+    opened(two[0], replace(plan(1), output="file:///lake/now"))
+    assert two[0].claim_group("gates", "own", "here") is None
+    assert two[1].newest_outputs(["flights", "gates", "nobody"]) == {"flights": "file:///lake/now"}
+    assert two[1].newest_outputs([]) == {}
 
 
 def test_a_group_whose_cluster_nobody_has_asked_for_is_its_holders_wherever(two: tuple[Ledger, Ledger]) -> None:
@@ -1120,9 +1187,9 @@ class Both(RuleBasedStateMachine):
         self.compare(lambda ledger, _: ledger.note_topics(self.name, {topic: topic_id}, ledger.look(self.name).version))
         self.compare(lambda ledger, _: ledger.note_commit(self.name, "g", {T0: 3}, ledger.look(self.name).version))
 
-    @rule(number=numbers, minutes=st.integers(0, 2))
-    def clear(self, number: int, minutes: int) -> None:
-        clearance = Decision("ada", NOON + timedelta(minutes=minutes), "mended")
+    @rule(number=numbers, minutes=st.integers(0, 2), answer=st.sampled_from(ANSWERS))
+    def clear(self, number: int, minutes: int, answer: Resolution) -> None:
+        clearance = Decision("ada", NOON + timedelta(minutes=minutes), "mended", answer)
         self.compare(lambda ledger, _: ledger.clear(self.id(number), clearance))
 
     @rule(number=numbers, minutes=st.integers(0, 1))
@@ -1147,7 +1214,7 @@ class Both(RuleBasedStateMachine):
     ("kind", "examples"),
     [
         ("sqlite", 8),
-        pytest.param("sqlite", 40, marks=pytest.mark.long),
+        pytest.param("sqlite", 40, marks=pytest.mark.nightly),
         pytest.param("postgresql", 8, marks=POSTGRES.marks),
     ],
 )

@@ -110,7 +110,7 @@ def test_of_sixteen_that_commit_at_once_one_wins_even_with_one_record(log, table
     snapshot, start = log.load(table, "i1", 1), threading.Barrier(16)
 
     def race(_):
-        start.wait(30)
+        start.wait(120)
         try:
             append(log, table, 1, 4, snapshot=snapshot)
         except LogConflictError:
@@ -146,7 +146,7 @@ def test_of_many_that_make_a_table_all_get_one(table):
     start = threading.Barrier(8)
 
     def race(_):
-        start.wait(30)
+        start.wait(120)
         ObjectLog().create(table, [], [])
         return ObjectLog().load(table, "i1", 1).table_id
 
@@ -158,7 +158,7 @@ def test_of_incarnations_that_race_all_win(log, table):
     start = threading.Barrier(8)
 
     def race(number):
-        start.wait(30)
+        start.wait(120)
         append(log, table, number, number, incarnation=f"i{number}")
         return log.load(table, f"i{number}", number).record
 

@@ -165,7 +165,7 @@ def join(request: pytest.FixtureRequest) -> Iterator[Callable[[OffsetStore, str,
         consumer = Consumer({"bootstrap.servers": servers, "group.id": store._group.id, "client.id": client_id})
         consumers.append(consumer)
         consumer.subscribe([topic_name])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not consumer.assignment():
             assert time.monotonic() < deadline, "the consumer didn't join"
             consumer.poll(0.1)

@@ -132,7 +132,7 @@ def test_of_eight_that_replace_one_file_one_wins(bench: TableBench) -> None:
 
     def race(token: int) -> bool:
         files, snapshot = staged(bench, f"b{token}"), load(bench)
-        start.wait(60)
+        start.wait(120)
         try:
             bench.log.append(bench.table, INCARNATION, snapshot, Record(2, token), files, removed=uris(first))
         except LogConflictError:

@@ -20,7 +20,7 @@ from tidegate.ports import RecordSource
 from tidegate.testing.source import MemorySource, ReadRecord
 from tidegate.testing.topics import MemoryTopics, Record
 
-SECONDS = 20.0
+SECONDS = 120.0
 SHORT = 1.0
 OFFSETS_TOPIC = "__consumer_offsets"
 Row = tuple[int, int, bytes | None]  # partition, offset, value

@@ -202,7 +202,7 @@ def test_no_commit_fails_while_a_table_is_maintained_and_each_batch_is_there_onc
                 kept.publish(number)
         finally:
             ended.set()
-        done = maintaining.result(60)
+        done = maintaining.result(120)
     if not any(each.expired for each in done):
         expire(kept)
     assert kept.bench.batches() == batches(range(1, commits + 1))

@@ -73,14 +73,14 @@ class BrokerWorld:
         producer = Producer(self._client)
         for each in timestamps:
             producer.produce(topic, b"v", partition=0, timestamp=each)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
     def open_transaction(self, topic: str) -> object:
         producer = Producer(self._client | {"transactional.id": topic})
         producer.init_transactions(20)
         producer.begin_transaction()
         producer.produce(topic, b"v", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
         return producer
 
     def commit(self, group: str, topic: str, offset: int) -> None:

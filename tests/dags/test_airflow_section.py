@@ -237,7 +237,7 @@ def test_a_run_without_the_module_ends_as_it_would(section: Section, caplog: pyt
     (said,) = [each.getMessage() for each in caplog.records if each.name == "tidegate_airflow.callbacks"]
     assert said.startswith("on_failure_callback isn't called, the run is as it is: alarms_of_nobody:failed: ")
     assert "No module named 'alarms_of_nobody'" in said
-    assert "`tidegate check` tries it" in said
+    assert "`airflow tidegate check` tries it" in said
 
 
 @pytest.mark.parametrize(

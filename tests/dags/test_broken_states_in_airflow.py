@@ -61,7 +61,7 @@ class Scene:
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for number in range(10):
             producer.produce(self.topic, str(number).encode())
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def run(self) -> tuple[dict[str, str], str]:
         """One run: the state of each task, and what Airflow's log has of it."""

@@ -43,7 +43,7 @@ def test_a_run_that_is_cleared_makes_nothing_again_and_names_the_command(
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(5):
         producer.produce(name, b"value")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     home = define("walk", topic=name, group=name).parents[2]
     dags = PROJECT / "dags"
     dag = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["walk"]

@@ -53,6 +53,16 @@ def test_the_projects_own_definitions_all_become_dags(monkeypatch: pytest.Monkey
     assert subscriptions(found) == {path.stem for path in (PROJECT / "include/subscriptions").glob("*.yaml")}
 
 
+def test_a_variable_that_nobody_reads_is_told(
+    define: Define, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    define("flights")
+    monkeypatch.setenv("TIDEGATE_LEGDER", "sqlite:///elsewhere.db")
+    assert bag().import_errors == {}
+    said = [each.getMessage() for each in caplog.records if each.name == "tidegate_airflow.dag_factory"]
+    assert any("TIDEGATE_LEGDER isn't a setting of Tidegate" in each for each in said), said
+
+
 def test_each_definition_is_one_dag_of_one_file(define: Define) -> None:
     define("flights")
     define("weather")

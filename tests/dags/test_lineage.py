@@ -85,7 +85,7 @@ def go(
         for number in range(RECORDS):
             partition = number % 2 if name == topics[0] else 0
             producer.produce(name, value=str(number).encode(), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     refused = []
 
     def answer(handler: BaseHTTPRequestHandler, offset: int) -> None:

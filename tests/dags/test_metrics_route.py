@@ -139,7 +139,7 @@ def _served() -> Iterator[int]:
         yield port
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _scraping(folder: Path, port: int) -> Iterator[str]:
         yield f"http://{address}"
     finally:
         running.terminate()
-        running.wait(30)
+        running.wait(120)
 
 
 def _asked(prometheus: str, question: str) -> list[dict[str, Any]]:

@@ -239,6 +239,7 @@ def test_clearing_does_as_answered_and_keeps_who_and_why(world: World, operate: 
         "subscription": "orders",
         "batch_id": batch.id,
         "state": "ignoring",
+        "next": "the next run ends it, and publishes nothing of it",
         "answer": "skip",
         "note": "test data",
         "by": BY,
@@ -251,6 +252,7 @@ def test_clearing_without_more_has_it_delivered_again(world: World, operate: Ope
     stop(world)
     state, returned, _ = operate("clear")
     assert (state, returned["answer"], returned["note"], returned["state"]) == ("success", "redeliver", "", "failed")
+    assert returned["next"] == "the next run delivers it again"
 
 
 def test_clearing_what_is_not_stopped_fails_and_says_so(world: World, operate: Operate) -> None:
@@ -295,7 +297,7 @@ def test_resetting_moves_the_group_and_keeps_who_and_why(world: World, operate: 
     assert returned == {
         "subscription": "orders",
         "dry_run": False,
-        "changes": {"orders-0": [5, 0]},
+        "changes": {"orders-0": {"from": 5, "to": 0}},
         "abandoned": None,
         "note": "the price was wrong",
         "by": BY,
@@ -325,8 +327,8 @@ def test_resetting_takes_what_the_command_line_takes(
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "where to is to be said once"),
-        ({"to": "earliest", "by": 1}, "where to is to be said once"),
+        ({}, "give exactly one of to, offsets and by"),
+        ({"to": "earliest", "by": 1}, "give exactly one of to, offsets and by"),
         ({"to": "yesterday"}, "'yesterday' is neither earliest nor latest, nor a time"),
         ({"offsets": "orders;0;4"}, "offsets, line 1: 'orders;0;4' isn't topic,partition,offset"),
         ({"to": "earliest", "partitions": "orders:a"}, "'orders:a' names no partitions"),
@@ -486,6 +488,14 @@ def test_a_run_for_another_batch_changes_nothing(world: World, operate: Operate,
     batch = world.ledger.look("orders").open
     assert batch is not None
     assert batch.resolution is Resolution.STOP
+
+
+@pytest.mark.parametrize(("what", "said"), [("clear", ""), ("commit", "nothing waits for a commit, the open batch")])
+def test_a_batch_that_is_empty_is_none_that_was_named(world: World, operate: Operate, what: str, said: str) -> None:
+    stop(world)
+    state, _, errors = operate(what, batch="")
+    assert (state, said in errors) == ("failed" if said else "success", True)
+    assert "another batch than" not in errors
 
 
 def test_a_run_for_this_batch_clears_it(world: World, operate: Operate) -> None:

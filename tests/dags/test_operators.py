@@ -94,6 +94,7 @@ class ScriptedPipeline:
         self.land, self.process, self.settle = (script[step] for step in ("land", "process", "commit"))
         self.receive = lambda batch_id: batch_id
         self.published = lambda limit: script.published[:limit]
+        self.lag_behind = lambda _: None
         self.subscription = script.subscriptions[-1]
         self._script = script
 

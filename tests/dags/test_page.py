@@ -6,13 +6,14 @@ import re
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,9 @@ from airflow.api_fastapi.app import init_auth_manager
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.configuration import conf
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.session import create_session
 from confluent_kafka import Producer
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -28,17 +32,20 @@ from fastapi.testclient import TestClient
 from landed import LANDING, Record
 from ledger_batches import opened, plan, report, result
 from many_observations import observe_many
-from sqlalchemy import make_url
+from sqlalchemy import delete, make_url
 
 from tidegate.config.settings import Settings
+from tidegate.dead_letters.listing import Listing
 from tidegate.ledger.observations import Observations
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import LandedFile, Resolution
 from tidegate.model.manifest import Counts
 from tidegate.ports import Decision, GroupReset, PositionChange
+from tidegate_airflow.page import asked_of_kafka
 from tidegate_airflow.page.app import PREFIX, page_app
 from tidegate_airflow.page.background import Background, look
+from tidegate_airflow.plugin import TidegatePlugin
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database", "connection")]
@@ -165,7 +172,6 @@ def stopped(home: Path, define: Callable[..., Path]) -> str:
 
 
 ROUTES: Mapping[str, Mapping[str, str]] = {
-    "/static/{name}": {"name": "page.css"},
     "/": {},
     "/subscriptions/{name}": {},
     "/subscriptions/{name}/now": {},
@@ -205,6 +211,35 @@ def test_every_route_is_tried_for_every_role(as_role: As, stopped: str, define: 
         assert as_role("op", Authorization="Bearer nonsense").get(address(path, "flights", "b")).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("headers", "path", "back"),
+    [
+        ({}, "/", "/"),
+        ({}, "/subscriptions/flights?x=1", "/subscriptions/flights?x=1"),
+        ({"HX-Request": "true"}, "/subscriptions/flights/now", "/"),
+        ({"Authorization": "Bearer expired"}, "/", "/"),
+    ],
+)
+def test_who_isnt_logged_in_is_led_to_airflows_login_and_back(
+    as_role: As, headers: dict[str, str], path: str, back: str
+) -> None:
+    client = as_role(None, **headers)
+    answer = client.get(path)
+    assert answer.status_code in (401, 403)
+    (link,) = [attrs["href"] or "" for _, attrs in Page(answer.text).tags if "/auth/login" in (attrs.get("href") or "")]
+    login = urlsplit(link)
+    assert (login.path, parse_qs(login.query)) == ("/api/v2/auth/login", {"next": [PREFIX + back]})
+    assert client.get("/static/page.css").status_code == 200
+
+
+def test_the_page_without_its_slash_leads_to_it() -> None:
+    app = FastAPI()
+    for each in TidegatePlugin().fastapi_apps:
+        app.mount(each["url_prefix"], each["app"])
+    answer = TestClient(app).get("/tidegate/page", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/tidegate/page/")
+
+
 def test_every_answer_has_the_policy(as_role: As) -> None:
     for role, path in (("viewer", "/"), (None, "/"), ("viewer", "/static/nothing"), ("viewer", "/static/page.js")):
         headers = as_role(role).get(path).headers
@@ -219,8 +254,6 @@ def test_every_answer_has_the_policy(as_role: As) -> None:
 def test_nothing_that_somebody_wrote_runs_in_a_browser(viewer: TestClient, stopped: str) -> None:
     shown = ""
     for path in ROUTES:
-        if path.startswith("/static"):
-            continue
         for headers in ({}, {"HX-Request": "true"}):
             answer = viewer.get(address(path, "flights", stopped), headers=headers)
             assert answer.status_code == 200, path
@@ -241,6 +274,42 @@ def test_nothing_that_somebody_wrote_runs_in_a_browser(viewer: TestClient, stopp
     for unknown in ("/subscriptions/%3Cscript%3E", "/subscriptions/flights/batches/%3Cscript%3E"):
         answer = viewer.get(unknown)
         assert (answer.status_code, "<script>" in answer.text) == (404, False)
+
+
+@pytest.fixture
+def known_dag() -> Iterator[Callable[..., None]]:
+    """Enters a DAG into Airflow's database: `known_dag("flights", is_paused=True)`."""
+    made: list[str] = []
+
+    def enter(name: str, *, is_paused: bool = False, is_stale: bool = False) -> None:
+        made.append(name)
+        with create_session() as session:
+            session.merge(DagBundleModel(name="dags-folder"))
+            session.flush()
+            session.merge(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=is_paused, is_stale=is_stale))
+
+    yield enter
+    with create_session() as session:
+        session.execute(delete(DagModel).where(DagModel.dag_id.in_(made)))
+
+
+def test_a_dag_that_is_paused_or_missing_is_told_beside_the_verdict(
+    viewer: TestClient, define: Callable[..., Path], known_dag: Callable[..., None]
+) -> None:
+    known_dag("runs")
+    known_dag("rests", is_paused=True)
+    known_dag("gone", is_stale=True)
+    names = ("runs", "rests", "gone", "never")
+    for name in names:
+        define(name)
+    opened(ledger(), plan(subscription="orphan"))
+
+    def told(path: str) -> list[str | None]:
+        return [attrs["data-dag"] for _, attrs in Page(viewer.get(path).text).tags if "data-dag" in attrs]
+
+    assert sorted(map(str, told("/"))) == ["no DAG", "no DAG", "paused"]
+    found = {name: told(f"/subscriptions/{name}/now") for name in names}
+    assert found == {"runs": [], "rests": ["paused"], "gone": ["no DAG"], "never": ["no DAG"]}
 
 
 def test_the_list_shows_the_worst_first_and_only_what_the_user_may_see(
@@ -267,6 +336,29 @@ def test_a_subscription_begins_with_its_verdict_and_has_every_panel(viewer: Test
     assert f"batch {stopped} is stopped" in said
     assert "0 of 3" in said  # deliveries count anew once somebody had it redelivered
     assert "the worst first; and 20 more" in said
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_remedy_that_is_a_command_leads_to_the_action_of_the_page(as_role: As) -> None:
+    for path in ("/subscriptions/flights", "/subscriptions/flights/now"):
+        verdict = as_role("admin").get(path).text.partition('data-panel="lag"')[0]
+        assert re.search(r'On this page:\s*<a href="[^"]*/actions/clear">Clear</a>', verdict), path
+        assert "On this page" not in as_role("viewer").get(path).text
+
+
+def test_a_subscription_without_a_definition_offers_nothing_that_needs_one(as_role: As) -> None:
+    batch = opened(ledger(), plan(subscription="gone"))
+    for member in batch.members_with_work():
+        batch = ledger().landed(batch.id, member, report(batch, member))
+    ledger().start_delivery(batch.id)
+    page = Page(as_role("admin").get("/subscriptions/gone").text)
+    kept = ["batches", "failures", "group", "definition", "audit"]
+    assert page.panels() == ["verdict", "lag", "partitions", "open-batch", "actions", *kept]
+    links = [attrs["href"] or "" for tag, attrs in page.tags if tag == "a"]
+    assert not [each for each in links if "/actions/" in each or each.endswith("/group")]
+    said = " ".join(" ".join(page.said).split())
+    assert "Actions None without a definition." in said
+    assert "Delivery 1 Records" in said
 
 
 def test_a_batch_is_reconciled(viewer: TestClient, home: Path, define: Callable[..., Path]) -> None:
@@ -315,8 +407,11 @@ def test_a_reason_is_in_the_verdict_once(viewer: TestClient, home: Path, define:
     said = viewer.get("/subscriptions/flights/now").text
     assert said.count("no rate for currency XYZ") == 1
     assert "it failed, for the reason above" in said
-    ledger().clear(batch.id, Decision("ada", datetime(2024, 5, 1, tzinfo=UTC)))
-    assert "no rate for currency XYZ" in viewer.get("/subscriptions/flights/now").text
+    ledger().clear(batch.id, Decision("ada", ledger().now()))
+    said = viewer.get("/subscriptions/flights/now").text
+    assert f"ada answered redeliver at {datetime.now(UTC):%Y}" in said
+    assert "it failed, and was answered since" in said
+    assert "correct it" not in said, "nobody is to do again what was done"
 
 
 @pytest.mark.usefixtures("stopped")
@@ -336,6 +431,14 @@ def test_each_value_of_the_definition_says_where_it_is_from(viewer: TestClient, 
     page = viewer.get("/subscriptions/flights/definition").text
     assert "sesame" not in page
     assert "memberz" in page
+
+
+def test_a_file_whose_name_is_none_is_told_by_its_definition(viewer: TestClient, define: Callable[..., Path]) -> None:
+    file = define("flights")
+    file.rename(file.with_name("my orders'.yaml"))
+    said = " ".join(Page(viewer.get("/subscriptions/my%20orders'/definition").text).said)
+    assert "the file's name must be a small letter" in said
+    assert "No definition has this name" not in said
 
 
 def test_who_did_what_is_told(viewer: TestClient, stopped: str) -> None:
@@ -441,7 +544,7 @@ def test_kafka_is_asked_for_lag_dead_letters_and_the_group(
     for _ in range(3):
         producer.produce(source, b"waits")
         producer.produce(letters, HOSTILE.encode(), HOSTILE.encode(), headers=headers)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     look("flights")
     page = Page(viewer.get("/subscriptions/flights").text)
     assert ("dd", {"data-lag": None}) in page.tags
@@ -457,6 +560,18 @@ def test_kafka_is_asked_for_lag_dead_letters_and_the_group(
         assert not re.search(r"<script>|<img|<b hx", answer.text), path
         assert path == "group" or HOSTILE in "".join(page.said)
     assert viewer.get("/subscriptions/flights/dead-letters/0/77").status_code == 404
+
+
+def test_a_dead_letter_topic_that_lacks_what_the_ledger_counts_says_why_it_may(
+    viewer: TestClient, define: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define("flights")
+    empty = Listing("dead", is_there=True, lines=(), count=0, reasons={}, redriven=0, reprocessed=0, dead_lettered=1200)
+    fewer = "dead has 1,200 fewer than the ledger counts rejected and dead-lettered records: its retention.ms deletes"
+    for found, said in ((empty, True), (replace(empty, dead_lettered=0), False)):
+        monkeypatch.setattr(asked_of_kafka, "dead_letters", lambda _, __, found=found: found)
+        words = " ".join("".join(Page(viewer.get("/subscriptions/flights/dead-letters").text).said).split())
+        assert ("There are no dead letters in dead." in words, fewer in words) == (True, said)
 
 
 def test_a_kafka_that_is_away_is_told_and_the_page_is_there(

@@ -142,7 +142,7 @@ class Stand:
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for number in range(count):
             producer.produce(self.name, str(number).encode(), partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def deliver(self) -> None:
         with self.pipeline() as pipeline:
@@ -327,7 +327,8 @@ def test_a_reset_moves_exactly_what_was_previewed(stand: Make) -> None:
     here.deliver()
     page = here.preview("reset", to="earliest", note="the price was wrong")
     assert "1 position of 1 moves: 5 offsets are read again." in page.text
-    here.carry_out(page, RESET)
+    done = here.carry_out(page, RESET)
+    assert f"<dd>{here.name}-0: from 5 to 0</dd>" in done.text
     assert here.positions() == [0]
     (known,) = here.ledger.resets(here.name, 5)
     assert (known.by, known.note, known.is_done) == ("ada", "the price was wrong", True)
@@ -546,18 +547,30 @@ def test_a_paused_dag_is_told(stand: Make) -> None:
     assert here.preview("run").status_code == 200
 
 
+def test_what_airflow_would_refuse_is_not_offered_as_a_run(stand: Make) -> None:
+    here = stand()
+    here.produce(5)
+    file = here.home / "include/subscriptions" / f"{here.name}.yaml"
+    file.write_text(file.read_text().replace("{output:", "{transform: json:dunps, output:"))
+    for action in ("run", "drain"):
+        refused = here.preview(action)
+        assert "has no function dunps; did you mean dumps?" in refused.text
+        assert refused.status_code != 200
+
+
 @pytest.mark.parametrize(
     ("action", "values", "why"),
     [
         ("clear", {"answer": "skip"}, "no batch is open: nothing was cleared"),
         ("clear", {"answer": "perhaps"}, "Answer must be one of redeliver, dead-letter, skip, stop"),
         ("commit", {}, "nothing waits for a commit, no batch is open"),
-        ("reset", {}, "where to is to be said once"),
+        ("reset", {}, "give exactly one of to, offsets and by"),
         ("reset", {"to": "yesterday"}, "is neither earliest nor latest, nor a time"),
-        ("reset", {"by": "many"}, "By isn&#39;t a number"),
-        ("replay", {"from": "earliest", "to": "latest"}, "Output is empty"),
+        ("reset", {"by": "many"}, "By must be a whole number of at most 18 digits"),
+        ("replay", {"from": "earliest", "to": "latest"}, "Output is required: fill it in"),
         ("replay", {"from": "earliest", "to": "latest", "output": "data/lake/x"}, "there is nothing to replay"),
         ("redrive", {}, "there is nothing to redrive"),
+        ("redrive", {"limit": "0"}, "limit must be at least 1"),
         ("redrive", {"since": "today"}, "isn&#39;t a time in ISO 8601"),
     ],
 )

@@ -19,7 +19,7 @@ AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 
 
 def said(*command: str) -> str:
-    return subprocess.run([AIRFLOW, *command], capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run([AIRFLOW, *command], capture_output=True, text=True, check=True, timeout=500).stdout
 
 
 def test_the_information_is_of_airflows_own_form() -> None:
@@ -40,7 +40,7 @@ def test_airflow_lists_the_provider_the_plugin_and_the_options(airflow_database:
 
 def test_airflow_tidegate_is_tidegates_own_command_line(home: Path) -> None:
     given = [AIRFLOW, "tidegate", "check", "--json"]
-    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
     (problem,) = json.loads(done.stdout)
     assert (done.returncode, problem["rule"]) == (2, "empty")
 

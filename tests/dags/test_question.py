@@ -1,5 +1,7 @@
 """What a person reads: nothing in a reason is taken for Markdown, and nothing is endless."""
 
+from dataclasses import replace
+
 import pytest
 from definitions import subscription
 from hypothesis import given
@@ -61,3 +63,9 @@ def test_each_answer_is_told_once_and_the_definitions_topic_is_named() -> None:
     assert "`dead-letter-topic-orders`" in shown
     assert "up to 5 times" in shown
     assert "\n" not in subject(question)
+
+
+def test_one_delivery_of_one_record_is_told_as_one() -> None:
+    shown = body(replace(asked("no"), deliveries=1, records=1), subscription())
+    assert "1 delivery so far" in shown
+    assert "Its 1 record: " in shown

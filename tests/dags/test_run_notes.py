@@ -20,9 +20,8 @@ from ledger_batches import closed, plan
 from sqlalchemy import select
 from world import World
 
-from tidegate.config.settings import Settings
-from tidegate.ledger.observations import Observation, Observations
 from tidegate.model.errors import BatchFailedError
+from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.run_note import LONGEST, failed_note, run_note
 from tidegate.testing.ledger import MemoryLedger
 from tidegate_airflow.run_notes import noted
@@ -79,19 +78,12 @@ def run() -> Run:
     return go
 
 
-def test_a_run_is_noted_with_its_batch_ranges_records_and_lag_and_its_tasks_have_links(
-    world: World, run: Run, home: Path
-) -> None:
-    settings = Settings.from_environment({"TIDEGATE_HOME": str(home)})
-    seen = Observations(settings.ledger).note("orders", {"verdict": "OK", "lag": 1234})
+def test_a_run_is_noted_with_its_batch_ranges_records_and_lag_and_its_tasks_have_links(world: World, run: Run) -> None:
     world.produce(5)
     state, note, links = run()
     batch = world.ledger.history("orders", 1)[0].batch
     assert state == "success"
-    assert note == (
-        f"batch {batch.id}: committed; orders-0 0-5; 5 records, 5 rows, 0 rejected; "
-        f"lag 1,234 at {seen.observed_at:%H:%M:%S} UTC"
-    )
+    assert note == f"batch {batch.id}: committed; orders-0 0-5; 5 records, 5 rows, 0 rejected; lag 0"
     page = "/tidegate/page/subscriptions/orders"
     both = {"_link_SubscriptionLink": page, "_link_BatchLink": f"{page}/batches/{batch.id}"}
     assert links == dict.fromkeys(("plan", "land", "process", "commit"), both)
@@ -108,11 +100,22 @@ def test_a_run_that_failed_is_noted_with_why(world: World, run: Run) -> None:
     assert set(links) == {"plan", "land", "process", "commit"}
 
 
-def test_a_run_that_finds_nothing_has_no_note_and_no_batch_to_link(world: World, run: Run) -> None:
+def test_a_run_that_finds_nothing_is_noted_with_why_and_has_no_batch_to_link(world: World, run: Run) -> None:
     assert world.ledger.history("orders", 1) == ()
     state, note, links = run()
-    assert (state, note) == ("success", None)
+    assert (state, note) == ("success", "no batch: there is nothing to read")
     assert links.get("plan", {}).get("_link_BatchLink", "") == ""
+
+
+def test_a_run_whose_plan_fails_is_noted_with_why(world: World, run: Run) -> None:
+    world.produce(5)
+    run()
+    world.kafka.reset({TopicPartition("orders", 0): 17})
+    state, note, _ = run()
+    assert state == "failed"
+    assert note is not None
+    assert note.startswith("no batch: records are lost: ")
+    assert "offset 17" in note
 
 
 def test_the_api_server_knows_the_links(define: Define) -> None:
@@ -127,14 +130,14 @@ def test_the_api_server_knows_the_links(define: Define) -> None:
 def test_what_a_person_wrote_stays_and_what_a_try_before_noted_does_not() -> None:
     assert noted(None, "batch b1: committed") == "batch b1: committed"
     assert noted("look at this\nbatch b1: failed", "batch b1: committed") == "batch b1: committed\nlook at this"
+    assert noted("no batch: nobody answers\nlook", "batch b1: committed") == "batch b1: committed\nlook"
     assert len(noted("x" * 2_000, "batch b1: committed")) == 1_000
 
 
 def test_a_note_is_short_however_much_there_is_to_say() -> None:
     batch = closed(MemoryLedger(lambda: datetime.now(UTC)), plan())
     assert run_note(batch, None) == f"batch {batch.id}: committed; t-0 0-10, t-1 0-5; 15 records"
-    unknown = Observation("flights", datetime.now(UTC), {"verdict": "UNREACHABLE", "lag": None})
-    assert run_note(batch, unknown) == run_note(batch, None)
+    assert run_note(batch, 1234) == f"{run_note(batch, None)}; lag 1,234"
     assert len(failed_note("b1", BatchFailedError("x" * 2_000))) < LONGEST
     assert failed_note("b1", BatchFailedError("one\ntwo")) == "batch b1: one"
 

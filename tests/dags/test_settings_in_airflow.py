@@ -84,7 +84,7 @@ class Installation:
         airflow = self.begin(self.folder / "parse and task", "airflow", "dags", "test", "probe")
         api_server = self.begin(Path("/"), "python", "-c", API_SERVER)
         command_line = self.begin(self.folder / "command line", "tidegate", "settings", "--json")
-        said = {each: each.communicate(timeout=120)[0] for each in (airflow, api_server, command_line)}
+        said = {each: each.communicate(timeout=500)[0] for each in (airflow, api_server, command_line)}
         assert [each.returncode for each in said] == [0, 0, 0], said
         served = json.loads(said[api_server].splitlines()[-1])
         assert [(each["name"], each["source"]) for each in served["listed"]["subscriptions"]] == [("flights", "file")]

@@ -25,7 +25,7 @@ from tidegate_airflow.stats import emit
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
-SECONDS = 10
+SECONDS = 120
 
 
 class Receiver:

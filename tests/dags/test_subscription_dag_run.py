@@ -48,7 +48,7 @@ def filled(broker: Broker, topic: Callable[..., str]) -> str:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(RECORDS):
         producer.produce(name, key=b"k", value=str(number).encode(), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return name
 
 

@@ -43,7 +43,7 @@ def records(
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(RECORDS):
         producer.produce(name, value=str(number).encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return name
 
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from hooks import hooked
+from quiet_airflow import QuietHome
 
 from tidegate_local.airflow_client import POLL_SECONDS, AirflowClient
-from tidegate_local.airflow_home import AirflowHome
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
@@ -78,7 +78,7 @@ def airflow(tmp_path: Path, broker: Broker, topic_name: str) -> Iterator[Airflow
             "processing": {"kind": "http", "uri": hook.uri, "output": "data/lake/orders"},
         }
         (definitions / "orders.yaml").write_text(yaml.safe_dump(definition))
-        home = AirflowHome(tmp_path / "airflow", dags, PROJECT / "plugins", free_port())
+        home = QuietHome(tmp_path / "airflow", dags, PROJECT / "plugins", free_port())
         with AirflowServer(
             home, connections={"kafka_default": kafka}, folder=tmp_path / "project", around=around
         ) as it:
@@ -128,7 +128,7 @@ def produce(broker: Broker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(RECORDS):
         producer.produce(topic, str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def published(folder: Path) -> list[str]:

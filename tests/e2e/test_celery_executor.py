@@ -264,7 +264,7 @@ def produce(broker: Broker, topic: str, first: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(first, first + RECORDS):
         producer.produce(topic, str(number).encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def committed(broker: Broker, topic: str) -> list[Any]:

@@ -183,4 +183,4 @@ def _produce(broker: Broker, name: str) -> None:
     for number in range(RECORDS):
         producer.produce(name, f"order {number}".encode(), partition=number % 2)
     producer.produce(name, None, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0

@@ -15,9 +15,10 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from hooks import Hook, hooked
+from quiet_airflow import QuietHome
 
 from tidegate_local.airflow_client import POLL_SECONDS
-from tidegate_local.airflow_home import USER, AirflowHome
+from tidegate_local.airflow_home import USER
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
@@ -61,7 +62,7 @@ class Airflow:
     server: AirflowServer | None = None
 
     def start(self) -> None:
-        home = AirflowHome(self.folder / "airflow", PROJECT / "dags", PROJECT / "plugins", free_port())
+        home = QuietHome(self.folder / "airflow", PROJECT / "dags", PROJECT / "plugins", free_port())
         around = os.environ | {"TIDEGATE_HOME": str(self.folder / "project"), "TIDEGATE_HTTP_ALLOWED": "127.0.0.1"}
         connections = {"Kafka": {"conn_type": "kafka", "extra": {"bootstrap.servers": self.broker.bootstrap_servers}}}
         self.server = AirflowServer(home, connections=connections, folder=self.folder / "project", around=around)
@@ -102,7 +103,7 @@ def produce(broker: Broker, topic: str, first: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(first, first + RECORDS):
         producer.produce(topic, value=b'{"text": "%d"}' % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, why: str) -> float:

@@ -116,14 +116,15 @@ def produce(broker: Broker) -> Callable[..., None]:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, **settings})
         for number in range(count):
             producer.produce(topic, str(number).encode(), str(number).encode(), partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     return send
 
 
 @pytest.fixture(scope="session")
 def producers(broker: Broker) -> Producers:
-    client = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 1}
+    """They say nothing of the broker's end, which they may live to see."""
+    client = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 1, "log_level": 2}
     transactional = Producer({**client, "transactional.id": f"feed-{uuid.uuid4().hex[:8]}"})
     transactional.init_transactions(60)
     return Producers(Producer(client), transactional)
@@ -146,7 +147,7 @@ def scene(
 
         def begin(*, partitions: int = 1, consumer: dict[str, Any] | None = None, **values: Any) -> Scene:
             name = f"scene-{uuid.uuid4().hex[:12]}"
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
             home = folder / name
             (home / "data").mkdir(parents=True)
             shutil.copyfile(sqlite_template, home / "data" / "ledger.db")

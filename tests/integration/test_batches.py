@@ -192,7 +192,7 @@ def test_a_group_reset_by_kafkas_own_tool_is_read_again_as_a_new_batch(
     first = deliver(pipeline)
     request = ConsumerGroupTopicPartitions(f"{name}-lake", [TopicPartition(name, 0, 0)])
     for future in admin.alter_consumer_group_offsets([request]).values():
-        future.result(20)
+        future.result(120)
     again = deliver(pipeline)
     assert first is not None
     assert again is not None
@@ -218,7 +218,7 @@ def test_a_live_consumer_in_the_group_is_refused_by_name(broker: Broker, topic, 
     )
     try:
         intruder.subscribe([name])
-        deadline = monotonic() + 30
+        deadline = monotonic() + 120
         while not intruder.assignment() and monotonic() < deadline:
             intruder.poll(0.2)
         with pytest.raises(GroupInUseError, match="intruder"):
@@ -235,8 +235,8 @@ def test_a_partition_that_appears_later_starts_at_its_earliest_record(
     produce(name, 2)
     pipeline = open_subscription(name, consumer={"auto_offset_reset": "latest"}, poll_timeout_ms=3000)
     assert deliver(pipeline) is None
-    admin.create_partitions([NewPartitions(name, 2)])[name].result(20)
-    deadline = monotonic() + 20
+    admin.create_partitions([NewPartitions(name, 2)])[name].result(120)
+    deadline = monotonic() + 120
     while len(admin.list_topics(name, timeout=5).topics[name].partitions) < 2 and monotonic() < deadline:
         pass
     produce(name, 3, 1)

@@ -66,6 +66,34 @@ def test_a_batch_is_found_in_the_list_and_then_shown(line: CommandLine, topic: M
     assert "no such column: country" in text
 
 
+def test_an_open_batch_waits_until_the_function_of_its_definition_is_there(
+    line: CommandLine, topic: MakeTopic, produce: Produce
+) -> None:
+    name = topic()
+    produce(name, 5)
+    module = line.home / "spark_jobs" / "prices.py"
+    module.parent.mkdir()
+    module.write_text("def rows(records): ...\n")
+    line.define("orders", name, processing={"transform": "prices:rows"})
+    with line.pipeline("orders") as pipeline:
+        planned = pipeline.plan().batch
+        assert planned is not None
+        batch = pipeline.land(planned.id, 0)
+    module.write_text("def rowz(records): ...\n")
+    before = line.run("batch", "show", batch.id, "--json").stdout
+    assert json.loads(before)["state"] == "landed"
+    refused = line.run("run", "orders")
+    assert (refused.returncode, "prices.py has no function rows; did you mean rowz?" in refused.stderr) == (2, True)
+    assert line.run("batch", "show", batch.id, "--json").stdout == before
+    assert f"open: batch {batch.id} is landed since" in line.run("status", "orders").stdout
+    module.write_text("def rows(records): ...\n")
+    assert line.run("plan", "orders").returncode == 0
+    with line.pipeline("orders") as pipeline:
+        delivered = deliver(pipeline)
+    assert delivered is not None
+    assert (delivered.id, delivered.is_published) == (batch.id, True)
+
+
 def test_batches_of_a_subscription_without_a_definition_are_listed(
     line: CommandLine, topic: MakeTopic, produce: Produce
 ) -> None:
@@ -86,6 +114,9 @@ def test_what_nobody_has_is_a_slip_and_what_has_no_batch_yet_is_none(line: Comma
         True,
         True,
     )
+    line.define("prices")
+    with line.pipeline("prices") as pipeline:
+        pipeline.note("nothing waits")
     done = line.run("batches", "orders")
     assert (done.returncode, "orders has no batch yet" in done.stdout) == (0, True)
     done = line.run("batch", "show", "b00000000000000000000")
@@ -113,7 +144,7 @@ def test_watching_says_what_changes_and_ctrl_c_ends_it(line: CommandLine, topic:
         produce(name, 5)
         assert program.stdout.readline() == b"OK orders (lag 5, no batch yet)\n"
         program.send_signal(signal.SIGINT)
-        assert (program.wait(30), program.stdout.read()) == (0, b"")
+        assert (program.wait(120), program.stdout.read()) == (0, b"")
 
 
 def test_a_terminal_is_drawn_anew(line: CommandLine, topic: MakeTopic) -> None:
@@ -125,6 +156,6 @@ def test_a_terminal_is_drawn_anew(line: CommandLine, topic: MakeTopic) -> None:
         while seen.count(b"\x1b[2J") < 2:
             seen += os.read(ours, 4096)
         program.send_signal(signal.SIGINT)
-        assert program.wait(30) == 0
+        assert program.wait(120) == 0
     assert b"Ctrl-C ends" in seen
     assert b"lag 0" in seen

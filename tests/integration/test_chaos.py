@@ -21,7 +21,7 @@ DEAF = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 """Begins a command line as a script begins one in the background."""
 CHAOS = [*DEAF, sys.executable, "-m", "chaos", "--json", "--cache", str(PROJECT / ".cache")]
 _PAUSE = Event()
-_SECONDS = 180
+_SECONDS = 600
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres]
 
@@ -80,8 +80,8 @@ def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
     chaos = start(folder, "--minutes", "2")
     figures, shown = chaos.communicate(timeout=700)
 
+    assert chaos.returncode == 0, f"not clean:\n{figures}\n{shown}"
     told = json.loads(figures)
-    assert chaos.returncode == 0, "\n".join(["not clean:", *told["problems"], figures, shown])
     wrong = ("duplicates", "losses", "strangers", "disorder", "lag", "open_batches", "orphans")
     assert {told[name] for name in wrong} == {0}
     assert all(said.startswith("lag 0 after") for said in told["quiet"].values())
@@ -93,10 +93,11 @@ def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.timeout(720)
+@pytest.mark.nightly
+@pytest.mark.timeout(2000)
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_nothing_goes_on_when_it_is_interrupted(number: signal.Signals, status: int, folder: Path) -> None:
-    chaos = start(folder, "--minutes", "9", "--seed", "4")
+    chaos = start(folder, "--minutes", "30", "--seed", "4")
     try:
         wait_until(lambda: any(folder.glob("*/lake/batch_id=*")), "no batch was published")
         wait_until(lambda: pause_a_task(chaos.pid), "no task was running")

@@ -35,7 +35,7 @@ sys.stdin.read()
 
 
 def wait_until(ready: Callable[[], bool], what: str) -> None:
-    deadline = monotonic() + 30
+    deadline = monotonic() + 120
     while not ready():
         assert monotonic() < deadline, what
         _PAUSE.wait(0.02)

@@ -80,7 +80,7 @@ def test_everything_that_is_missing_is_said_at_once(line: CommandLine, topic: Ca
     for part in (
         f"topic {name} has no partition 7",
         "retry topic orders_retry_10000 isn't there",
-        f"--create --topic {name}-dead",
+        f"dead-letter topic {name}-dead isn't there: `tidegate create-topics orders` creates what is missing",
         "Schema Registry",
         "spark-submit-nowhere isn't found",
         "matches no topic",
@@ -179,7 +179,7 @@ def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Bro
     broker, port = guarded
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("orders", "dead")]).values():
-        made.result(30)
+        made.result(120)
     deny(admin, ResourceType.TOPIC, "orders", AclOperation.READ)
     deny(admin, ResourceType.TOPIC, "dead", AclOperation.WRITE)
     group = line.group("orders")
@@ -206,3 +206,11 @@ def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Bro
     ):
         assert any(part in message for message in told), part
     assert PASSWORD not in str(found)
+
+    deny(admin, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE)
+    deny(admin, ResourceType.TOPIC, "nowhere", AclOperation.CREATE)
+    line.define("orders", **{"failure-strategy": "dead-letter-queue", "dead-letter-queue.topic": "nowhere"})
+    refused = line.run("create-topics", "orders")
+    assert refused.returncode == 1, refused
+    assert "topic nowhere wasn't created" in refused.stderr
+    assert "let the connection's user create topics" in refused.stderr

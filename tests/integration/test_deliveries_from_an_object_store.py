@@ -129,7 +129,7 @@ def test_what_a_late_spark_job_left_beside_the_output_goes_by_maintenance(
     for key in (late, elsewhere):
         store.client.put_object(Bucket=bucket, Key=key, Body=b"rows")
     said = CliRunner().invoke(app, ["maintain", name, "--dry-run"]).stdout
-    assert f"{name}: would remove 1 folders of late Spark jobs" in said
+    assert f"{name}: would remove 1 folder of late Spark jobs" in said
     assert late in store.keys(bucket)
     assert [tidegate("maintain", name)["orphans"] for _ in range(2)] == [1, 0]
     assert (late in store.keys(bucket), elsewhere in store.keys(bucket)) == (False, True)

@@ -71,7 +71,7 @@ def test_what_holds_records_is_nobody_elses_to_read(
     (tmp_path / f"{name}.yaml").write_text(DEFINITION.format(name=name, transform=""))
     if umask is not None:
         monkeypatch.setenv("TIDEGATE_UMASK", umask)
-    command = [sys.executable, "-c", "from tidegate.cli.app import main; main()", "run", name]
+    command = [sys.executable, "-c", "from tidegate.cli.entry import main; main()", "run", name]
     subprocess.run(command, check=True, timeout=300)
     output, landing = tmp_path / "lake", tmp_path / "data/landing"
     ours = [tmp_path / "data/ledger.db", landing, *landing.rglob("*"), output, *output.glob("batch_id=*")]

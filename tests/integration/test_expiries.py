@@ -111,7 +111,7 @@ def stands_at(admin: AdminClient) -> StandsAt:
     def ask(pipeline: Pipeline) -> int | None:
         asked = ConsumerGroupTopicPartitions(pipeline.subscription.consumer.group_id)
         (answer,) = admin.list_consumer_group_offsets([asked]).values()
-        return next((each.offset for each in answer.result(20).topic_partitions), None)
+        return next((each.offset for each in answer.result(120).topic_partitions), None)
 
     return ask
 

@@ -132,7 +132,7 @@ def test_a_group_that_was_deleted_during_the_batch_goes_on_from_the_ledger(fence
     fed.go_on()
     fed.feed.send(0, 2)
     fed.kill(after("process", Ledger.processed, fence=fence))
-    fed.feed.admin.delete_consumer_groups([fed.group])[fed.group].result(20)
+    fed.feed.admin.delete_consumer_groups([fed.group])[fed.group].result(120)
     fed.go_on()
     fed.audit()
 
@@ -186,9 +186,9 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
 ) -> None:
     """The topic is deleted between the last comparison and the commit."""
     doomed = f"doomed-{uuid.uuid4().hex[:8]}"
-    admin.create_topics([NewTopic(doomed, 1)])[doomed].result(20)
+    admin.create_topics([NewTopic(doomed, 1)])[doomed].result(120)
     fed.feed.producers.plain.produce(doomed, b"value")
-    assert fed.feed.producers.plain.flush(20) == 0
+    assert fed.feed.producers.plain.flush(120) == 0
     topics = TopicNames((fed.feed.topic, doomed))
     definition = replace(
         fed.subscription, commit_fence=fence, topics=topics, commit_timeout_ms=4000
@@ -196,7 +196,7 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
     scene = replace(fed, subscription=definition)
 
     def delete() -> None:
-        admin.delete_topics([doomed])[doomed].result(20)
+        admin.delete_topics([doomed])[doomed].result(120)
         deadline = monotonic() + 60
         while doomed in admin.list_topics(timeout=20).topics:
             assert monotonic() < deadline, "the topic is still there"

@@ -90,10 +90,18 @@ def test_a_copy_of_a_definition_is_refused_by_name_and_the_first_one_goes_on(
     for said in (f"group {name}-lake is subscription first's", "give copy a consumer.group.id of its own"):
         assert said in refused["error"]
     define("copy", name)
+    define("guest", f"{name}-another")
     status, problems = tidegate("check")
     assert status == 1
     wrong = {(Path(each["file"]).stem, each["rule"]) for each in problems if each["severity"] == "error"}
-    assert wrong == {("copy", "held-group"), ("copy", "shared-output")}
+    assert wrong == {("copy", "held-group"), ("copy", "shared-output"), ("guest", "shared-output")}
+    status, refused = tidegate("run", "guest")
+    assert status == 2
+    assert "is what first writes into: give guest a folder of its own" in refused["error"]
+    status, told = tidegate("status", "guest")
+    assert told["verdict"] == "STALLED"
+    assert "its definition is broken, no DAG runs it" in told["reason"]
+    assert "is what first writes into" in told["reason"]
     status, run = tidegate("run", "first")
     assert (status, run["state"], run["records"]) == (0, "committed", 20)
     assert rows(tmp_path) == list(range(40))
@@ -122,11 +130,11 @@ def test_another_cluster_behind_the_connection_is_refused_until_it_is_accepted(
     assert tidegate("run", "moved")[0] == 0
     other = {"bootstrap.servers": another_broker.bootstrap_servers}
     admin = AdminClient(other)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(120)
     producer = Producer(other)
     for number in range(15):
         producer.produce(name, str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     kafka = {"conn_type": "kafka", "extra": other}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
     status, refused = tidegate("run", "moved")

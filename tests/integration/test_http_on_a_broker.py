@@ -45,7 +45,7 @@ def ran(desk: Desk, name: str, status: int = 0) -> dict[str, Any]:
 def committed(desk: Desk, name: str) -> list[int]:
     wanted = [TopicPartition(name, partition) for partition in range(PARTITIONS)]
     (future,) = desk.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{name}-hook", wanted)]).values()
-    return [max(0, each.offset) for each in future.result(30).topic_partitions]
+    return [max(0, each.offset) for each in future.result(120).topic_partitions]
 
 
 def letters(desk: Desk, topic: str, count: int) -> list[dict[str, bytes]]:

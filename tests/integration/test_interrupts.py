@@ -66,7 +66,7 @@ def test_a_run_that_is_interrupted_stops_its_job_says_so_and_costs_no_delivery(d
     with desk.start(TIDEGATE, "run", name, "--json") as run:
         until(lambda: any(notes.iterdir()), "the job runs")
         run.send_signal(number)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=300)
 
     told = json.loads(out)
     assert (run.returncode, told["state"]) == (128 + number, "failed"), err

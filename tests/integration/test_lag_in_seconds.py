@@ -22,7 +22,7 @@ def produced(broker: Broker, topic: str, *records: tuple[int, int, bytes]) -> No
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 100})
     for partition, milliseconds, value in records:
         producer.produce(topic, value=value, partition=partition, timestamp=milliseconds)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def test_where_the_broker_stamps_records_its_time_counts(broker: Broker, topic: MakeTopic) -> None:

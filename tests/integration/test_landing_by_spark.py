@@ -172,6 +172,7 @@ def test_a_run_lands_by_spark_and_commits_to_the_end(
     assert len(in_lake(pipeline)) == 53
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # it starts five Java processes
 @pytest.mark.usefixtures("spark_submit")
 def test_two_executors_of_a_cluster_share_a_landing(
@@ -210,7 +211,7 @@ def test_a_killed_job_whose_query_lives_on_lands_nothing_twice(
     below = opening.folder / "data" / "landing" / pipeline.subscription.name / plan.batch.id
     until(lambda: any(below.glob("member-0/*/_temporary")), "the query writes")
     kill_job()
-    attempt.join(60)
+    attempt.join(120)
     (error,) = failed
     assert isinstance(error, UnavailableError)
     assert pipeline.ledger.batch(plan.batch.id).state is State.PLANNED

@@ -27,7 +27,7 @@ from tidegate_local.traffic import Fault, Traffic
 pytestmark = pytest.mark.broker
 
 CACHE = Path(__file__).parents[2] / ".cache"
-SECONDS = 60
+SECONDS = 120
 END = Fault(frozenset({kafka.END_TXN}), late=True)
 BEFORE_OFFSETS = Fault(frozenset({kafka.ADD_OFFSETS_TO_TXN}), hold="request")
 AWAY = Fault(refuse=True)
@@ -125,10 +125,11 @@ def test_a_commit_whose_coordinator_goes_away_under_it_ends_in_time(
         assert road.has_struck(kafka.TXN_OFFSET_COMMIT, SECONDS), running
         faults.enter_context(road.faulty(AWAY))
         # where the request was let go before the way was closed, the broker may even have answered it
-        with pytest.raises((BrokerUnavailableError, CommitUnknownError), match=r"taken in time|didn't come"):
+        errors = BrokerUnavailableError, CommitUnknownError
+        with pytest.raises(errors, match=r"taken in time|didn't come") as ended:
             running.result(10)
     with closing(store(int(broker.bootstrap_servers.rpartition(":")[2]))) as offsets:
         with offsets.fence() as fence:  # which ends the transaction that was left
-            assert fence.committed([at]) == {}
+            assert fence.committed([at]) == {} or isinstance(ended.value, CommitUnknownError)
             fence.commit({at: 2}, "later")
         assert offsets.committed([at])[at].offset == 2

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.postgres
 
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"  # PostgreSQL's simple query, as it goes over the wire
 BUFFER = 65536
-SECONDS = 30
+SECONDS = 120
 
 Cut = Callable[[socket.socket, bytes], None]
 

@@ -1,5 +1,7 @@
 """The local broker keeps its data, and the departures are published once, whoever dies when."""
 
+import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ from tidegate_local.flights import FLIGHTS, Holdings, holdings, publish_flights
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.lag import group_lag
+from tidegate_local.loopback import free_port
 
 CACHE = Path(__file__).parents[2] / ".cache"
 SOON = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}  # a killed broker is missed soon
@@ -23,9 +26,9 @@ SOON = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "50
 pytestmark = pytest.mark.broker
 
 
-def _start(data: Path, properties: Mapping[str, str] | None = None) -> Broker:
+def _start(data: Path, properties: Mapping[str, str] | None = None, port: int | None = None) -> Broker:
     java = find_java()
-    return Broker(java=java, jars=kafka_jars(java, CACHE), data=data, properties=properties)
+    return Broker(java=java, jars=kafka_jars(java, CACHE), data=data, port=port, properties=properties)
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 def _publish_one(broker: Broker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"x")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def _first_message(broker: Broker, topic: str) -> Message:
@@ -90,6 +93,31 @@ def test_asking_for_a_topic_does_not_make_it(broker: Broker):
 def test_a_broker_that_does_not_come_up_shows_its_log(tmp_path: Path):
     with pytest.raises(ServerFailedError, match="NOWHERE"), _start(tmp_path, {"inter.broker.listener.name": "NOWHERE"}):
         pass
+
+
+def test_a_port_that_another_broker_has_is_told_at_once(broker: Broker, tmp_path: Path):
+    with (
+        pytest.raises(ServerFailedError, match=f"^Port {broker.port} for Kafka is taken by another process: stop"),
+        _start(tmp_path, port=broker.port),
+    ):
+        pass
+    assert not (tmp_path / "kafka.log").exists()
+
+
+def test_a_broker_that_came_first_to_the_port_is_not_taken_for_the_one_that_was_started(tmp_path: Path):
+    port = free_port()
+    late = _start(tmp_path / "late", port=port)
+    os.kill(late.pid, signal.SIGSTOP)
+    try:
+        with _start(tmp_path / "first", port=port) as first:
+            os.kill(late.pid, signal.SIGCONT)
+            with pytest.raises(ServerFailedError) as failed:
+                late.wait()
+            _make_topic(first, "still-there")
+    finally:
+        late.kill()
+    assert str(failed.value).startswith(f"Port {port} for Kafka is taken by another process: stop what listens there")
+    assert "\n" not in str(failed.value)
 
 
 def test_departures_are_published_once(broker: Broker):

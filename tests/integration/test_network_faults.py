@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from broker_world import committed, deliver, in_lake
-from by_night import one_in
+from by_night import one_in, rows_one_in
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
@@ -109,19 +109,28 @@ class Exposed:
         for partition in range(PARTITIONS):
             for _ in range(count):
                 producer.produce(self.topic, os.urandom(RECORD_BYTES), partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         self.records += count
 
     def run(self, method: Method, act: Callable[[], object]) -> TidegateError | Batch | None:
-        """A run to which something is done at a port's method: the batch that it committed, or how it ended."""
+        """The run to which something is done at a port's method: the batch that it committed, or how it ended.
+
+        On a busy machine a healthy broker may be too slow for a run before it comes there, and the next one has to.
+        """
         strike = Strike(method, act)
+        deadline = time.monotonic() + CALM_SECONDS
+        while True:
+            ended = self._deliver(strike)
+            if strike.at is not None:
+                self.took = time.monotonic() - strike.at
+                return ended
+            assert time.monotonic() < deadline, f"no run came to {method.__qualname__}: {ended}"
+
+    def _deliver(self, strike: Strike) -> TidegateError | Batch | None:
         try:
             return deliver(watched(self.pipeline, strike))
         except TidegateError as error:
             return error
-        finally:
-            assert strike.at is not None, f"the run never came to {method.__qualname__}"
-            self.took = time.monotonic() - strike.at
 
     def go_on(self) -> None:
         """Plain next runs, until the group has no lag; then every record is in the lake exactly once."""
@@ -194,16 +203,19 @@ NOTHING = type(None)
 
 @pytest.mark.parametrize(
     ("point", "fault", "end"),
-    [
-        ("plan", "refused", NOTHING),
-        ("anchor", "unanswered", NOTHING),
-        ("land", "unanswered", NOTHING),
-        ("land", "torn", UnavailableError),
-        ("land", "stuck", Batch),
-        ("half landed", "refused", BrokerUnavailableError),
-        ("commit", "unanswered", BrokerUnavailableError),
-        ("publish", "refused", BrokerUnavailableError),
-    ],
+    rows_one_in(
+        3,
+        [
+            ("plan", "refused", NOTHING),
+            ("anchor", "unanswered", NOTHING),
+            ("land", "unanswered", NOTHING),
+            ("land", "torn", UnavailableError),
+            ("land", "stuck", Batch),
+            ("half landed", "refused", BrokerUnavailableError),
+            ("commit", "unanswered", BrokerUnavailableError),
+            ("publish", "refused", BrokerUnavailableError),
+        ],
+    ),
 )
 def test_a_fault_that_lasts_ends_the_run_in_time_and_loses_nothing(
     expose: Expose, road: Traffic, point: str, fault: str, end: type
@@ -285,18 +297,22 @@ def test_slow_answers_are_waited_for(expose: Expose, road: Traffic) -> None:
 
 @pytest.mark.parametrize(
     ("fence", "fault", "end"),
-    [
-        ("transactional", Fault(frozenset({kafka.END_TXN}), hold="answer"), CommitUnknownError),
-        ("transactional", Fault(frozenset({kafka.END_TXN}), hold="request"), CommitUnknownError),
-        ("transactional", Fault(frozenset({kafka.END_TXN}), cut="answer"), CommitUnknownError),
-        ("transactional", Fault(frozenset({kafka.END_TXN}), cut="answer", times=1), Batch),
-        ("transactional", Fault(frozenset({kafka.TXN_OFFSET_COMMIT}), hold="answer"), BrokerUnavailableError),
-        ("transactional", Fault(frozenset({kafka.TXN_OFFSET_COMMIT}), cut="request", times=1), Batch),
-        ("transactional", Fault(frozenset({kafka.ADD_OFFSETS_TO_TXN}), hold="answer"), BrokerUnavailableError),
-        ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), hold="answer"), CommitUnknownError),
-        ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), hold="request"), CommitUnknownError),
-        ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), cut="answer"), CommitUnknownError),
-    ],
+    rows_one_in(
+        3,
+        [
+            ("transactional", Fault(frozenset({kafka.END_TXN}), hold="answer"), CommitUnknownError),
+            ("transactional", Fault(frozenset({kafka.END_TXN}), hold="request"), CommitUnknownError),
+            ("transactional", Fault(frozenset({kafka.END_TXN}), cut="answer"), CommitUnknownError),
+            ("transactional", Fault(frozenset({kafka.END_TXN}), cut="answer", times=1), Batch),
+            ("transactional", Fault(frozenset({kafka.TXN_OFFSET_COMMIT}), hold="answer"), BrokerUnavailableError),
+            ("transactional", Fault(frozenset({kafka.TXN_OFFSET_COMMIT}), cut="request", times=1), Batch),
+            ("transactional", Fault(frozenset({kafka.ADD_OFFSETS_TO_TXN}), hold="answer"), BrokerUnavailableError),
+            ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), hold="answer"), CommitUnknownError),
+            ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), hold="request"), CommitUnknownError),
+            ("none", Fault(frozenset({kafka.OFFSET_COMMIT}), cut="answer"), CommitUnknownError),
+        ],
+        kind=lambda row: row[0],
+    ),
 )
 def test_a_commit_whose_answer_never_comes_is_found_out_by_the_next_run(
     expose: Expose, road: Traffic, fence: str, fault: Fault, end: type

@@ -67,7 +67,7 @@ def test_of_sixteen_that_commit_at_once_one_wins(table):
     snapshot, start = ObjectLog().load(table, "i1", 1), threading.Barrier(16)
 
     def race(note):
-        start.wait(60)
+        start.wait(120)
         try:
             append(table, 1, note, snapshot)
         except LogConflictError:

@@ -315,14 +315,14 @@ def its_admin(creating: Broker) -> AdminClient:
     """Makes the topics that the tests need."""
     admin = AdminClient({"bootstrap.servers": creating.bootstrap_servers})
     for made in admin.create_topics([NewTopic(name, 1) for name in ("there", "unwritable", "hidden")]).values():
-        made.result(30)
+        made.result(120)
     rules = [
         rule("unwritable", AclOperation.WRITE, AclPermissionType.DENY),
         rule("unwritable", AclOperation.DESCRIBE, AclPermissionType.ALLOW),
         rule("hidden", AclOperation.ALL, AclPermissionType.DENY),
     ]
     for answer in admin.create_acls(rules).values():
-        answer.result(30)
+        answer.result(120)
     return admin
 
 

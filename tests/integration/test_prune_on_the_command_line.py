@@ -22,7 +22,7 @@ MakeTopic = Callable[..., str]
 SHORT = {"poll-timeout.ms": 3000, "retention.ms": 1}
 KILLED_BETWEEN_FILES_AND_ROWS = """
 import os, signal
-from tidegate.cli.app import main
+from tidegate.cli.entry import main
 from tidegate.ledger.sql import SqlLedger
 
 SqlLedger.forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -87,6 +87,10 @@ def test_what_is_old_goes_and_the_subscription_goes_on(
     assert (history(line), landed(line)) == ([batches[2].id], {batches[2].id})
     assert lake(line) == [(0, offset) for offset in range(9)]
     assert line.run("prune").stdout == "orders: nothing is older than its retention.ms\n"
+    since = ("reprocess", "orders", "--from", "2026-01-01", "--to", "2126-01-01", "--in-place", "--dry-run", "--json")
+    again = line.run(*since)
+    assert again.stderr.startswith("2 earlier batches can't be reprocessed, as the ledger has no more of them: ")
+    assert [each["batch_id"] for each in json.loads(again.stdout)["batches"]] == [batches[2].id]
     (last,) = delivered(line, produce, name, 1)
     assert (last.ranges[0].start, last.ranges[0].end) == (9, 12)
     told = json.loads(line.run("status", "orders", "--json").stdout)
@@ -104,7 +108,7 @@ def test_one_that_is_killed_between_files_and_rows_is_finished_by_the_next(
         env=line.environment,
         cwd=line.home,
         check=False,
-        timeout=120,
+        timeout=500,
     )
     assert killed.returncode == -signal.SIGKILL
     assert history(line) == [batch.id for batch in batches]
@@ -161,7 +165,7 @@ def test_definitions_decide_and_a_wrong_one_keeps_nobody_elses(
     line.define("orders", name, **SHORT)
     done = line.run("prune")
     assert (done.returncode, "broken: " in done.stderr, "retention.ms" in done.stderr) == (2, True, True)
-    assert done.stdout.startswith("orders: removed 1 batches")
+    assert done.stdout.startswith("orders: removed 1 batch,")
     assert history(line) == [batches[1].id]
 
 

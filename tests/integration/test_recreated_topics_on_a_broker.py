@@ -9,6 +9,7 @@ import pytest
 from broker_world import committed, rows_in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
+from desk import TIDEGATE, Desk
 
 from tidegate.model.errors import LostDataError
 from tidegate.runtime.pipeline import Pipeline
@@ -23,7 +24,7 @@ consumer: {{group.id: {name}-lake, auto.offset.reset: earliest}}
 poll-timeout.ms: 2000
 processing: {{connection: spark_default, output: lake}}
 """
-SECONDS = 60
+SECONDS = 120
 
 MakeTopic = Callable[..., str]
 Produce = Callable[..., None]
@@ -38,7 +39,7 @@ def recreate(admin: AdminClient, topic: MakeTopic, produce: Produce) -> Recreate
     def delete_and_create(
         name: str, partitions: int = 2, records: int = 30, run: Callable[[], object] | None = None
     ) -> None:
-        admin.delete_topics([name])[name].result(30)
+        admin.delete_topics([name])[name].result(120)
         deadline = time.monotonic() + SECONDS
         while name in admin.list_topics(timeout=10).topics:
             assert time.monotonic() < deadline, f"{name} is still there"
@@ -137,7 +138,28 @@ def test_with_a_run_in_between_and_without_the_group(
     assert len(finish(open_subscription(name, poll_timeout_ms=3000))) == 20 + 60
     recreate(name, partitions=1, records=5)
     answers = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{name}-lake")])
-    assert [p.offset for p in answers[f"{name}-lake"].result(20).topic_partitions] == [], "Kafka keeps them no longer"
+    assert [p.offset for p in answers[f"{name}-lake"].result(120).topic_partitions] == [], "Kafka keeps them no longer"
     with pytest.raises(LostDataError, match="created again"):
         finish(open_subscription(name, poll_timeout_ms=3000))
     assert len(finish(open_subscription(name, poll_timeout_ms=3000, on_data_loss="reset"))) == 80 + 5
+
+
+@pytest.mark.spark
+def test_what_a_run_found_gone_is_read_once_it_is_there_again_and_nobody_moved_the_group(
+    tidegate: Invoke, desk: Desk, topic: MakeTopic, produce: Produce, recreate: Recreate, tmp_path: Path
+) -> None:
+    name = topic()
+    produce(name, 10, 0)
+    (tmp_path / f"{name}.yaml").write_text(DEFINITION.format(name=name))
+    assert tidegate("run", name)[1]["rows"] == 10
+
+    def notice() -> None:
+        assert tidegate("run", name)[1]["why"].startswith(f"none of the topics exists any more ({name}); create it")
+
+    recreate(name, partitions=1, run=notice)
+    assert tidegate("run", name)[1]["rows"] == 30
+    desk.environment["TIDEGATE_SUBSCRIPTIONS"] = str(tmp_path)
+    said = desk.run(TIDEGATE, "status", name)
+    assert "OK" in said
+    assert f"lost: {name}-0 stood at 10 when its topic was created again; the new one was read from 0 on" in said
+    assert "moved" not in said

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from by_night import one_in
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from forking import Forked
@@ -87,7 +88,7 @@ def test_more_than_one_chunk_and_only_what_was_committed_to_the_dead_letter_topi
     aborting.init_transactions(60)
     aborting.begin_transaction()
     aborting.produce(yard.topic, b"-1", headers=[("dead-letter-topic", yard.name.encode())])
-    aborting.flush(30)
+    aborting.flush(120)
     aborting.abort_transaction()
     said: list[int] = []
     with yard.letters() as letters:
@@ -103,7 +104,7 @@ def test_a_record_that_the_broker_does_not_take_costs_its_chunk_and_is_named(yar
     headers = [("dead-letter-topic", small.encode())]
     producer = yard.producer
     producer.produce(yard.topic, os.urandom(5000), b"large", 0, headers=headers)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     with pytest.raises(
         CommitFailedError,
         match=rf"topic {small} doesn't take the record from dead letter {yard.topic}/0/1 .*max\.message\.bytes",
@@ -220,7 +221,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", one_in(3, POINTS))
 def test_after_a_kill_the_next_redrive_brings_each_record_once(yard, point):
     yard.put(3)
     child = started(yard, point, signal.SIGKILL)
@@ -340,6 +341,9 @@ def test_the_command_line_lists_shows_and_redrives(yard, command):
     assert "trace: 0x00ff" in command("show", "1:0").stdout
     for wrong in ("1:9", "0", "x:y"):
         assert command("show", wrong).exit_code == 2
+    missed = command("show", "1:9", "--json")
+    said = json.loads(missed.stdout)["error"]
+    assert (missed.exit_code, f"{yard.topic} has no record at 1:9; it holds {yard.topic}-0" in said) == (2, True)
 
 
 def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(yard, command, topic):
@@ -355,7 +359,7 @@ def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(yard, com
     assert (yard.values(), yard.arrived(other)) == ([0, 1], [])
     for wrong in ("--allow-topic", "--to"):
         refused = command("redrive", "--yes", wrong, "__consumer_offsets")
-        assert (refused.exit_code, "keeps for itself" in str(refused.exception) + refused.output) != (0, False)
+        assert (refused.exit_code, "keeps for itself" in refused.output) != (0, False)
     asked = json.loads(command("redrive", "--dry-run", "--json", "--allow-topic", other).stdout)
     assert (asked["to"], asked["skipped"]["other_topics"]) == ({other: 3}, 1)
     assert asked["other_topics"] == {"__consumer_offsets": 1}
@@ -364,15 +368,17 @@ def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(yard, com
 
 
 def test_without_a_dead_letter_topic_there_are_none(yard, command):
-    yard.admin.delete_topics([yard.topic])[yard.topic].result(30)
-    deadline = time.monotonic() + 30
+    yard.admin.delete_topics([yard.topic])[yard.topic].result(120)
+    deadline = time.monotonic() + 120
     while yard.topic in yard.admin.list_topics(timeout=10).topics:
         assert time.monotonic() < deadline
+    none = f"topic {yard.topic} isn't there, and the ledger knows of no record that became a dead letter\n"
     listed = command("list")
-    assert (listed.exit_code, listed.stdout) == (
-        0,
-        f"topic {yard.topic} isn't there: no record became a dead letter\n",
-    )
-    assert json.loads(command("list", "--json").stdout)["exists"] is False
-    assert command("redrive", "--yes").stdout == f"{yard.name}: no dead letter of {yard.topic} redriven\n"
+    assert (listed.exit_code, listed.stdout) == (0, none)
+    document = json.loads(command("list", "--json").stdout)
+    assert (document["exists"], document["dead_lettered"]) == (False, 0)
+    redriven = command("redrive", "--yes")
+    assert (redriven.exit_code, redriven.stdout) == (0, f"{yard.name}: {none}")
+    document = json.loads(command("redrive", "--yes", "--json").stdout)
+    assert (document["exists"], document["count"], document["error"]) == (False, 0, None)
     assert yard.topic not in yard.admin.list_topics(timeout=10).topics

@@ -12,7 +12,6 @@ from desk import TIDEGATE, Desk
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
-from tidegate.model.errors import WrongDefinitionError
 from tidegate_local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -37,7 +36,7 @@ def timed(broker: Broker, topic: str, *timestamps: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for timestamp in timestamps:
         producer.produce(topic, b"value", timestamp=timestamp)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
 
 def test_a_range_comes_once_in_another_output_and_the_live_group_stays_where_it_is(
@@ -85,9 +84,9 @@ def test_a_time_means_the_same_to_a_replay_as_to_a_reset(
     bounds = [f"1970-01-01T00:00:{ms / 1000:06.3f}Z" for ms in (start, end)]
     arguments = ("replay", "orders", "--from", bounds[0], "--to", bounds[1], "--output", "lake/again")
     if read is None:
-        refused = CliRunner().invoke(app, arguments).exception
-        assert isinstance(refused, WrongDefinitionError)
-        assert "there is nothing to replay: no partition holds anything from 1970" in str(refused)
+        refused = CliRunner().invoke(app, arguments)
+        assert refused.exit_code == 2
+        assert "there is nothing to replay: no partition holds anything from 1970" in refused.output
     else:
         assert tidegate(*arguments)[0] == 0
     assert offsets(tmp_path / "lake/again") == (read or [])
@@ -110,7 +109,7 @@ def test_one_that_was_killed_goes_on_where_it_was(desk: Desk) -> None:
     assert "replaying 4 partitions, 12 offsets" in started.stderr.readline()
     assert "batch b" in started.stderr.readline()
     started.send_signal(signal.SIGKILL)
-    started.communicate(timeout=60)
+    started.communicate(timeout=500)
     desk.run(*command)
     rows = desk.rows("lake/again")
     assert sorted((row["partition"], row["offset"]) for row in rows) == [(p, o) for p in range(4) for o in range(3)]

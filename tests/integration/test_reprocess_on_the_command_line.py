@@ -9,21 +9,21 @@ import sys
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from by_night import one_in
 from deltalake import DeltaTable
-from desk import TIDEGATE, Desk
+from desk import PARTITIONS, TIDEGATE, Desk
 from documents import blocks
 from test_replay_on_the_command_line import DEFINITION, Invoke, offsets
-from test_tables_on_the_command_line import RECORDS, DeltaTables, IcebergTables, Tables, define, ran
+from test_tables_on_the_command_line import RECORDS, DeltaTables, IcebergTables, Tables, define, places, ran
 from test_tables_on_the_command_line import produce as produce_orders
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
-from tidegate.model.errors import WrongDefinitionError
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -53,6 +53,13 @@ def reprocessed(desk: Desk, name: str, *options: str, status: int = 0) -> dict[s
     return document
 
 
+def redriven(desk: Desk, name: str, *options: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(
+        desk.run(TIDEGATE, "dead-letters", "redrive", name, *options, "--yes", "--json")
+    )
+    return document
+
+
 def countries(tables: Tables, name: str) -> dict[str, list[str | None]]:
     """Of each batch, as a reader of the table finds them."""
     rows = tables.rows(name).select(["batch_id", "country"]).to_pylist()
@@ -72,6 +79,84 @@ def test_a_batch_of_a_table_is_replaced_from_its_landing(desk: Desk, tables: Tab
     produce_orders(desk, name, RECORDS)
     assert ran(desk, name)["rows"] == RECORDS
     assert tables.rows(name).num_rows == 2 * RECORDS
+
+
+def test_a_table_that_was_removed_is_made_again_by_the_command_that_the_run_names(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    batches = []
+    for run in range(3):
+        produce_orders(desk, name, run * RECORDS)
+        batches.append(ran(desk, name)["batch_id"])
+    shutil.rmtree(desk.home / "data" / "tables" / name)
+    produce_orders(desk, name, 3 * RECORDS)
+    said = refused(desk, name)
+    assert f"knows nothing of batch {batches[2]}, which was published into it, nor of 2 batches before it" in said
+    reprocessed(desk, name, "--batch", batches[2])
+    said = refused(desk, name)
+    assert f"knows nothing of batch {batches[1]}, which was published into it, nor of 1 batch before it" in said
+    (named,) = re.findall(rf"`tidegate reprocess {name} (--from \S+ --to \S+)` makes all of them again", said)
+    assert len(reprocessed(desk, name, *shlex.split(named))["batches"]) == 2
+    assert ran(desk, name)["rows"] == RECORDS
+    assert tables.rows(name).num_rows == 4 * RECORDS
+
+
+def test_the_one_batch_that_a_table_lacks_is_named(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    produce_orders(desk, name, 0)
+    ran(desk, name)
+    shutil.rmtree(desk.home / "data" / "tables" / name)
+    produce_orders(desk, name, RECORDS)
+    (named,) = re.findall(rf"`tidegate reprocess {name} (--batch \S+)` makes it again", refused(desk, name))
+    reprocessed(desk, name, *shlex.split(named))
+    ran(desk, name)
+    assert tables.rows(name).num_rows == 2 * RECORDS
+
+
+def test_of_a_table_that_was_taken_back_only_the_batches_that_are_gone_are_named_and_made_again(
+    desk: Desk, tables: Tables, name: str
+) -> None:
+    define(desk, tables, name)
+    batches = []
+    for run in range(3):
+        produce_orders(desk, name, run * RECORDS)
+        batches.append(ran(desk, name)["batch_id"])
+    tables.take_back(name)
+    produce_orders(desk, name, 3 * RECORDS)
+    said = refused(desk, name)
+    assert f"knows nothing of batch {batches[2]}, which was published into it: the table was" in said
+    assert f"batch {batches[2]} began at {name},0,{2 * RECORDS // PARTITIONS}; " in said
+    (named,) = re.findall(rf"`tidegate reprocess {name} (--batch {batches[2]})` makes it again", said)
+    assert reprocessed(desk, name, *shlex.split(named))["batches"][0]["rows"] == RECORDS
+    ran(desk, name)
+    everything = product(range(PARTITIONS), range(4 * RECORDS // PARTITIONS))
+    assert places(tables.rows(name)) == set(everything)
+    assert tables.rows(name).num_rows == 4 * RECORDS
+    tables.take_back(name, commits=2)
+    produce_orders(desk, name, 4 * RECORDS)
+    said = refused(desk, name)
+    assert "nor of 1 batch before it: the table was" in said
+    assert f"batch {batches[2]} began at" in said
+
+
+def test_where_no_batch_can_be_made_again_by_itself_no_command_says_so(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    with (desk.home / "include" / "subscriptions" / f"{name}.yaml").open("a") as definition:
+        definition.write("commit-strategy: checkpoint\n")
+    produce_orders(desk, name, 0)
+    ran(desk, name)
+    shutil.rmtree(desk.home / "data" / "tables" / name)
+    produce_orders(desk, name, RECORDS)
+    said = refused(desk, name)
+    assert "bring it back, in place of the folder that deliveries have staged in since, or go on with the table" in said
+    assert "reprocess" not in said
+
+
+def refused(desk: Desk, name: str) -> str:
+    """What a run says that fails."""
+    return str(json.loads(desk.run(TIDEGATE, "run", name, "--json", status=1))["error"])
 
 
 def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
@@ -110,14 +195,55 @@ def test_what_the_mended_transform_rejects_goes_to_the_dead_letters_where_somebo
     (without,) = reprocessed(desk, name, "--batch", batch)["batches"]
     assert without["rejected"] > 0
     assert letters() == []
+    with desk.start(TIDEGATE, "reprocess", name, "--batch", batch) as again:
+        _, said = again.communicate(timeout=500)
+    assert f"{without['rejected']} records of it are rejected again" in said, said
+    assert f"{batch} of {name} once more when the transform is mended, or with --dead-letters" in said, said
     (asked,) = reprocessed(desk, name, "--batch", batch, "--dead-letters")["batches"]
     assert asked["rejected"] == len(letters()) == without["rejected"]
+
+    module.write_text(module.read_text().replace("v.country IS", "v.nothing IS"))
+    failed = reprocessed(desk, name, "--batch", batch, status=1)["error"]
+    assert f"batch {batch}" in failed, failed
+    assert re.search(r"generation 5, by \w+: it failed, and isn't in", desk.run(TIDEGATE, "batch", "show", batch))
+    assert not any(letter["reprocessed"] for letter in letters()), "nothing has taken their place"
+
+    assert redriven(desk, name)["count"] == len(letters()), "those of the newest generation go back"
+    refused = reprocessed(desk, name, "--batch", batch, status=1)["error"]
+    assert re.search(r"\d+ dead letters? of it went back into the topic", refused), refused
+
+
+def test_dead_letters_of_the_transform_that_was_mended_are_left_out_by_a_redrive(desk: Desk, name: str) -> None:
+    define(desk, DeltaTables(desk), name)
+    produce_orders(desk, name, 0)
+    module = desk.home / "spark_jobs" / "shop.py"
+    mended = module.read_text()
+    module.write_text(mended.replace("v.id IS", "v.country IS"))
+    done = ran(desk, name)
+    assert done["rejected"] > 0
+    module.write_text(mended)
+    reprocessed(desk, name, "--batch", done["batch_id"])
+    found = redriven(desk, name)
+    assert (found["count"], found["skipped"]["reprocessed"]) == (0, done["rejected"])
+    (batch,) = json.loads(desk.run(TIDEGATE, "batches", name, "--json"))
+    now = batch["reprocessed"]
+    assert (batch["rejected"], now["generation"], now["rejected"]) == (done["rejected"], 2, 0)
+    assert batch.items() <= json.loads(desk.run(TIDEGATE, "batch", "show", batch["batch_id"], "--json")).items()
+    said = (
+        f"  batch {batch['batch_id']} is generation 2 now: {now['rows']} rows, 0 rejected, {now['filtered']} filtered"
+    )
+    assert said in desk.run(TIDEGATE, "batches", name)
+    listed = json.loads(desk.run(TIDEGATE, "dead-letters", "list", name, "--json"))
+    assert (listed["reprocessed"], listed["letters"][0]["reprocessed"]) == (done["rejected"], True)
+    assert json.loads(desk.run(TIDEGATE, "status", name, "--json"))["dead_letters_waiting"] == 0
+    assert redriven(desk, name, "--reprocessed")["count"] == done["rejected"]
+    assert json.loads(desk.run(TIDEGATE, "status", name, "--json"))["dead_letters_waiting"] == 0
 
 
 KILLED = """
 import os, signal, sys
 
-from tidegate.cli.app import main
+from tidegate.cli.entry import main
 from tidegate.lake.log_lake import LogLake
 from tidegate.ledger.generations import SqlGenerations
 
@@ -139,7 +265,7 @@ def test_after_a_kill_the_same_command_finishes_what_is_half_done(desk: Desk, na
 
     def killed(owner: str, method: str) -> None:
         started = desk.start(sys.executable, "-c", KILLED, owner, method, *command)
-        started.communicate(timeout=120)
+        started.communicate(timeout=500)
         assert started.returncode == -signal.SIGKILL
 
     killed("LogLake", "replace")
@@ -153,6 +279,59 @@ def test_after_a_kill_the_same_command_finishes_what_is_half_done(desk: Desk, na
     assert len(list((desk.home / "data/tables" / name / "data").iterdir())) == 2
 
 
+INTERRUPTED = """
+import os, signal, sys
+
+from tidegate.cli.entry import main
+from tidegate.lake.log_lake import LogLake
+
+number, left, *command = sys.argv[1:]
+replaces, done = LogLake.replace, []
+
+def replace(*arguments):
+    if len(done) == int(left):
+        os.kill(os.getpid(), int(number))
+    done.append(replaces(*arguments))
+
+LogLake.replace = replace
+sys.argv = ["tidegate", *command]
+main()
+"""
+
+
+def test_one_that_is_interrupted_says_what_is_done_and_the_same_command_does_the_rest(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    batches = []
+    for run in range(2):
+        produce_orders(desk, name, run * RECORDS)
+        batches.append(ran(desk, name)["batch_id"])
+    before = countries(tables, name)
+    mend(desk)
+    start, end = (f"{datetime.now(UTC) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (-1, 1))
+    command = ("reprocess", name, "--from", start, "--to", end)
+
+    def interrupted(number: int, left: int, *options: str) -> tuple[str, str]:
+        arguments = (str(int(number)), str(left), *command, *options)
+        with desk.start(sys.executable, "-c", INTERRUPTED, *arguments) as started:
+            out, err = started.communicate(timeout=500)
+        assert started.returncode == 128 + number, err
+        return out, err
+
+    _, said = interrupted(signal.SIGINT, 0)
+    assert f"interrupted after 0 of 2 batches; batch {batches[0]} was under way" in said, said
+    assert countries(tables, name) == before
+
+    document = json.loads(interrupted(signal.SIGTERM, 1, "--json")[0])
+    assert document["error"].startswith(f"interrupted after 1 of 2 batches; batch {batches[1]} was under way")
+    assert [(each["batch_id"], each["state"]) for each in document["batches"]] == [(batches[0], "replaced")]
+    assert countries(tables, name)[batches[1]] == before[batches[1]]
+
+    assert [each["batch_id"] for each in reprocessed(desk, name, *command[2:])["batches"]] == batches
+    mended = {batch: [each if each == "None" else f"{each}!" for each in before[batch]] for batch in batches}
+    assert countries(tables, name) == mended
+
+
 def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so(
     tidegate: Invoke, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -160,9 +339,9 @@ def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so
     produce(orders, 10)
     (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=orders))
     batch = tidegate("run", "orders")[1]["batch_id"]
-    refused = CliRunner().invoke(app, ["reprocess", "orders", "--batch", batch]).exception
-    assert isinstance(refused, WrongDefinitionError)
-    assert "name another --output, or say --in-place" in str(refused)
+    refused = CliRunner().invoke(app, ["reprocess", "orders", "--batch", batch])
+    assert refused.exit_code == 2
+    assert "name another --output, or say --in-place" in refused.output
     code, done = tidegate("reprocess", "orders", "--batch", batch, "--output", "lake/again")
     assert (code, done["batches"][0]["rows"]) == (0, 10)
     assert offsets(tmp_path / "lake/again") == offsets(tmp_path / "lake/live") == list(range(10))

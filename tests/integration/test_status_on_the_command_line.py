@@ -64,7 +64,7 @@ def test_a_subscription_whose_every_run_is_refused_says_why(
     assert line.run("run", "orders").returncode == 0  # anchored at 0
     produce(name, 40)
     cut = admin.delete_records([TopicPartition(name, 0, 15)])
-    next(iter(cut.values())).result(30)
+    next(iter(cut.values())).result(120)
     assert line.run("run", "orders").returncode == 1
     told = status(line, "orders")
     assert (told["verdict"], told["lag"], told["last_run"]["error"]) == ("STALLED", 25, "LostDataError")
@@ -105,7 +105,7 @@ def test_a_group_moved_past_unread_records_is_shown(
     delivered(line, "orders")
     produce(name, 30)
     moved = [ConsumerGroupTopicPartitions(line.group("orders"), [TopicPartition(name, 0, 30)])]
-    next(iter(admin.alter_consumer_group_offsets(moved).values())).result(30)
+    next(iter(admin.alter_consumer_group_offsets(moved).values())).result(120)
     for run in (lambda: None, lambda: delivered(line, "orders")):
         run()
         code, said = checked(line)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from by_night import one_in
 from deltalake import DeltaTable
 from desk import TIDEGATE, Desk
 from pyiceberg.catalog.sql import SqlCatalog
@@ -51,6 +52,10 @@ class IcebergTables:
     def rows(self, name: str) -> pa.Table:
         return self.catalog.load_table(("shop", name)).scan().to_arrow()
 
+    def take_back(self, name: str, commits: int = 1) -> None:
+        table = self.catalog.load_table(("shop", name))
+        table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshot_log[-1 - commits].snapshot_id).commit()
+
     def drop(self, name: str) -> None:
         self.catalog.drop_table(("shop", name))
 
@@ -67,6 +72,10 @@ class DeltaTables:
     def rows(self, name: str) -> pa.Table:
         return DeltaTable(self.desk.home / "data/tables" / name).to_pyarrow_table()
 
+    def take_back(self, name: str, commits: int = 1) -> None:
+        table = DeltaTable(self.desk.home / "data/tables" / name)
+        table.restore(table.version() - commits)
+
     def drop(self, name: str) -> None:
         shutil.rmtree(self.desk.home / "data/tables" / name)
 
@@ -74,7 +83,7 @@ class DeltaTables:
 Tables = IcebergTables | DeltaTables
 
 
-@pytest.fixture(params=[DeltaTables, IcebergTables], ids=["delta", "iceberg"])
+@pytest.fixture(params=one_in(2, [IcebergTables, DeltaTables]), ids=["iceberg", "delta"])
 def tables(request: pytest.FixtureRequest, desk: Desk) -> Tables:
     made: Tables = request.param(desk)
     return made
@@ -117,6 +126,7 @@ def places(table: pa.Table) -> set[tuple[int, int]]:
     return {(row["partition"], row["offset"]) for row in table.select(["partition", "offset"]).to_pylist()}
 
 
+@pytest.mark.parametrize("tables", [DeltaTables, IcebergTables], ids=["delta", "iceberg"], indirect=True)
 def test_batches_become_rows_of_a_table_each_once(desk: Desk, tables: Tables, name: str) -> None:
     define(desk, tables, name, **{"partition-by": ["country"]})
     produce(desk, name, 0)
@@ -143,7 +153,7 @@ def test_what_a_late_spark_job_left_goes_with_the_upkeep_and_nothing_else(
     for each in (late, elsewhere):
         shutil.copytree(published, each)
     would = desk.run(TIDEGATE, "maintain", name, "--dry-run")
-    assert "1 folders of late Spark jobs" in would
+    assert "1 folder of late Spark jobs" in would
     assert late.is_dir()
     orphans = [json.loads(desk.run(TIDEGATE, "maintain", name, "--json"))["orphans"] for _ in range(2)]
     assert (orphans, late.exists(), elsewhere.is_dir()) == ([1, 0], False, True)

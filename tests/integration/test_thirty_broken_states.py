@@ -366,7 +366,11 @@ STATES = {
         status=("Kafka has the group's positions", "To do: ", "offsets move {name}"),
     ),
     "two definitions of one group": State(
-        shared_group, "is subscription owner's", "consumer.group.id of its own", run=2
+        shared_group,
+        "is subscription owner's",
+        "consumer.group.id of its own",
+        run=2,
+        status=("is the group that owner reads with", "give {name} a group of its own"),
     ),
     "records gone": State(lost_offsets, "outside of what the partition holds", "on-data-loss: reset"),
     "a group moved forward": State(
@@ -405,7 +409,7 @@ STATES = {
     "no dead-letter topic": State(
         failing("broken:python", **{"failure-strategy": "dead-letter-queue", "dead-letter-queue.topic": "lost"}),
         "topic lost isn't there",
-        "create it",
+        "creates what is missing",
         run=2,
         status=("topic lost isn't there",),
     ),
@@ -415,7 +419,7 @@ STATES = {
             **{"failure-strategy": "delayed-retry-topic", "delayed-retry-topic.topics": ["later_10000"]},
         ),
         "topic later_10000 isn't there",
-        "create it",
+        "creates what is missing",
         run=2,
         status=("topic later_10000 isn't there",),
     ),
@@ -423,7 +427,7 @@ STATES = {
         no_registry, "can't be reached", "try again later", place="schema_registry_default", verdict="WARN", check=1
     ),
     "no output folder": State(
-        a_file_in_place_of("lake"), "can't be made", "", place="lake", verdict="STOPPED", status=("can't be made",)
+        a_file_in_place_of("lake"), "can't be a folder", "name another folder", place="lake", run=2
     ),
     "no landing": State(
         a_file_in_place_of("data/landing"), "can't be written", "see that", place="landing", verdict="WARN", check=1
@@ -473,9 +477,9 @@ STATES = {
     "no such module": State(
         failing("broken_too:f"), "there is no module broken_too", "put it where", verdict="STOPPED"
     ),
-    "no such function": State(failing("broken:pyton"), "has no function pyton", MEND, verdict="STOPPED"),
+    "no such function": State(failing("broken:pyton"), "has no function pyton", "did you mean python?", run=2),
     "a transform that returns nothing": State(
-        failing("broken:nothing"), "returned None", "return a DataFrame", verdict="STOPPED"
+        failing("broken:nothing"), "returned None", "return a Spark DataFrame", verdict="STOPPED"
     ),
     "a rejected frame without its columns": State(failing("broken:rejecting"), "rejected", "reason", verdict="STOPPED"),
     "records rejected": State(
@@ -531,7 +535,7 @@ BLOCKS = {
     ),
     "a transform that raises": (
         HEAD + r"10" + WAITED + r"STOPPED: batch b[0-9a-f]+ is stopped: .*no rate for XYZ",
-        "To do: correct the job, then `tidegate clear {name}`",
+        "To do: mend what failed it, then `tidegate clear {name}`",
         "open: batch b[0-9a-f]+ is stopped since",
     ),
     "a question": (

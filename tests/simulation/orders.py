@@ -59,7 +59,15 @@ READS = _LOCAL | frozenset(
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected", "lake.rejected_by", "lake.verified"),
-        *("lake.is_passed", "lake.has_forgotten", "log.load", "log.is_undone", "log.note", "log.notes"),
+        *(
+            "lake.is_passed",
+            "lake.has_forgotten",
+            "lake.has_generation",
+            "log.load",
+            "log.is_undone",
+            "log.note",
+            "log.notes",
+        ),
         *("lake.ack_files", "lake.settled_files", "lake.read_acks", "landing.pending_acks"),
     }
 )

@@ -51,8 +51,9 @@ _CHANGED_BY = {
 _CHANGED_BY_READING = {
     "fence": ("audit",),
     "ledger": ("ledger",),
+    "lake": ("lake",),
     "log": ("lake", "audit"),
-}  # who has read; what a look finds empty, it makes
+}  # who has read; what a look finds empty, it makes; what is about to be published
 
 
 @dataclass(frozen=True, slots=True)

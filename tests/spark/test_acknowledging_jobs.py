@@ -242,7 +242,7 @@ def test_other_strategies_know_no_acknowledgements(spark, tmp_path, strategy, tr
     [
         (lambda r: r.drop("offset"), "acknowledged records lack offset bigint; give topic, partition and offset"),
         (lambda r: r.selectExpr("topic", "partition", "string(offset) AS offset"), "lack offset bigint"),
-        (lambda _: [1], "acknowledged list; give a DataFrame"),
+        (lambda _: [1], "acknowledged list; give a Spark DataFrame"),
     ],
 )
 def test_acknowledged_records_need_a_place(spark, tmp_path, records, told):

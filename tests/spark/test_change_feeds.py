@@ -140,6 +140,17 @@ def test_columns_that_rows_lack_are_told(spark: SparkSession, tmp_path: Path, fe
         process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("one", 1)]))
 
 
+def test_rows_without_a_key_are_told_and_replace_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table, feed = ChangedDeltaTable(tmp_path), ChangeFeed(("key",), FEED.sequence_by)
+    keyless = [change("one", 1, key=None), change("two", 2, key=None)]
+    with pytest.raises(
+        TransformError, match=r"2 of its rows have null in key, changes-0 offset \d among them: .*as rejected"
+    ):
+        process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("three", 3), *keyless]))
+    with pytest.raises(TransformError, match="null in key: rows without a key"):
+        process(spark, table, begin(table, 1, feed=feed), frame(spark, keyless).drop("topic"))
+
+
 def test_other_keys_than_those_of_the_deletes_so_far_are_told(spark: SparkSession, tmp_path: Path) -> None:
     table = ChangedDeltaTable(tmp_path)
     merge(spark, table, 1, change("", 1, "d"))

@@ -168,7 +168,7 @@ def stage(
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for number in range(_RECORDS):
             producer.produce(name, str(number))
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         definition = subscription(
             name=name,
             topics=TopicNames((name,)),

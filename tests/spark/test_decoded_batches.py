@@ -198,7 +198,7 @@ def test_from_the_broker_to_the_lake_with_a_registry(broker, topic, connect, reg
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for one in SENT:
         producer.produce(name, one.value, one.key, headers=list(one.headers or ()))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     connections = MemoryConnections(
         Connection("kafka_default", "kafka", None, None, None, None, {"bootstrap.servers": broker.bootstrap_servers}),
         Connection("spark_default", "spark_connect", SPARK_HOST, connect.port, None, connect.token, {}),

@@ -49,8 +49,9 @@ def test_rejected_records_need_the_landing_columns_and_a_reason(records):
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (lambda _: None, "m:f returned NoneType; return a DataFrame or an Outcome"),
+        (lambda _: None, "m:f returned NoneType; return a Spark DataFrame, or an Outcome"),
         (lambda r: (r, r), "m:f returned tuple"),
+        (lambda r: r.toPandas(), "m:f returned pandas.DataFrame; return a Spark DataFrame"),
         (lambda _: Outcome(rows=[1]), "m:f returned list as rows"),
         (lambda r: Outcome(rows=r, rejected=[]), "m:f returned list as rejected"),
         (lambda r: Outcome(rows=r, rejected=r), "rejected records lack reason string; give the landing columns"),
@@ -65,7 +66,7 @@ def test_rejected_records_need_the_landing_columns_and_a_reason(records):
         (lambda r: Outcome(rows=r, filtered=-1), "returned -1 as filtered"),
         (lambda r: Outcome(rows=r, filtered=True), "returned True as filtered"),
         (lambda r: Outcome(rows=r, filtered="2"), "returned '2' as filtered"),
-        (lambda r: Outcome(rows=r, acks=[1]), "m:f acknowledged list; give a DataFrame"),
+        (lambda r: Outcome(rows=r, acks=[1]), "m:f acknowledged list; give a Spark DataFrame"),
         (lambda r: Outcome(rows=r, acks=r.drop("topic")), "acknowledged records lack topic string"),
         (lambda r: Outcome(rows=r, state={1}), "state that isn't JSON: Object of type set"),
         (lambda r: Outcome(rows=r, state={"a": [r]}), "state that isn't JSON: Object of type DataFrame"),

@@ -53,7 +53,7 @@ def test_no_transform_lands_the_columns_as_they_are(job, tmp_path):
 def test_a_batch_by_spark_submit(java, tmp_path):
     batch = Batch(tmp_path, FLAWED)
 
-    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=500, check=False)
 
     assert done.returncode == 0, done.stderr
     assert (batch.result()["read"], len(batch.rows()), len(batch.rows("rejected_files"))) == (4, 2, 2)
@@ -63,7 +63,7 @@ def test_a_batch_by_spark_submit(java, tmp_path):
 def test_a_batch_for_a_table_by_spark_submit(java, tmp_path):
     batch = Batch(tmp_path, [Record(departure()), Record(departure(carrier="AA"))], table="delta")
 
-    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=500, check=False)
 
     assert done.returncode == 0, done.stderr
     assert [(row["carrier"], row["batch_id"]) for row in batch.rows()] == [("UA", "b3f0"), ("AA", "b3f0")]
@@ -271,7 +271,7 @@ def test_acknowledging_and_ranges_by_spark_submit(java, tmp_path):
     transform = "user_transforms:acknowledging"
     batch = Batch(tmp_path / "b", sent, transform, (), commit_strategy="throttled", ranges=ranges)
 
-    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(submit(batch), env=submitting(java), capture_output=True, text=True, timeout=500, check=False)
 
     assert done.returncode == 0, done.stderr
     assert batch.result()["read"] == 4
@@ -303,7 +303,7 @@ def test_what_workers_are_given_is_whole(tmp_path):
         env={},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -373,7 +373,7 @@ def test_terminating_the_job_stops_its_query_on_the_server(job, tmp_path):
     with job.start(batch.manifest) as process:
         until(lambda: any(notes.iterdir()), "the query runs")
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
     assert process.returncode == 128 + signal.SIGTERM
     workers = [int(note.name) for note in notes.iterdir()]
@@ -393,7 +393,7 @@ def test_terminating_spark_submit_ends_it_and_leaves_no_result(java, tmp_path):
         until(lambda: any(notes.iterdir()), "the query runs")
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
     assert process.returncode != 0
     assert family

@@ -85,7 +85,7 @@ def move(admin: AdminClient, topic: str, offsets: Mapping[int, int]) -> None:
     """Move the group of a topic's subscription, partition by partition, as Kafka's own tool does."""
     moved = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
-    assert all(p.error is None for p in answer.result(20).topic_partitions)
+    assert all(p.error is None for p in answer.result(120).topic_partitions)
 
 
 def in_lake(pipeline: Pipeline) -> list[tuple[int, int]]:
@@ -154,7 +154,7 @@ class Feed:
     def add_partition(self) -> int:
         """The number of a new partition, once a producer can write to it."""
         number = len(self.ends())
-        self.admin.create_partitions([NewPartitions(self.topic, number + 1)])[self.topic].result(20)
+        self.admin.create_partitions([NewPartitions(self.topic, number + 1)])[self.topic].result(120)
         deadline = monotonic() + _SECONDS
         while len(self.producers.plain.list_topics(self.topic, 10).topics[self.topic].partitions) <= number:
             assert monotonic() < deadline, "the new partition didn't appear"
@@ -166,13 +166,13 @@ class Feed:
         partitions = self.admin.list_topics(self.topic, timeout=20).topics[self.topic].partitions
         asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in partitions}
         answers = self.admin.list_offsets(asked, isolation_level=isolation_level)
-        return {at.partition: answer.result(20).offset for at, answer in answers.items()}
+        return {at.partition: answer.result(120).offset for at, answer in answers.items()}
 
     def committed(self, group: str) -> dict[int, int]:
         """The group's committed offsets, as Kafka's own tool sees them."""
         asked = ConsumerGroupTopicPartitions(group)
         (answer,) = self.admin.list_consumer_group_offsets([asked]).values()
-        return {p.partition: p.offset for p in answer.result(20).topic_partitions if p.topic == self.topic}
+        return {p.partition: p.offset for p in answer.result(120).topic_partitions if p.topic == self.topic}
 
     def reset(self, group: str, offsets: dict[int, int]) -> None:
         """Move the group as Kafka's own tool does."""
@@ -187,7 +187,7 @@ class Feed:
         for number in range(count):
             value = f"{partition}/{number}"
             producer.produce(self.topic, value, b"key", partition, on_delivery=note)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
 
 class Impatient(Pipeline):

@@ -77,5 +77,5 @@ def _pythons(version: str) -> Iterator[str]:
 def _runs(python: str, version: str) -> bool:
     """Whether it is one: a shim of pyenv may have nothing behind it."""
     asked = [python, "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2], sep='.')"]
-    answer = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=False, timeout=60)
+    answer = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=False, timeout=500)
     return answer.stdout.strip() == version

@@ -30,7 +30,7 @@ _TELL_VIOLATIONS = """
 addEventListener('securitypolicyviolation', event => console.error(
     `CSP of ${event.documentURI}: ${event.violatedDirective} refused ${event.blockedURI} ${event.sample}`))
 """
-ACTION_MS = 30_000
+ACTION_MS = 120_000
 
 
 @contextmanager

@@ -49,8 +49,8 @@ def options(program: str) -> str:
 
 
 def archive(program: str) -> Path:
-    """The archive's file, which has another name for another Java or other jars."""
-    known = (SHORT_LIVED, _java(), _jars(program))
+    """The archive's file, which has another name for another Java or other jars, or where these lie elsewhere."""
+    known = (str(FOLDER), SHORT_LIVED, _java(), _jars(program))
     return FOLDER / f"{program}-{hashlib.sha256(repr(known).encode()).hexdigest()[:16]}.jsa"
 
 

@@ -67,7 +67,7 @@ def letters(broker: Broker, admin: AdminClient, topic: str, names: str) -> list[
     `names` is how the headers begin that tell a record's origin: `dead-letter` or `delayed-retry`.
     """
     at = KafkaPartition(topic, 0)
-    (end,) = [answer.result(20).offset for answer in admin.list_offsets({at: OffsetSpec.latest()}).values()]
+    (end,) = [answer.result(120).offset for answer in admin.list_offsets({at: OffsetSpec.latest()}).values()]
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -292,7 +292,7 @@ class Case:
         if is_retried:
             values["delayed_retry_topic"] = DelayedRetryTopic((retries,))
         for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values() if topics else ():
-            made.result(30)
+            made.result(120)
         plain = scene(partitions=len(self.records), **values)
         shared = {each.name: getattr(plain, each.name) for each in fields(Scene)} | {"job": self.job()}
         of_retries = Feed(retries, plain.feed.producers, admin) if is_retried else None

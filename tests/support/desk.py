@@ -102,7 +102,7 @@ class Desk:
         producer = Producer(self.client)
         for number, value in enumerate(values):
             producer.produce(topic, value, partition=number % partitions, timestamp=FEBRUARY + number, **more)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def stand_at_the_beginning(self, group: str, topics: list[str]) -> None:
         """As Kafka's own tool puts a group there: with the default `latest` these records would never be read."""
@@ -114,7 +114,7 @@ class Desk:
     def _moved(self, group: ConsumerGroupTopicPartitions) -> bool:
         (done,) = self.admin.alter_consumer_group_offsets([group]).values()
         try:
-            return all(one.error is None for one in done.result(30).topic_partitions)
+            return all(one.error is None for one in done.result(120).topic_partitions)
         except KafkaException:
             return False
 

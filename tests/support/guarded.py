@@ -110,7 +110,7 @@ def add_user(admin: AdminClient, name: str, password: str) -> None:
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         made = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
         for answer in admin.alter_user_scram_credentials([made]).values():
-            answer.result(20)
+            answer.result(120)
 
 
 def deny(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
@@ -124,7 +124,7 @@ def deny(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperat
         rule("User:*", AclOperation.ALL, AclPermissionType.ALLOW),
     ]
     for answer in admin.create_acls(rules).values():
-        answer.result(20)
+        answer.result(120)
     return rules[0]
 
 

@@ -80,7 +80,7 @@ class Hook:
 
     def quiet(self) -> None:
         """Wait until all that a client which is gone has sent was taken: its last requests may not have begun yet."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         with socket.create_connection(self.server.server_address[:2]) as last:  # behind all that wait to be accepted
             mine = last.getsockname()
             while self._open != {mine} or any(self._now.values()):

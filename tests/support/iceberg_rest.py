@@ -13,7 +13,7 @@ from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.maven_jars import Jar, JarSet
 from tidegate_local.servers import Awaited, Server
 
-START_SECONDS = 120
+START_SECONDS = 240
 VERSION = "1.10.0"
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".cache"

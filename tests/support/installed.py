@@ -55,7 +55,7 @@ class Installed:
 def installed_by_pip(cell: Cell, python: str, folder: Path, extras: str, more: Sequence[str] = ()) -> Installed:
     """The wheel with these extras, and more packages, in an empty environment of its own below the folder."""
     wheel = build_wheel(folder / "dist", "sdist")
-    subprocess.run([python, "-m", "venv", folder / "environment"], check=True, timeout=120)
+    subprocess.run([python, "-m", "venv", folder / "environment"], check=True, timeout=500)
     (folder / "elsewhere").mkdir()
     (folder / "constraints.txt").write_text("".join(f"{each}\n" for each in cell.pinned))
     around = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("PIP_")}

@@ -64,7 +64,7 @@ class TableSpark(SparkConnect):
     def __init__(self, *, data: Path) -> None:
         port, java = free_port(), find_java()
         self.store = f"http://{HOST}:{port}"
-        command = [sys.executable, "-m", "moto.server", "--host", HOST, "--port", str(port)]
+        command = [sys.executable, str(Path(__file__).with_name("atomic_moto.py")), "--host", HOST, "--port", str(port)]
         self._moto = Server("moto", command, log=data / "moto.log")
         super().__init__(
             java=java,

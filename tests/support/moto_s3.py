@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import atomic_moto
 import boto3
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
@@ -92,7 +93,7 @@ def running_moto() -> Iterator[MotoS3]:
 def moto_apart(folder: Path) -> Iterator[MotoS3]:
     """One in a process of its own, for clients that keep this one's other threads waiting."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, atomic_moto.PROGRAM, "--host", HOST, "--port", str(port)]
     server = Server("moto", command, log=folder / "moto.log")
     try:
         server.wait_until(lambda: answers(port), seconds=_SECONDS)

@@ -20,6 +20,7 @@ from checkout import PROJECT
 from command_line import CommandLine
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from quiet_airflow import QuietHome
 
 from tidegate.config.settings import Settings
 from tidegate.ports import Processor
@@ -30,7 +31,7 @@ from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
-from tidegate_local.airflow_home import USER, AirflowHome
+from tidegate_local.airflow_home import USER
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
@@ -44,14 +45,14 @@ NO_BROKER = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9",
 CORRECTION = "corrected"
 """The file in the project's folder by which the Spark job of all subscriptions takes what it refused."""
 _WAIT = 180
-_QUICK = {"poll-timeout.ms": 1000, "unavailable-after.ms": 0, "max-retries": 0, "schedule": None}
+_QUICK = {"poll-timeout.ms": 60_000, "unavailable-after.ms": 0, "max-retries": 0, "schedule": None}
 _JOB = """\
 #!/bin/sh
 PYTHONPATH={path} exec {python} {program} {correction} "$@"
 """
 
 
-class _SomeUsers(AirflowHome):
+class _SomeUsers(QuietHome):
     def settings(self) -> dict[str, str]:
         return super().settings() | {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ROLES}
 
@@ -82,7 +83,7 @@ class PageStack:
         return f"{self.topic(name)}-lake"
 
     def make_topic(self, name: str, partitions: int = 3) -> None:
-        self.admin.create_topics([NewTopic(self.topic(name), partitions, 1)])[self.topic(name)].result(30)
+        self.admin.create_topics([NewTopic(self.topic(name), partitions, 1)])[self.topic(name)].result(120)
 
     def produce(self, name: str, values: Sequence[bytes], headers: Mapping[str, bytes] | None = None) -> None:
         """One record a value, on all partitions in turn."""
@@ -92,7 +93,7 @@ class PageStack:
             producer.produce(
                 self.topic(name), value, b"key-%d" % number, number % count, headers=[*(headers or {}).items()]
             )
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
     def define(self, name: str, **properties: Any) -> None:
         consumer = {"group.id": self.group(name), "max.poll.records": 100, **properties.pop("consumer", {})}
@@ -136,8 +137,8 @@ class PageStack:
 
     def observe(self) -> None:
         """What the page does in the background, for all, now."""
-        connections = AirflowConnections(self.line.environment)
-        for _ in observe_all(self.settings, connections):
+        names, connections = AllDefinitions(self.settings).names(), AirflowConnections(self.line.environment)
+        for _ in observe_all(names, self.settings, connections):
             pass
 
     def note_lag(self, name: str, lags: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from debian_packages import environment, unpacked
 from tidegate_local.loopback import HOST, free_port
 from tidegate_local.servers import Awaited, Server
 
-_START_SECONDS = 30
+_START_SECONDS = 240
 
 
 class Redis(Awaited):

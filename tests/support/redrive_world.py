@@ -69,7 +69,7 @@ class Yard:
             ]
             key, value = f"k{number}".encode(), str(number).encode()
             producer.produce(self.topic, value, key, number % partitions, timestamp=1000 + number, headers=headers)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         self.put_already += count
 
     def arrived(self, topic: str | None = None) -> list[Any]:

@@ -64,7 +64,7 @@ class Job:
     def run(self, manifest: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
         with self.start(manifest, **extra) as process:
             try:
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=500)
             except BaseException:
                 process.send_signal(signal.SIGKILL)
                 raise

@@ -10,7 +10,7 @@ from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.s3proxy_jars import s3proxy_jars
 from tidegate_local.servers import Awaited, Server
 
-START_SECONDS = 120
+START_SECONDS = 240
 
 
 class S3Proxy(Awaited):

@@ -19,11 +19,12 @@ import httpx
 import yaml
 from checkout import PROJECT
 from confluent_kafka import Producer
+from quiet_airflow import QuietHome
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate_local.airflow_client import POLL_SECONDS, AirflowClient, health
-from tidegate_local.airflow_home import USER, AirflowHome, Connection
+from tidegate_local.airflow_client import ANSWER_SECONDS, POLL_SECONDS, AirflowClient, health
+from tidegate_local.airflow_home import USER, Connection
 from tidegate_local.airflow_server import AirflowServer
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import HOST, free_port
@@ -47,12 +48,10 @@ _SOON = {  # what takes a minute by default: that a triggerer is dead, and that 
     "AIRFLOW__CORE__MIN_SERIALIZED_DAG_FETCH_INTERVAL": "0",
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
-    # ten looks a second, as `make run` has them, take a fifth of a core that other tests need
-    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
 }
 
 
-class TwoUsers(AirflowHome):
+class TwoUsers(QuietHome):
     """Eve may do in Airflow what operators may, and isn't one of Tidegate's."""
 
     def settings(self) -> dict[str, str]:
@@ -95,7 +94,7 @@ class SharedAirflow:
 
     def ask(self, method: str, path: str, user: str = USER, body: Any = None) -> httpx.Response:
         """Airflow's answer to this user, who has just logged in: `ask("GET", "/api/v2/dags")`."""
-        with httpx.Client(base_url=self.server.url, timeout=60, trust_env=False) as http:
+        with httpx.Client(base_url=self.server.url, timeout=ANSWER_SECONDS, trust_env=False) as http:
             login = {"username": user, "password": PASSWORDS[user]}
             token = http.post("/auth/token", json=login).json()["access_token"]
             return http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
@@ -219,4 +218,4 @@ def produce(broker: Broker, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(count):
         producer.produce(topic, b"v%d" % number, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0

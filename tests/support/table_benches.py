@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from tidegate.lake.delta_log import DeltaLog
 from tidegate.model.output_uri import SchemaEvolution
-from tidegate.ports.table_log import DataFile, TableLog
+from tidegate.ports.table_log import DataFile, TableLog, TableSnapshot
 
 SCHEMA = pa.schema(
     [
@@ -129,6 +129,11 @@ class DeltaBench:
 
     def drop(self) -> None:
         self._system.delete_dir_contents(self._path)
+
+
+def is_undone(bench: TableBench, snapshot: TableSnapshot) -> bool:
+    """Whether the bench's table was taken back to before the snapshot's record; False without one."""
+    return snapshot.record is not None and bench.log.is_undone(bench.table, snapshot, snapshot.record)
 
 
 @contextmanager

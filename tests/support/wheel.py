@@ -12,7 +12,7 @@ import pytest
 from checkout import PROJECT
 
 _PROGRAMS = {
-    "tidegate": ("-c", "import sys; from tidegate.cli.app import main; sys.argv[0] = 'tidegate'; main()"),
+    "tidegate": ("-c", "import sys; from tidegate.cli.entry import main; sys.argv[0] = 'tidegate'; main()"),
     "pytest": ("-m", "pytest", "-p", "no:cacheprovider"),
 }
 _KEPT = ("PATH", "JAVA_HOME", "SPARK_SUBMIT_OPTS", "LANG")
@@ -47,7 +47,7 @@ def build_wheel(folder: Path, *also: str) -> Path:
         cwd=PROJECT,
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=500,
     )
     (file,) = folder.glob("*.whl")
     return file

@@ -13,7 +13,7 @@ from tidegate.config.reading import read
 from tidegate.kafka.source import KafkaSource
 from tidegate.model.offsets import Range
 
-SECONDS = 20.0
+SECONDS = 120.0
 _PRINTED = re.compile(r".*\[thrd:app\]:   (\S+) = (.*)")
 _LAST = "auto.offset.reset"  # the only property of the part that is printed last
 

@@ -139,7 +139,7 @@ def address() -> Iterator[str]:
 
 def healthcheck(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, ROOT / "docker/healthcheck.py", *arguments]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=500)
 
 
 @pytest.mark.parametrize("arguments", [("tcp://{}",), ("http://{}/health",), ("http://{}/health", "scheduler")])

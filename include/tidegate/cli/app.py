@@ -9,15 +9,12 @@ import getpass
 import logging
 import os
 import signal
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -25,14 +22,17 @@ from rich.logging import RichHandler
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from tidegate.cli import batches, dead_letters, group, ledger
-from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.console import Json, err, out, print_json, wants_json
+from tidegate.cli.create_topics import create_topics
 from tidegate.cli.files import files
 from tidegate.cli.init import init
+from tidegate.cli.interrupts import INTERRUPTED, interruptible
 from tidegate.cli.maintain import maintain
 from tidegate.cli.metrics import metrics
-from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.pipeline import pipeline_after_runs, pipeline_here, warn_of_no_run
 from tidegate.cli.plan import plan
 from tidegate.cli.prune import prune
 from tidegate.cli.replay import replay
@@ -41,13 +41,48 @@ from tidegate.cli.settings import Name, defined_names, settings_here, show_setti
 from tidegate.cli.status import status, watch
 from tidegate.cli.try_cases import try_cases
 from tidegate.config.settings import Settings, umask
+from tidegate.config.unknown_variables import unknown_variables
+from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Problem
 
+_OF_CLIENTS = "tidegate.kafka.events"
+_SAYS_SO = frozenset({"asking", "interrupted", "refused", "stopped"})
+"""States of a run with an error that say more of it than that it failed."""
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
+
+class _Commands(TyperGroup):
+    """Commands whose errors are told as a sentence and by the exit status, in JSON too where JSON is asked for."""
+
+    def invoke(self, ctx: Any) -> Any:  # click's, or typer's copy of it
+        try:
+            os.umask(umask(os.environ))
+            _log_to_stderr()
+            for said in unknown_variables(os.environ):
+                err.print(said, style="yellow", markup=False)
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if wants_json(ctx):
+                print_json({"error": error.format_message()})
+            raise
+        except TidegateError as error:
+            _end(ctx, str(error), 2 if isinstance(error, WrongDefinitionError) else 1)
+        except KeyboardInterrupt:
+            _end(ctx, INTERRUPTED, 128 + signal.SIGINT)
+
+
+def _end(ctx: Any, error: str, status: int) -> None:
+    if wants_json(ctx):
+        print_json({"error": error})
+    err.print(f"tidegate: {error}", style="red", markup=False)
+    ctx.exit(status)
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # which joins the lines of a paragraph
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -60,6 +95,7 @@ app.command()(watch)
 app.command()(metrics)
 app.command("batches")(batches.batches)
 app.add_typer(ledger.app, name="ledger")
+app.command("create-topics")(create_topics)
 app.command()(replay)
 app.command()(reprocess)
 app.command()(prune)
@@ -72,16 +108,6 @@ offsets = typer.Typer(
     no_args_is_help=True, help="Continue in another Kafka cluster, or move positions to another store."
 )
 app.add_typer(offsets, name="offsets")
-
-
-def main() -> None:
-    """Run the command line; the entry point of `tidegate`."""
-    try:
-        os.umask(umask(os.environ))
-        app()
-    except TidegateError as error:
-        err.print(f"tidegate: {error}", style="red", markup=False)
-        sys.exit(2 if isinstance(error, WrongDefinitionError) else 1)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 (as typer hands it over)
@@ -115,7 +141,8 @@ def run(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - each command imports only what it needs
     from tidegate.runtime.run import run_batch  # noqa: PLC0415 - see above
 
-    _log_to_stderr(verbose=verbose)
+    if verbose:
+        _log_each_step()
     settings = settings_here()
     subscription = AllDefinitions(settings).load_to_run(name)
     with pipeline_here(subscription, settings) as pipeline:
@@ -123,12 +150,14 @@ def run(
         with progress as spinner:
 
             def said(step: str) -> None:
+                if step == "plan":
+                    step = f"plan, which waits up to {subscription.poll_timeout_ms / 1000:g} s for records"
                 if spinner is not None:
                     spinner.update(f"{name}: {step}")
                 elif not as_json:
                     err.print(f"{name}: {step}", markup=False)
 
-            with _interruptible() as caught:
+            with interruptible() as caught:
                 done = run_batch(pipeline, said)
     if as_json:
         print_json(done.to_json())
@@ -142,7 +171,10 @@ def run(
 
 @app.command()
 def check(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all definitions.")] = None,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Files, folders, or names of subscriptions; default: all definitions."),
+    ] = None,
     as_json: Json = False,
     look_only: Annotated[
         bool, typer.Option("--no-import", help="Look for transforms without importing anything.")
@@ -171,7 +203,8 @@ def check(
     else:
         _print_problems("errors", report.errors, "red")
         _print_problems("warnings", report.warnings, "yellow")
-        out.print(f"{len(report.subscriptions)} fine, {len(report.errors)} errors, {len(report.warnings)} warnings")
+        found = f"{counted(len(report.errors), 'error')}, {counted(len(report.warnings), 'warning')}"
+        out.print(f"{len(report.subscriptions)} fine, {found}")
     if _is_of_nothing(report, paths or [settings.subscriptions]):
         raise typer.Exit(2)
     if report.errors:
@@ -188,7 +221,7 @@ def _is_of_nothing(report: Any, places: Sequence[Path]) -> bool:
 def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> Any:
     """The report of these files and folders, or of all definitions, of which a ledger that is away hides some."""
     from tidegate.config.check import examine  # noqa: PLC0415 - see above
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions, is_stored  # noqa: PLC0415 - see above
 
     definitions = AllDefinitions(settings)
     if not paths:
@@ -196,8 +229,22 @@ def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> An
             return definitions.report(imports=imports)
         except TidegateError as error:
             err.print(f"the ledger wasn't asked for definitions that were stored by REST: {error}", markup=False)
-    places = paths or [settings.subscriptions]
-    return examine(places, settings.home, imports=imports, holders=definitions.holders)
+    places = [_named(path, definitions) for path in paths] or [settings.subscriptions]
+    stored = {place for place in places if is_stored(place)}
+    report = examine(
+        [place for place in places if place not in stored],
+        settings.home,
+        imports=imports,
+        holders=definitions.holders,
+        own=settings.own_places,
+    )
+    return report.with_those(stored, definitions.report(imports=imports)) if stored else report
+
+
+def _named(path: Path, definitions: Any) -> Path:
+    """The path, or where there is no such path what problems name of the definition of this name."""
+    found: Path = path if path.exists() else definitions.place(str(path)) or path
+    return found
 
 
 def _with_executors(report: Any, settings: Settings) -> Any:
@@ -255,7 +302,7 @@ def commit(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.commit_open()
     committed = {str(r.at): r.end for r in batch.ranges}
     if as_json:
@@ -304,7 +351,7 @@ def clear(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
         batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
@@ -331,7 +378,7 @@ def accept_cluster(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
         abandoned = pipeline.accept_cluster(getpass.getuser())
         cluster = pipeline.source.cluster_id()
     if as_json:
@@ -361,7 +408,9 @@ def move(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    subscription = AllDefinitions(settings).load(name)
+    warn_of_no_run(settings)
+    with pipeline_here(subscription, settings) as pipeline:
         moved = pipeline.move_positions(getpass.getuser())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]
@@ -372,31 +421,20 @@ def move(
         out.print(f"  {at} at {offset}", markup=False)
 
 
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """SIGTERM ends what runs as Ctrl-C does; the signals that came."""
-    caught: list[int] = []
+def _log_to_stderr() -> None:
+    """Warnings, in colours on a terminal; elsewhere a line for each, however long: whoever reads it may wrap it.
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()  # no other may have handlers
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _log_to_stderr(*, verbose: bool) -> None:
-    """With times and colours on a terminal; elsewhere a line for each, however long: whoever reads it may wrap it."""
+    Not what a Kafka client reports of its connections: what comes of it is an error, or passes.
+    """
     rich = err.is_terminal
     handler = RichHandler(console=err, show_path=False, markup=False) if rich else logging.StreamHandler()
     logging.basicConfig(level=logging.WARNING, handlers=[handler], format="%(message)s" if rich else _LINE)
-    logging.getLogger("tidegate").setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger(_OF_CLIENTS).setLevel(logging.ERROR)
+
+
+def _log_each_step() -> None:
+    logging.getLogger("tidegate").setLevel(logging.INFO)
+    logging.getLogger(_OF_CLIENTS).setLevel(logging.NOTSET)
 
 
 def _print_problems(title: str, problems: Sequence[Problem], style: str) -> None:
@@ -418,15 +456,16 @@ def _print_problems(title: str, problems: Sequence[Problem], style: str) -> None
 
 def _print_run(run: dict[str, Any]) -> None:
     if run["error"]:
-        out.print(f"{run['subscription']}: {run['state']}: {run['error']}", style="red", markup=False)
+        failed = run["state"] if run["state"] in _SAYS_SO else "failed"
+        out.print(f"{run['subscription']}: {failed}: {run['error']}", style="red", markup=False)
         return
     if run["batch_id"] is None:
         out.print(f"{run['subscription']}: nothing to do: {run['why']}", markup=False)
         return
     took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
     out.print(
-        f"{run['subscription']}: batch {run['batch_id']} {run['state']}: {run['records']:,} records, "
-        f"{run['rows'] or 0:,} rows, {run['rejected'] or 0:,} rejected ({took})",
+        f"{run['subscription']}: batch {run['batch_id']} {run['state']}: {counted(run['records'], 'record')}, "
+        f"{counted(run['rows'] or 0, 'row')}, {run['rejected'] or 0:,} rejected ({took})",
         markup=False,
     )
     if run["why"]:

@@ -4,14 +4,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.console import Json, instant, out, print_json, table
+from tidegate.cli.console import Json, ending, instant, out, print_json, table
 from tidegate.cli.settings import defined_names, settings_here
+from tidegate.model.counting import counted
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.records import headline
 
 app = typer.Typer(no_args_is_help=True, help="Show one batch.")
 
 _COLUMNS = ("batch_id", "state", "opened_at", "seconds", "deliveries", "records", "rows", "rejected", "filtered")
+_ENDED = {"failed": "failed", "given-up": "was given up for another output"}
 _DELIVERIES = ("delivery", "outcome", "started_at", "seconds", "cause")
 
 
@@ -24,21 +26,35 @@ def batches(
     *,
     as_json: Json = False,
 ) -> None:
-    """List a subscription's batches from the ledger, the newest first. Nothing is changed."""
-    from tidegate.ledger.holders import is_made  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    """List a subscription's batches from the ledger, the newest first. Nothing is changed.
+
+    The table has the counts of each batch's run; what `tidegate reprocess` has made of one since stands below it.
+    """
+    from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.ledger.holders import has_tables  # noqa: PLC0415 - see above
     from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
+    from tidegate.runtime.batch_document import listed_batch  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.status import outcome_to_json  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    found = SqlLedger(settings.ledger).history(name, limit) if is_made(settings.ledger) else ()
+    found = SqlLedger(settings.ledger).history(name, limit) if has_tables(settings.ledger) else ()
     if not found:
         AllDefinitions(settings).load(name)  # raises: a name that nobody has is a slip
-    documents = [outcome_to_json(entry) for entry in found]
+        require_runs(name, settings.ledger)
+    documents: list[dict[str, Any]] = []
+    if found:
+        generations = SqlGenerations(settings.ledger)
+        again = {each.id for each in generations.reprocessed(name) if not each.is_open}
+        of_batch = (generations.of(each.batch.id) if each.batch.id in again else () for each in found)
+        documents = [listed_batch(*each) for each in zip(found, of_batch, strict=True)]
     if as_json:
         print_json(documents)
     elif documents:
         out.print(table([each | {"opened_at": instant(each["opened_at"])} for each in documents], *_COLUMNS))
+        for each in filter(None, (document["reprocessed"] for document in documents)):
+            made = f"{counted(each['rows'], 'row')}, {each['rejected']:,} rejected, {each['filtered']:,} filtered"
+            out.print(f"  batch {each['batch_id']} is generation {each['generation']} now: {made}", markup=False)
     else:
         out.print(f"{name} has no batch yet: `tidegate run {name}` or its DAG makes one", markup=False)
 
@@ -52,11 +68,14 @@ def show(
     """Show one batch: ranges, times, files, deliveries and why they failed, and who decided what."""
     from tidegate.ledger.batch_record import batch_record  # noqa: PLC0415 - see above
     from tidegate.runtime.batch_document import batch_document  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import no_run  # noqa: PLC0415 - see above
 
     settings = settings_here()
     try:
         document = batch_document(batch_record(settings.ledger, batch_id), settings.logs)
     except StaleError:
+        if missing := no_run(settings.ledger):
+            raise WrongDefinitionError(f"{missing}: if runs have been, correct TIDEGATE_LEDGER") from None
         raise WrongDefinitionError(
             f"the ledger has no batch {batch_id}: `tidegate batches NAME` lists a subscription's; those that "
             "`tidegate prune` removed aren't there any more"
@@ -79,24 +98,33 @@ def _print(batch: dict[str, Any]) -> None:
     out.print(f"  group {batch['group']}, {batch['commit_strategy']}: its offsets are {is_committed}", markup=False)
     if batch["published_in"]:
         out.print(f"  published in {batch['published_in']}", markup=False)
-    counted = {
+    rows = {
         name: "not known" if batch[name] is None else f"{batch[name]:,}" for name in ("rows", "rejected", "filtered")
     }
     size = sum(file["bytes"] for file in batch["files"])
     out.print(
-        f"  {batch['records']:,} records in {len(batch['files'])} landed files ({size:,} bytes); rows: "
-        f"{counted['rows']}, rejected: {counted['rejected']}, filtered: {counted['filtered']}",
+        f"  {counted(batch['records'], 'record')} in {counted(len(batch['files']), 'landed file')} ({size:,} bytes); "
+        f"rows: {rows['rows']}, rejected: {rows['rejected']}, filtered: {rows['filtered']}",
         markup=False,
     )
     out.print(table(batch["ranges"], "topic", "partition", "start", "end", "planned_end", "records"))
     if batch["tries"]:
         _print_deliveries(batch["tries"])
     for each in batch["generations"]:
-        out.print("  generation {generation} is {state} in {output}, by {by}: {rows} rows".format(**each), markup=False)
+        out.print(f"  generation {each['generation']}, by {each['by']}: {_what_became(each)}", markup=False)
     for decided in batch["decisions"]:
-        note = f": {decided['note']}" if decided["note"] else ""
         who = f"{decided['by']} answered {decided['answer']}, {instant(decided['at'])}"
-        out.print(f"  {who}{note}", markup=False)
+        out.print(f"  {who}{ending(decided['note'])}", markup=False)
+
+
+def _what_became(generation: dict[str, Any]) -> str:
+    output, began = generation["output"], instant(generation["begun_at"])
+    if generation["state"] == "replaced":
+        rows = "not known" if generation["rows"] is None else f"{generation['rows']:,}"
+        return f"it is in {output}; rows: {rows}"
+    if generation["ended_at"]:
+        return f"it {_ENDED[generation['state']]}, and isn't in {output}"
+    return f"begun {began}, and not ended: it may be in {output}; `tidegate reprocess` finds out, and finishes it"
 
 
 def _print_deliveries(tries: list[dict[str, Any]]) -> None:

@@ -17,7 +17,9 @@ def bound(written: str, time: str | None = None) -> Any:
     from tidegate.runtime import reset_words  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
     text = offsets_in(written)
-    return reset_words.target(written, time) if text is None else reset_words.target(offsets=text)
+    if text is not None:
+        return reset_words.target(offsets=text)
+    return reset_words.target(written, time, takes_files=True)
 
 
 def offsets_in(written: str) -> str | None:

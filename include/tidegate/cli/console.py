@@ -14,7 +14,28 @@ _WIDE = None if sys.stdout.isatty() else 200  # columns of a table that goes to 
 out = Console(highlight=False, soft_wrap=True, width=_WIDE)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_JSON = "tidegate.json"
+
+
+def _note_json(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001 (as typer hands it over)
+    context.meta[_JSON] = wanted
+    return wanted
+
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        callback=_note_json,
+        is_eager=True,  # before the others, which may be wrong
+        help="Print one JSON document instead of text.",
+    ),
+]
+
+
+def wants_json(context: typer.Context) -> bool:
+    """Whether the command that this program runs was asked for JSON."""
+    return bool(context.meta.get(_JSON))
 
 
 def print_json(document: object) -> None:
@@ -25,6 +46,11 @@ def print_json(document: object) -> None:
 def instant(text: str) -> str:
     """`2026-01-31 08:00:00 UTC`, of an instant in ISO 8601 and UTC."""
     return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ending(note: str) -> str:
+    """`: a person's note` in one line, behind what it is about; nothing if there is none."""
+    return f": {' '.join(note.split())}" if note else ""
 
 
 def table(rows: Iterable[Mapping[str, Any]], *columns: str) -> Table:

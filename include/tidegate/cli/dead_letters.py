@@ -16,6 +16,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.pipeline import looking
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
@@ -38,7 +39,10 @@ def _read(parse: Callable[[str], _Read], what: str) -> Callable[[str], _Read]:
 
 
 def _time(written: str) -> datetime:
-    time = datetime.fromisoformat(written)
+    try:
+        time = datetime.fromisoformat(written)
+    except ValueError:
+        raise ValueError("write it as in 2026-01-31T08:00:00Z") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
@@ -87,10 +91,13 @@ def list_(
     limit: Annotated[int, typer.Option(min=0, help="How many to show; all are counted.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List dead letters: place, origin, time, whether they were redriven, reason; then count them by reason."""
+    """List dead letters: place, origin, time, whether they were redriven, reason; then count them by reason.
+
+    Where it says reprocessed, the letter's batch was made again since, and a redrive leaves it out.
+    """
     from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
-    with _opened(name) as letters, _waiting("reading the dead letters"):
+    with _opened(name, changes=False) as letters, _waiting("reading the dead letters"):
         listing = letters.list(DeadLetterFilter(reason, since, until, topic, partition), limit)
     if as_json:
         print_json({"subscription": name, **listing.to_json()})
@@ -114,15 +121,15 @@ def show(
     from tidegate.dead_letters.listing import letter_to_json  # noqa: PLC0415 - see above
 
     partition, offset = _read(_place, "place")(place)
-    with _opened(name) as letters:
+    with _opened(name, changes=False) as letters:
         try:
-            letter, mark = letters.find(partition, offset)
+            found = letters.find(partition, offset)
         except LookupError as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(str(error), param_hint="PARTITION:OFFSET") from None
     if as_json:
-        print_json({"subscription": name, **letter_to_json(letter, mark)})
+        print_json({"subscription": name, **letter_to_json(found)})
     else:
-        showing.show_letter(letter, mark, out)
+        showing.show_letter(found, out)
 
 
 @app.command()
@@ -141,6 +148,9 @@ def redrive(
         typer.Option(help="A topic that letters may go back to besides the subscription's own; repeatable."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also those that were redriven before.")] = False,
+    reprocessed: Annotated[
+        bool, typer.Option("--reprocessed", help="Also those of batches that were reprocessed since.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be redriven, and do nothing.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Don't ask for confirmation; required without a terminal.")
@@ -159,13 +169,14 @@ def redrive(
     if not (yes or dry_run or sys.stdin.isatty()):
         raise typer.BadParameter("nobody can be asked here: add --yes, or --dry-run to see what would be done")
     wanted = DeadLetterFilter(reason, since, until, topic, partition)
-    with _opened(name) as letters:
+    with _opened(name, changes=not dry_run) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
-        order = RedriveRequest(name, targets, wanted, to, again, limit, getpass.getuser())
+        order = RedriveRequest(name, targets, wanted, to, again, reprocessed, limit, getpass.getuser())
         with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:
-            _tell(letters.topic.name, order, surveyed.tally, None, as_json=as_json, dry_run=dry_run)
+            is_there = surveyed.is_there
+            _tell(letters.topic.name, order, surveyed.tally, None, as_json=as_json, dry_run=dry_run, is_there=is_there)
             return
         if not yes:
             _ask(letters.topic.name, order, surveyed.tally)
@@ -207,32 +218,40 @@ def _tell(
     *,
     as_json: bool,
     dry_run: bool = False,
+    is_there: bool = True,
     error: TidegateError | None = None,
 ) -> None:
     from tidegate.cli import dead_letters_text as showing  # noqa: PLC0415 - see above
 
     if as_json:
-        document = {"subscription": order.subscription, "topic": topic, "dry_run": dry_run, **tally.to_json()}
+        about = {"subscription": order.subscription, "topic": topic, "exists": is_there, "dry_run": dry_run}
+        document = {**about, **tally.to_json()}
         told = {"settled": settled.to_json() if settled else None, "error": str(error) if error else None}
         print_json({**document, **told})
         return
     for line in (*showing.settled(settled), *showing.left_out(order.subscription, tally)):
         err.print(line, markup=False)
-    out.print(f"{order.subscription}: {showing.outcome(topic, tally, dry_run=dry_run)}", markup=False)
+    out.print(
+        f"{order.subscription}: {showing.outcome(topic, tally, dry_run=dry_run, is_there=is_there)}", markup=False
+    )
     if error is not None:
         err.print(f"tidegate: {error}", style="red", markup=False)
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[Any]:
+def _opened(name: str, *, changes: bool) -> Iterator[Any]:
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with open_dead_letters(subscription, settings, AirflowConnections(os.environ)) as letters:
-        yield letters
+    connections = AirflowConnections(os.environ)
+    with (
+        looking(settings, changes=changes) as readable,
+        open_dead_letters(subscription, readable, connections) as found,
+    ):
+        yield found
 
 
 def _waiting(what: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.console import err, print_json
+from tidegate.cli.console import Json, err, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.config.outputs import output_uri
 from tidegate.config.settings import absolute_uri
@@ -25,6 +25,7 @@ class Format(StrEnum):
 
 def files(
     name: Name,
+    *,
     since: Annotated[
         str | None, typer.Option(metavar="BATCH", help="Only files that were committed after this batch's.")
     ] = None,
@@ -40,6 +41,7 @@ def files(
             metavar="FOLDER", help="Where symlink manifests go; default: _symlink_format_manifest in the output."
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Print the published files of an output in plain Parquet, in the order of their commits.
 
@@ -54,6 +56,10 @@ def files(
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
+    if as_json:
+        if form is not Format.PATHS:
+            raise typer.BadParameter("--json is --format json: leave one of them out")
+        form = Format.JSON
     if form is Format.SYMLINK and since is not None:
         raise typer.BadParameter("symlink manifests are of all files: leave out --since")
     if form is not Format.SYMLINK and to is not None:

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
-from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.pipeline import looking, pipeline_here
 from tidegate.cli.settings import Name, settings_here
+from tidegate.model.counting import counted
 
 app = typer.Typer(no_args_is_help=True, help="Show a subscription's consumer group, or reset its positions.")
 
@@ -28,7 +29,7 @@ def describe(name: Name, *, as_json: Json = False) -> None:
     """
     from tidegate.runtime.group_description import describe_group  # noqa: PLC0415 - see above
 
-    with _opened(name) as pipeline:
+    with _opened(name, changes=False) as pipeline:
         description = describe_group(pipeline)
     document = description.to_json()
     if as_json:
@@ -80,7 +81,7 @@ def reset(
     target = reset_words.target(by=by) if to is None else bound(to, time)
     if isinstance(target, ToOffsets) and partitions:
         raise typer.BadParameter("a file of offsets names the partitions itself: leave --partitions out")
-    with _opened(name) as pipeline:
+    with _opened(name, changes=not dry_run) as pipeline:
         existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
         chosen = reset_words.partitions(partitions, existing) if partitions else None
         done = pipeline.reset_group(ResetRequest(target, getpass.getuser(), note, chosen, abandon, dry_run))
@@ -122,13 +123,19 @@ def _reserved(oci: dict[str, Any]) -> str:
 
 def _print_reset(name: str, changes: list[dict[str, Any]], abandoned: str | None, *, dry_run: bool) -> None:
     moved = [change for change in changes if change["from"] != change["to"]]
-    if not moved:
+    if not moved and abandoned:
+        stays = "would stay" if dry_run else "stays"
+        out.print(f"{name}: the group {stays} where it stands; the next run reads from there", markup=False)
+    elif not moved:
         out.print(f"{name}: the group stands there already: nothing was moved", markup=False)
     elif dry_run:
-        out.print(f"{name}: would move {len(moved)} of {len(changes)} partitions; nothing was moved", markup=False)
+        out.print(
+            f"{name}: would move {len(moved)} of {counted(len(changes), 'partition')}; nothing was moved", markup=False
+        )
     else:
         out.print(
-            f"{name}: moved {len(moved)} of {len(changes)} partitions; the next run reads from there", markup=False
+            f"{name}: moved {len(moved)} of {counted(len(changes), 'partition')}; the next run reads from there",
+            markup=False,
         )
     for change in changes:
         before = "no position" if change["from"] is None else change["from"]
@@ -142,9 +149,10 @@ def _text(value: object) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[Any]:
+def _opened(name: str, *, changes: bool) -> Iterator[Any]:
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    with pipeline_here(AllDefinitions(settings).load(name), settings) as pipeline:
+    subscription = AllDefinitions(settings).load(name)
+    with looking(settings, changes=changes) as readable, pipeline_here(subscription, readable) as pipeline:
         yield pipeline

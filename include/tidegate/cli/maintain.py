@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.cli.settings import NameOrAll, settings_here
+from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.model.errors import WrongDefinitionError
 
 
@@ -23,11 +23,10 @@ def maintain(
     batch had ended. It may run at any time, also during runs.
     """
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.maintain import maintain_all  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    names = AllDefinitions(settings).names() if name is None else [name]
+    names = all_names(settings) if name is None else [name]
     done = list(maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run))
     if name is not None and not done:
         raise WrongDefinitionError(f"{name} publishes folders of Parquet, which need no maintenance: name another one")

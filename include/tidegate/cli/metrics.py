@@ -65,11 +65,10 @@ def _names(name: str | None, settings: Settings) -> list[str]:
 
 def _observe(names: Sequence[str], settings: Settings) -> None:
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
-    from tidegate.runtime.observing import observe  # noqa: PLC0415 - see above
+    from tidegate.runtime.observing import observe_all  # noqa: PLC0415 - see above
 
-    connections = AirflowConnections(os.environ)
-    for name in names:
-        observe(name, settings, connections)
+    for _ in observe_all(names, settings, AirflowConnections(os.environ)):
+        pass
 
 
 def _print(names: Sequence[str], settings: Settings, text_format: TextFormat) -> None:

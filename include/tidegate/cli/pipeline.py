@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tidegate.cli.console import err
 from tidegate.config.settings import Settings
 
 
@@ -16,3 +17,37 @@ def pipeline_here(subscription: Any, settings: Settings) -> Iterator[Any]:
 
     with open_pipeline(subscription, settings, AirflowConnections(os.environ)) as pipeline:
         yield pipeline
+
+
+@contextmanager
+def pipeline_after_runs(subscription: Any, settings: Settings) -> Iterator[Any]:
+    """The pipeline for what is done about earlier runs. Raises WrongDefinitionError where the ledger knows of none."""
+    from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
+
+    require_runs(subscription.name, settings.ledger)
+    with pipeline_here(subscription, settings) as pipeline:
+        yield pipeline
+
+
+@contextmanager
+def looking(settings: Settings, *, changes: bool) -> Iterator[Settings]:
+    """The settings to look with: a ledger in which no run has written is told, and one that isn't there isn't made.
+
+    Unless the command `changes` something, which the ledger is to keep.
+    """
+    from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
+
+    warn_of_no_run(settings)
+    if changes:
+        yield settings
+        return
+    with readable_ledger(settings) as readable:
+        yield readable
+
+
+def warn_of_no_run(settings: Settings) -> None:
+    """Say it where the ledger knows of no run. Raises UnavailableError, UnusableLedgerError."""
+    from tidegate.runtime.unmade_ledger import no_run  # noqa: PLC0415 - see above
+
+    if missing := no_run(settings.ledger):
+        err.print(f"{missing}; if runs have been, correct TIDEGATE_LEDGER", style="yellow", markup=False)

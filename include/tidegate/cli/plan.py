@@ -1,11 +1,12 @@
 """`tidegate plan`: what the next run would do, before it does, and before a changed definition is deployed."""
 
+from contextlib import suppress
 from typing import Any
 
 import typer
 
 from tidegate.cli.console import Json, out, print_json, table
-from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.pipeline import pipeline_here, warn_of_no_run
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.counting import counted
@@ -39,6 +40,8 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
         codes.append(code)
         if not as_json:
             _print(document, is_refused=code == _REFUSED)
+    with suppress(TidegateError):  # each preview has said it
+        warn_of_no_run(settings)
     if as_json:
         print_json(documents if name is None else documents[0])
     if code := next((code for code in (_REFUSED, _UNAVAILABLE, _MOVED) if code in codes), 0):
@@ -48,8 +51,10 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
 def _previewed(name: str, settings: Settings) -> dict[str, Any]:
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
-    with pipeline_here(AllDefinitions(settings).load_to_run(name), settings) as pipeline:
+    subscription = AllDefinitions(settings).load_to_run(name)
+    with readable_ledger(settings) as readable, pipeline_here(subscription, readable) as pipeline:
         return preview_document(name, pipeline.preview())
 
 
@@ -77,7 +82,10 @@ def _print(document: dict[str, Any], *, is_refused: bool) -> None:
     if document["ranges"] and document["batch_id"]:
         out.print(f"  batch {document['batch_id']}, {document['state']}", markup=False)
     elif document["ranges"]:
-        out.print(f"  {document['waiting']:,} offsets wait in all", markup=False)
+        out.print(
+            f"  {counted(document['waiting'], 'offset')} {'waits' if document['waiting'] == 1 else 'wait'} in all",
+            markup=False,
+        )
 
 
 def _print_some(rows: list[dict[str, Any]], title: str, *columns: str) -> None:
@@ -85,4 +93,4 @@ def _print_some(rows: list[dict[str, Any]], title: str, *columns: str) -> None:
         out.print(f"  {title}:", markup=False)
         out.print(table(rows[:_FEW], *columns))
     if rows[_FEW:]:
-        out.print(f"    and {len(rows) - _FEW} partitions more (--json has them)", markup=False)
+        out.print(f"    and {counted(len(rows) - _FEW, 'more partition')} (--json has them)", markup=False)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.console import Json, err, out, print_json
-from tidegate.cli.settings import NameOrAll, settings_here
+from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.model.errors import WrongDefinitionError
 
 
@@ -41,7 +41,7 @@ def prune(
         return
     if name is not None:
         AllDefinitions(settings).load(name)  # raises: who names one wants to know
-    names = AllDefinitions(settings).names() if name is None else [name]
+    names = all_names(settings) if name is None else [name]
     done = []
     for each in prune_all(names, settings, dry_run=dry_run):
         done.append(each)

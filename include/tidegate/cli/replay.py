@@ -9,6 +9,7 @@ import typer
 from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.settings import Name, settings_here
+from tidegate.model.counting import counted
 
 
 def replay(
@@ -40,7 +41,7 @@ def replay(
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
-    from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay  # noqa: PLC0415 - see above
+    from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay, target  # noqa: PLC0415 - see above
 
     settings, by = settings_here(), getpass.getuser()
     subscription, connections = AllDefinitions(settings).load(name), AirflowConnections(os.environ)
@@ -50,11 +51,17 @@ def replay(
         known = begin_replay(pipeline, request, settings.home)
     total = sum(r.end - r.start for r in known.ranges)
     if not (as_json or known.is_done):
-        err.print(f"{name}: replaying {len(known.ranges)} partitions, {total:,} offsets, into {output}", markup=False)
+        err.print(
+            f"{name}: replaying {counted(len(known.ranges), 'partition')}, {counted(total, 'offset')}, "
+            f"into {target(subscription, known, settings.home)}",
+            markup=False,
+        )
 
     def said(run: Any) -> None:
         if not as_json:
-            err.print(f"  batch {run.batch.id} {run.state}: {run.batch.landed_records:,} records", markup=False)
+            err.print(
+                f"  batch {run.batch.id} {run.state}: {counted(run.batch.landed_records, 'record')}", markup=False
+            )
 
     counts: dict[str, int] = dict.fromkeys(("batches", "records", "rows", "rejected"), 0)
     if not known.is_done:
@@ -68,7 +75,8 @@ def replay(
     elif known.is_done:
         out.print(f"{name}: this was replayed before ({known.by}, {known.at:%Y-%m-%d %H:%M} UTC)", markup=False)
     else:
-        did = "{batches:,} batches, {records:,} records, {rows:,} rows, {rejected:,} rejected".format(**counts)
+        batches, records = counted(counts["batches"], "batch", "batches"), counted(counts["records"], "record")
+        did = f"{batches}, {records}, {counted(counts['rows'], 'row')}, {counts['rejected']:,} rejected"
         out.print(f"{name}: replayed {asked} into {output}: {did}", markup=False)
 
 

@@ -1,18 +1,21 @@
 """`tidegate reprocess`: make published batches once more, by the transform as it is now.
 
-Exit status: 0 done, 1 refused as things stand, or a system or the job failed, 2 the use or a definition is wrong.
+Exit status: 0 done, 1 refused as things stand, or a system or the job failed, 2 the use or a definition is wrong,
+130 or 143 it was interrupted.
 """
 
 import getpass
 import os
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from tidegate.cli.console import Json, err, out, print_json, table
+from tidegate.cli.interrupts import interruptible
 from tidegate.cli.settings import Name, settings_here
+from tidegate.model.counting import counted
 
 _TIME = "TIME"
 
@@ -26,11 +29,14 @@ def reprocess(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar=_TIME, help="All batches planned at or after this time; ISO 8601, UTC if it has no zone."
+            "--from",
+            metavar=_TIME,
+            help="All batches planned at or after this time, and before that of --to; ISO 8601, UTC if it has no zone.",
         ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar=_TIME, help="With --from: and planned before this time.")
+        str | None,
+        typer.Option("--to", metavar=_TIME, help="Goes with --from: the end of the range, which is not in it."),
     ] = None,
     output: Annotated[
         str | None,
@@ -51,69 +57,123 @@ def reprocess(
     """Process published batches again with the current transform, and replace the rows of each in one step.
 
     Records come from the landed files, else from Kafka. Offsets don't move, and no dead letters are produced without
-    --dead-letters. The same command continues one that was interrupted. To write a range from Kafka into another
-    output, use `tidegate replay`.
+    --dead-letters. After an interruption, run the same command again: it makes the batches that are missing, and those
+    of a range that were done once more. To write a range from Kafka into another output, use `tidegate replay`.
     """
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.ledger.totals import published_batches  # noqa: PLC0415 - see above
     from tidegate.runtime.batch_document import generation_document  # noqa: PLC0415 - see above
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.other_output import other_output  # noqa: PLC0415 - see above
     from tidegate.runtime.pipeline import open_outbox, open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.reprocessing import (  # noqa: PLC0415 - see above
+        Chosen,
         chosen_batch,
         chosen_between,
+        interrupted,
         preview_document,
+        refuse_redriven,
+        removed_batches,
         reprocess_all,
     )
+    from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
     from tidegate.steps.reprocess import ReprocessRequest  # noqa: PLC0415 - see above
 
     between = _between(batch_id, from_, to)
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
+    require_runs(name, settings.ledger)
     connections = AirflowConnections(os.environ)
+    chosen, documents = Chosen(()), []
     with (
+        interruptible() as caught,
+        suppress(KeyboardInterrupt),
         open_pipeline(subscription, settings, connections) as pipeline,
         open_outbox(subscription, connections) if dead_letters else nullcontext() as letters,
     ):
         target = None if output is None else other_output(pipeline, output, settings.home, "nothing was reprocessed")
         request = ReprocessRequest(getpass.getuser(), note, target, in_place)
-        chosen = chosen_between(pipeline, *between) if between else chosen_batch(pipeline, batch_id or "")
+        if between is None:
+            chosen = chosen_batch(pipeline, batch_id or "")
+        else:
+            chosen = chosen_between(pipeline, *between, published_batches(settings.ledger, name))
+        if removed := removed_batches(chosen):
+            err.print(removed, style="yellow", markup=False)
+        with open_dead_letters(subscription, settings, connections) as redrives:
+            refuse_redriven(redrives, chosen, request)
         if dry_run:
             documents = [preview_document(pipeline, batch, request) for batch in chosen.batches]
         else:
-            documents = []
             for batch, done in reprocess_all(pipeline, SqlGenerations(settings.ledger), chosen, request, letters):
                 documents.append(generation_document(done))
                 if not as_json:
                     _say(batch, documents[-1], len(documents), len(chosen.batches))
+                    if done.made.rejected and letters is None and subscription.produced_topics:
+                        _say_unlettered(name, batch.id, done.made.rejected)
+    error = interrupted(name, () if dry_run else chosen.batches, len(documents)) if caught else None
     left_out = [{"batch_id": each.id, "state": each.condition} for each in chosen.left_out]
     if as_json:
-        print_json({"subscription": name, "dry_run": dry_run, "batches": documents, "left_out": left_out})
-        return
+        document = {
+            "subscription": name,
+            "dry_run": dry_run,
+            "batches": documents,
+            "left_out": left_out,
+            "removed": chosen.removed,
+        }
+        print_json(document if error is None else {**document, "error": error})
+    else:
+        _say_rest(documents if dry_run else None, left_out, error)
+    if caught:
+        raise typer.Exit(128 + caught[0])
+
+
+def _say_rest(previews: list[dict[str, Any]] | None, left_out: list[dict[str, Any]], error: str | None) -> None:
     for each in left_out:
         err.print("{batch_id} is {state}: it is left as it is".format(**each), markup=False)
-    if dry_run:
-        out.print(table(documents, "batch_id", "records", "records_from", "replaces_rows", "output"))
+    if error is not None:
+        err.print(f"tidegate: {error}", style="red", markup=False)
+    elif previews is not None:
+        out.print(table(previews, "batch_id", "records", "records_from", "replaces_rows", "output"))
 
 
 def _say(batch: Any, done: dict[str, Any], number: int, count: int) -> None:
-    made = "{rows} rows, {rejected} rejected, {filtered} filtered".format(**done)
-    before = "unknown" if batch.rows is None else f"{batch.rows:,}"
+    made = f"{counted(done['rows'], 'row')}, {done['rejected']:,} rejected, {done['filtered']:,} filtered"
+    before = "an unknown number of rows" if batch.rows is None else counted(batch.rows, "row")
     out.print(
         f"{number}/{count} batch {batch.id}: generation {done['generation']} is in {done['output']}: {made} (its run "
-        f"published {before} rows)",
+        f"published {before})",
+        markup=False,
+    )
+
+
+def _say_unlettered(name: str, batch_id: str, rejected: int) -> None:
+    """That a redrive finds no letter of what is rejected again."""
+    err.print(
+        f"  {counted(rejected, 'record')} of it {'is' if rejected == 1 else 'are'} rejected again, and no redrive "
+        f"takes the dead letter of such a record: reprocess {batch_id} of {name} once more when the transform is "
+        "mended, or with --dead-letters for new ones",
         markup=False,
     )
 
 
 def _between(batch_id: str | None, start: str | None, end: str | None) -> tuple[datetime, datetime] | None:
     """The bounds of a range of time; None where a batch is named."""
-    if (batch_id is None) == (start is None) or (start is None) != (end is None):
-        raise typer.BadParameter("say which batches: --batch ID, or --from TIME and --to TIME")
-    if start is None or end is None:
+    first, last = (None if each is None else _instant(each) for each in (start, end))
+    if batch_id is None and first is not None and last is not None:
+        return first, last
+    named = {"--batch": batch_id, "--from": start, "--to": end}
+    given = [option for option, value in named.items() if value is not None]
+    if given == ["--batch"]:
         return None
-    return _instant(start), _instant(end)
+    if not given:
+        why = "say which batches: --batch ID, or --from TIME and --to TIME"
+    elif batch_id is None:
+        why = f"{given[0]} is without {'--to' if end is None else '--from'}: a range has both"
+    else:
+        why = f"{', '.join(given[:-1])} and {given[-1]} are given: say one batch, or a range by --from and --to"
+    raise typer.BadParameter(why)
 
 
 def _instant(written: str) -> datetime:

@@ -104,13 +104,13 @@ def _print_look(name: str | None, settings: Settings) -> None:
 def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[str, Any]]:
     """The status of one, or of all and of open batches without a definition."""
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
-    from tidegate.runtime.observing import orphans, status_document  # noqa: PLC0415 - see above
+    from tidegate.runtime.observing import orphans, status_documents  # noqa: PLC0415 - see above
 
     connections = AirflowConnections(os.environ)
     if name:
-        return [status_document(name, settings, connections, limit)]
+        return [*status_documents([name], settings, connections, limit)]
     names = all_names(settings)
-    return [*(status_document(each, settings, connections, limit) for each in names), *orphans(names, settings)]
+    return [*status_documents(names, settings, connections, limit), *orphans(names, settings)]
 
 
 def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from tidegate.cli.console import instant, out, table
+from tidegate.cli.console import ending, instant, out, table
+from tidegate.model.counting import counted, first_of
 from tidegate.model.records import headline
 from tidegate.runtime.health import Verdict
 
@@ -14,13 +15,14 @@ _FEW = 3  # partitions of a reset
 
 
 def print_all(documents: Iterable[dict[str, Any]]) -> None:
-    """Each subscription with all that there is to say; only why, for one that can't be looked at."""
+    """Each subscription with all that there is to say; only why, and its open batch, of one that isn't looked at."""
     for document in documents:
         if "group" in document:
             _print_status(document)
         else:
             out.print(f"[bold]{document['subscription']}[/bold]")
             print_finding(document, "  ")
+            _print_open(document)
 
 
 def print_lines(documents: Iterable[dict[str, Any]]) -> None:
@@ -57,10 +59,10 @@ def _print_status(status: dict[str, Any]) -> None:
         out.print(table(status["positions"], "topic", "partition", "committed", "end", "lag", "lag_seconds"))
     if waiting := status.get("dead_letters_waiting"):
         how = f"`tidegate dead-letters list {status['subscription']}` says why"
-        out.print(f"  {waiting:,} dead letters wait to be redriven: {how}", markup=False)
+        wait = f"{counted(waiting, 'dead letter')} {'waits' if waiting == 1 else 'wait'}"
+        out.print(f"  {wait} to be redriven: {how}", markup=False)
     for loss in status["losses"]:
-        said = "  lost: {topic}-{partition} stood at {position} while it held [{earliest}, {end})".format(**loss)
-        out.print(said, style=_CRITICAL, markup=False)
+        out.print(f"  {_lost(loss)}", style=_CRITICAL, markup=False)
     for move in status["moves"]:
         when = instant(move["seen_at"]) if move["seen_at"] else "since the last run"
         out.print(
@@ -68,15 +70,28 @@ def _print_status(status: dict[str, Any]) -> None:
         )
     for reset in status["resets"]:
         out.print(f"  {_reset(reset)}", markup=False)
-    if status["open"]:
-        batch = status["open"]
-        since = f" since {instant(batch['since'])}" if batch["since"] else ""
-        out.print(f"  open: batch {batch['batch_id']} is {batch['state']}{since}", markup=False)
+    _print_open(status)
     _print_batches(status)
 
 
+def _print_open(status: dict[str, Any]) -> None:
+    if batch := status.get("open"):
+        since = f" since {instant(batch['since'])}" if batch["since"] else ""
+        out.print(f"  open: batch {batch['batch_id']} is {batch['state']}{since}", markup=False)
+
+
+def _lost(loss: dict[str, Any]) -> str:
+    """A position within what the partition held belonged to an older topic of the name."""
+    at = f"lost: {loss['topic']}-{loss['partition']} stood at {loss['position']}"
+    if loss["earliest"] <= loss["position"] <= loss["end"]:
+        return f"{at} when its topic was created again; the new one was read from {loss['earliest']} on"
+    return f"{at} while it held [{loss['earliest']}, {loss['end']})"
+
+
 def _said_of(run: dict[str, Any], status: dict[str, Any]) -> str:
-    """What the last run said, unless the verdict has it."""
+    """What the last run said, unless the verdict has it, or somebody has done what it asked for."""
+    if run["answered"]:
+        return "it failed, and was answered since"
     is_stopped = run["error"] == "StoppedError" and status["verdict"] == Verdict.STOPPED
     is_told = is_stopped or (run["error"] and run["said"] in status["reason"])
     return "it failed, as said above" if is_told else str(run["said"])
@@ -96,17 +111,14 @@ def _print_batches(status: dict[str, Any]) -> None:
         if batch["reason"] and batch["closed_at"]:
             out.print(f"  batch {batch['batch_id']} is {batch['state']}: {headline(batch['reason'])}", markup=False)
     for answered in status["clearances"]:
-        note = f": {answered['note']}" if answered["note"] else ""
         who = f"{answered['by']} answered {answered['answer']}, {instant(answered['at'])}"
-        out.print(f"  batch {answered['batch_id']}: {who}{note}", markup=False)
+        out.print(f"  batch {answered['batch_id']}: {who}{ending(answered['note'])}", markup=False)
 
 
 def _reset(reset: dict[str, Any]) -> str:
     moved = [f"{each['topic']}-{each['partition']} to {each['to']}" for each in reset["changes"]]
-    few = ", ".join(moved[:_FEW]) + (f" and {len(moved) - _FEW} more" if moved[_FEW:] else "")
     what = "reset" if reset["done"] else "reset, which may not have been carried out,"
-    note = f": {reset['note']}" if reset["note"] else ""
-    return f"{what} by {reset['by']}, {instant(reset['at'])}: {few}{note}"
+    return f"{what} by {reset['by']}, {instant(reset['at'])}: {first_of(moved, _FEW)}{ending(reset['note'])}"
 
 
 def print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:

@@ -36,8 +36,19 @@ def callback_problems(
     complaints = import_complaints(sorted({function for *_, function in named}), plugins, longest)
     for file, line, path, rule, function in named:
         if function in complaints:
-            text = f"{path}: {complaints[function]}"
+            text = f"{path}: {complaints[function]}{_where_else(function, complaints[function], plugins)}"
             yield Problem(text, rule, path, shown(path, function), file=file, line=line)
+
+
+def _where_else(function: str, complaint: str, plugins: Path) -> str:
+    """Where a module that wasn't found was looked for, and who looks elsewhere; nothing for other complaints."""
+    top = function.partition(":")[0].partition(".")[0]
+    if f"No module named '{top}'" not in complaint:
+        return ""
+    return (
+        f"; looked in {plugins} and where this process imports from: `airflow tidegate check` looks in Airflow's "
+        "plugins and dags folders, too"
+    )
 
 
 def _of_definition(reading: Reading, draft: Subscription) -> Iterator[_Named]:

@@ -9,6 +9,7 @@ The caller bounds its time and ends it.
 import difflib
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -23,20 +24,24 @@ Connect's client asks one."""
 
 
 def main(channel: int, folders: list[str]) -> None:
-    """Import every module asked for (`{module: [function, ...]}`) and answer for each."""
+    """Import every module of the question and answer for each.
+
+    The question is `{"modules": {module: [function, ...]}, "calls": [[argument, ...], ...]}`.
+    """
     os.set_inheritable(channel, False)  # noqa: FBT003 (it takes no keyword); else what a module starts holds it open
-    wanted: dict[str, list[str]] = json.load(sys.stdin)
+    asked = json.load(sys.stdin)
     sys.path.extend(filter(None, os.environ.get("PYTHONPATH_LAST", "").split(os.pathsep)))
-    for module, functions in wanted.items():
-        os.write(channel, json.dumps(_wrong(module, functions, folders)).encode() + b"\n")
+    for module, functions in asked["modules"].items():
+        os.write(channel, json.dumps(_wrong(module, functions, asked["calls"], folders)).encode() + b"\n")
     os._exit(0)  # a thread that a module left behind must not keep us
 
 
-def _wrong(module: str, functions: list[str], folders: list[str]) -> dict[str, str]:
+def _wrong(module: str, functions: list[str], calls: list[list[str]], folders: list[str]) -> dict[str, str]:
     """What is wrong with each function that can't be called."""
     try:
         found = importlib.import_module(module)
-        return {name: _missing(found, name) for name in functions if not _may_be_called(getattr(found, name, None))}
+        looked = {name: _missing(found, name) or _uncallable(getattr(found, name), calls) for name in functions}
+        return {name: wrong for name, wrong in looked.items() if wrong}
     except BaseException as error:  # noqa: BLE001 - a module may raise anything, SystemExit too
         if any(condition in str(error) for condition in _NEEDS_SPARK):
             return {}
@@ -48,7 +53,29 @@ def _may_be_called(found: object) -> bool:
     return callable(found) and not isinstance(found, type)
 
 
+def _uncallable(function: Any, calls: list[list[str]]) -> str:
+    """What is wrong with a function that none of these calls fits; some of what is written in C doesn't tell."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return ""
+    if not calls or any(_takes(signature, call) for call in calls):
+        return ""
+    named = " or ".join(f"f({', '.join(call)})" for call in calls)
+    return f"it is called as {named}, and takes {signature}"
+
+
+def _takes(signature: inspect.Signature, call: list[str]) -> bool:
+    try:
+        signature.bind(*call)
+    except TypeError:
+        return False
+    return True
+
+
 def _missing(module: Any, name: str) -> str:
+    if _may_be_called(getattr(module, name, None)):
+        return ""
     if isinstance(getattr(module, name, None), type):
         return f"its {name} is a class: name a function, or an instance that can be called"
     if hasattr(module, name):

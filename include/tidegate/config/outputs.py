@@ -34,10 +34,17 @@ def output_of(home: Path, written: str, format_: OutputFormat) -> Output:
 
 
 def taken_by(output: Output) -> str | None:
-    """What of another format is in the folder of an output on this machine, and what to do; None if nothing is."""
+    """What is in the way of an output on this machine, and what to do; None if nothing is.
+
+    That is something of another format in its folder, or a file where the folder would be.
+    """
     if not output.place.startswith(_HERE):
         return None
-    known, what = _held(Path(output.place.removeprefix(_HERE))) or (output.format, "")
+    folder = Path(output.place.removeprefix(_HERE))
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir():
+        return f"can't be a folder: {there} is a file: name another folder"
+    known, what = _held(folder) or (output.format, "")
     if known == output.format:
         return None
     return f"has {what} in it, and processing.format is {output.format}: name another folder, or write format: {known}"

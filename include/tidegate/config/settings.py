@@ -51,6 +51,7 @@ _SECRET_IN_QUERY = re.compile(
 )
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
 _PASSWORD_OF_A_PLACE = re.compile(r"://[^/@:]*:(?![0-9]+(?:/|$)).*@")  # not `hdfs://name:8020/a@b`
+_LANDING = re.compile(r"(file|hdfs|viewfs|gs|gcs|abfss?)://.*[^/].*|s3[an]?://([^:/]+@)?[^:@/]+(/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,23 @@ class Settings:
     def is_placed(self) -> bool:
         """Whether somebody says where definitions are, or the working folder has them."""
         return any(self.origins.get(name) != _DEFAULT for name in ("home", "subscriptions"))
+
+    @property
+    def own_places(self) -> dict[str, str]:
+        """The URIs of what no output is to mix with, by what each is; none of a folder that home lies in.
+
+        Of a ledger that is a file, its file: it is beside the outputs by default.
+        """
+        folders = {
+            "the definitions": self.subscriptions,
+            "Spark's jobs and transforms": self.spark_jobs,
+            "the jobs' logs": self.logs,
+        }
+        backend, _, file = self.ledger.partition(":///")
+        if backend.startswith("sqlite"):
+            folders["the ledger"] = Path(file.partition("?")[0])
+        apart = {what: f"file://{path}" for what, path in folders.items() if not self.home.is_relative_to(path)}
+        return {"the landing": self.landing, **apart}
 
     @property
     def no_subscriptions(self) -> str:
@@ -295,9 +313,15 @@ def _landing_uri(home: Path, given: Given) -> str:
             "can't hold credentials; give them as the file system's own environment has them (AWS_ACCESS_KEY_ID, ...)"
         )
     try:
-        return absolute_uri(home, given.value)
+        uri = absolute_uri(home, given.value)
     except WrongDefinitionError as error:
         raise WrongDefinitionError(f"{given.origin}: {error}") from None
+    if not _LANDING.fullmatch(uri):
+        raise WrongDefinitionError(
+            f"{given.origin} is {redact(given.value)}, which is no place to land in: write a path, as data/landing, or "
+            "a URI, as hdfs://host/folder or s3://connection@bucket/folder (file, hdfs, s3, gs, abfs or abfss)"
+        )
+    return uri
 
 
 def _ledger_url(home: Path, given: Given) -> str:
@@ -307,7 +331,13 @@ def _ledger_url(home: Path, given: Given) -> str:
             "postgresql+psycopg2://user:password@host/database"
         )
     dialect, _, rest = given.value.partition("://")
-    if dialect.partition("+")[0] != "sqlite":
+    backend = dialect.partition("+")[0]
+    if backend not in ("sqlite", "postgresql"):
+        raise WrongDefinitionError(
+            f"{given.origin}: the ledger can't be kept in {backend}: write sqlite:///data/ledger.db or "
+            "postgresql+psycopg2://user:password@host/database"
+        )
+    if backend == "postgresql":
         return given.value
     path, mark, query = rest.removeprefix("/").partition("?")
     if path in ("", ":memory:"):

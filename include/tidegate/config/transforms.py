@@ -24,6 +24,8 @@ from tidegate.config.module_search import find_module, module_path
 from tidegate.config.nearest import nearest
 from tidegate.config.regular_files import read_regular
 
+CALLS = (("records",), ("records", "batch"))
+"""How a transform is called: with one argument, or with two."""
 LONGEST_IMPORT = 60.0  # seconds; PySpark itself needs one or two
 _CHILD = Path(__file__).with_name("importing.py")
 
@@ -40,6 +42,10 @@ class TransformFiles:
 
     def __post_init__(self) -> None:
         importlib.invalidate_caches()
+
+    def has_module(self, transform: str) -> bool:
+        """Whether the module of one that was looked at is there, and can be read."""
+        return isinstance(self._looked.get(transform.partition(":")[0]), _Look)
 
     def wrong(self, transform: str) -> str | None:
         """What a look finds wrong with `module:function`, None if nothing."""
@@ -64,11 +70,14 @@ class _Look:
     names: frozenset[str]
 
 
-def import_complaints(transforms: Iterable[str], jobs: Path, longest: float = LONGEST_IMPORT) -> dict[str, str]:
-    """What is wrong with each `module:function` that can't be imported; all are imported in one child process.
+def import_complaints(
+    transforms: Iterable[str], jobs: Path, longest: float = LONGEST_IMPORT, calls: Sequence[Sequence[str]] = ()
+) -> dict[str, str]:
+    """What is wrong with each `module:function` that can't be imported, or called; one child process imports all.
 
-    The child finds modules as the Spark job does, those in the folder `jobs` before others. A module has `longest`
-    seconds. One that takes longer, or ends the child, costs the others only another child.
+    `calls` are the ways to call it, each by the names of its arguments: one must do, if any are given. The child finds
+    modules as the Spark job does, those in the folder `jobs` before others. A module has `longest` seconds. One that
+    takes longer, or ends the child, costs the others only another child.
     """
     wanted: dict[str, list[str]] = {}
     for transform in dict.fromkeys(transforms):
@@ -76,7 +85,7 @@ def import_complaints(transforms: Iterable[str], jobs: Path, longest: float = LO
         wanted.setdefault(module, []).append(function)
     complaints: dict[str, str] = {}
     while wanted:
-        for module, wrong in _answers(wanted, jobs, longest):
+        for module, wrong in _answers(wanted, calls, jobs, longest):
             del wanted[module]
             complaints |= {f"{module}:{function}": text for function, text in wrong.items()}
         if wanted:
@@ -87,7 +96,7 @@ def import_complaints(transforms: Iterable[str], jobs: Path, longest: float = LO
 
 
 def _answers(
-    wanted: Mapping[str, Sequence[str]], jobs: Path, longest: float
+    wanted: Mapping[str, Sequence[str]], calls: Sequence[Sequence[str]], jobs: Path, longest: float
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
     """One child's answers, module by module and in their order, as far as it comes."""
     path = module_path(jobs)
@@ -105,7 +114,7 @@ def _answers(
         os.close(writing)
         try:
             with contextlib.suppress(BrokenPipeError):
-                _write(child, json.dumps(wanted))
+                _write(child, json.dumps({"modules": wanted, "calls": calls}))
             lines = _lines(reading, longest)
             for module, line in zip(list(wanted), lines, strict=False):
                 yield module, json.loads(line)

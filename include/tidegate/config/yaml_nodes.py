@@ -13,6 +13,16 @@ from yaml.error import MarkedYAMLError, YAMLError  # type: ignore[import-untyped
 DEEPEST = 100  # levels of a text
 TOO_DEEP = "not a definition: nested too deeply"
 
+_SLIPS = {
+    "scanning an alias": "quote a value that begins with *, as in '*/5 * * * *'",
+    "scanning an anchor": "quote a value that begins with &",
+    "cannot start any token": "quote a value that begins with {last}",
+    "mapping values are not allowed": "quote a value that has a colon and a space in it, or mend the indentation",
+    "scanning a quoted scalar": "line {began} opens a quote that isn't closed",
+    "did not find expected key": "this line isn't indented as those that it belongs to",
+}
+"""By what libyaml says of them."""
+
 
 class YamlError(Exception):
     """What keeps a text from being YAML, and the line, 0 where none says it."""
@@ -62,12 +72,25 @@ def compose(text: str) -> Node | None:
     try:
         return _Composer().compose(CParser(text))
     except MarkedYAMLError as error:
-        last = text.count("\n") + 1  # libyaml sees the end of a text one line below
-        line = min(error.problem_mark.line + 1, last) if error.problem_mark else 0
+        mark, lines = error.problem_mark, text.split("\n")
+        line = min(mark.line + 1, len(lines)) if mark else 0  # libyaml sees the end of a text one line below
         what = "; ".join(each for each in (error.context, error.problem) if each)
-        raise YamlError(line, f"not valid YAML: {what}") from None
+        before = lines[mark.line][: mark.column + 1] if mark and mark.line < len(lines) else ""
+        began = error.context_mark.line + 1 if error.context_mark else line
+        raise YamlError(line, f"not valid YAML: {what}{_remedy(what, before, began)}") from None
     except YAMLError as error:
         raise YamlError(0, f"not valid YAML: {str(error).splitlines()[0]}") from None
+
+
+def _remedy(what: str, before: str, began: int) -> str:
+    """What helps against the slips that are made most.
+
+    `before` is the line up to where libyaml stopped, `began` the line where what it was reading began.
+    """
+    if "\t" in before[: len(before) - len(before.lstrip())]:
+        return ": a line begins with a tab: indent by spaces"
+    helps = next((helps for slip, helps in _SLIPS.items() if slip in what), "")
+    return f": {helps.format(last=before[-1:], began=began)}" if helps else ""
 
 
 class _Composer:

@@ -19,6 +19,7 @@ REDRIVEN_FROM = "tidegate-redriven-from"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = 18  # of a number that fits Kafka's 64 bits
+_NO_TIMESTAMP = "-1"
 
 TimestampType = Literal["create", "log-append"]
 MarkState = Literal["begun", "redriven", "unknown"]
@@ -40,7 +41,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record of a dead-letter topic. `timestamp` is in ms since 1970, None without one; mostly the original's."""
+    """One record of a dead-letter topic. `timestamp`, in ms since 1970, is its own there; None without one."""
 
     at: TopicPartition
     offset: int
@@ -56,14 +57,23 @@ class DeadLetter:
         return f"{self.at.partition}:{self.offset}"
 
     @property
+    def record_timestamp(self) -> int | None:
+        """That of the record that failed, in ms since 1970; None without one. The letter's own where it names none."""
+        named = self.told(dead_letter_headers.TIMESTAMP)
+        if named == _NO_TIMESTAMP:
+            return None
+        number = self._number(dead_letter_headers.TIMESTAMP)
+        return self.timestamp if number is None else number
+
+    @property
     def time(self) -> datetime | None:
-        """The timestamp in UTC; None without one, and for one that no calendar has."""
-        if self.timestamp is None:
-            return None
-        try:
-            return _EPOCH + timedelta(milliseconds=self.timestamp)
-        except OverflowError:
-            return None
+        """The record's timestamp in UTC; None without one, and for one that no calendar has."""
+        return _instant(self.record_timestamp)
+
+    @property
+    def produced_at(self) -> datetime | None:
+        """The letter's own timestamp in UTC, likewise."""
+        return _instant(self.timestamp)
 
     @property
     def size(self) -> int:
@@ -93,11 +103,20 @@ class DeadLetter:
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
+def _instant(milliseconds: int | None) -> datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
     """Which dead letters are meant: those that are all of what is said here.
 
-    `reason` is searched for in the reason; `since` (inclusive) and `until` (exclusive) hold for the timestamp, and
+    `reason` is searched for in the reason; `since` (inclusive) and `until` (exclusive) hold for `time`, and
     leave out what has none; topic and partition are the origin's.
     """
 

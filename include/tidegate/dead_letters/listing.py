@@ -10,15 +10,26 @@ from typing import Any
 from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, Origin, RedriveStatus, TopicIdentity
 from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
 from tidegate.dead_letters.redriver import blocks
+from tidegate.dead_letters.superseded import Superseded
 from tidegate.model import dead_letter_headers
+from tidegate.model.counting import counted
 
 OTHERS = "(other reasons)"
 _MOST_REASONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """One dead letter, what is known of its redrive, and whether its batch was reprocessed since."""
+
+    letter: DeadLetter
+    mark: RedriveStatus | None = None
+    reprocessed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
-    """One dead letter, without what may be large."""
+    """One dead letter, without what may be large; `reprocessed` is whether its batch was made again since."""
 
     place: str
     origin: Origin | None
@@ -26,6 +37,7 @@ class Line:
     kind: str | None
     reason: str
     mark: RedriveStatus | None
+    reprocessed: bool
 
     def to_json(self) -> dict[str, Any]:
         """The line as `tidegate dead-letters list --json` prints it."""
@@ -38,12 +50,17 @@ class Line:
             "kind": self.kind,
             "reason": self.reason,
             "redrive": mark_to_json(self.mark),
+            "reprocessed": self.reprocessed,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The first dead letters that were asked for, by partition and offset; how many there are, for which reasons."""
+    """The first dead letters that were asked for, by partition and offset; how many there are, for which reasons.
+
+    `reprocessed` are those that a redrive leaves out, since their batch was made again. `dead_lettered` is of how many
+    dead letters the ledger knows, where all were asked for or the topic isn't there.
+    """
 
     topic: str
     is_there: bool
@@ -51,40 +68,69 @@ class Listing:
     count: int
     reasons: dict[str, int]
     redriven: int
+    reprocessed: int
+    dead_lettered: int | None = None
+
+    @property
+    def gone(self) -> int:
+        """How many fewer the topic has than the ledger knows; 0 for one that isn't there."""
+        return max(0, (self.dead_lettered or 0) - self.count) if self.is_there else 0
+
+    @property
+    def why_fewer(self) -> str:
+        """That the topic has fewer letters than the ledger knows of, and why it may; empty where it hasn't."""
+        if not self.gone:
+            return ""
+        return (
+            f"{self.topic} has {self.gone:,} fewer than the ledger counts rejected and dead-lettered records: its "
+            "retention.ms deletes what is old, or they went elsewhere, under another topic or failure-strategy"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The listing as `tidegate dead-letters list --json` prints it."""
         return {
             "topic": self.topic,
             "exists": self.is_there,
+            "dead_lettered": self.dead_lettered,
             "count": self.count,
             "redriven": self.redriven,
+            "reprocessed": self.reprocessed,
             "reasons": [{"reason": reason, "count": count} for reason, count in self.reasons.items()],
             "letters": [line.to_json() for line in self.lines],
         }
 
 
-def list_letters(wanted: DeadLetterFilter, limit: int, topic: DeadLetterTopic, ledger: RedriveLedger) -> Listing:
+def said_missing(topic: str, dead_lettered: int) -> str:
+    """That a dead-letter topic isn't there, and of how many letters the ledger knows."""
+    if not dead_lettered:
+        return f"topic {topic} isn't there, and the ledger knows of no record that became a dead letter"
+    known = f"the {counted(dead_lettered, 'record')} that the ledger counts as dead-lettered"
+    return f"topic {topic} isn't there: {known} can't be read from it any more"
+
+
+def list_letters(
+    wanted: DeadLetterFilter, limit: int, topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded
+) -> Listing:
     """Read the whole topic as it is now. Of the reasons beyond the first 1,000, all are counted as one."""
     extent = topic.extent()
     identity = TopicIdentity(topic.name, topic.id() if extent else "")
     lines: list[Line] = []
     reasons: Counter[str] = Counter()
-    redriven = 0
-    for letter, mark in _marked(identity, (each for each in topic.read(extent) if wanted.takes(each)), ledger):
+    redriven = reprocessed = 0
+    for letter, mark in marked(identity, (each for each in topic.read(extent) if wanted.takes(each)), ledger):
         known = letter.reason in reasons or len(reasons) < _MOST_REASONS
         reasons[letter.reason if known else OTHERS] += 1
-        redriven += mark is not None and mark.state == "redriven"
+        is_redriven, is_superseded = mark is not None and mark.state == "redriven", superseded.has(letter)
+        redriven += is_redriven
+        reprocessed += is_superseded and not is_redriven
         if len(lines) < limit:
-            lines.append(_line(letter, mark))
+            lines.append(_line(Found(letter, mark, is_superseded)))
     ordered = dict(reasons.most_common())
-    return Listing(topic.name, bool(extent), tuple(lines), reasons.total(), ordered, redriven)
+    return Listing(topic.name, bool(extent), tuple(lines), reasons.total(), ordered, redriven, reprocessed)
 
 
-def find(
-    topic: DeadLetterTopic, ledger: RedriveLedger, partition: int, offset: int
-) -> tuple[DeadLetter, RedriveStatus | None]:
-    """One dead letter, and what is known of its redrive. Raises LookupError, saying what there is instead."""
+def find(topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded, partition: int, offset: int) -> Found:
+    """One dead letter. Raises LookupError, saying what there is instead."""
     extent = topic.extent()
     held = [r for r in extent if r.partition == partition and r.start <= offset < r.end]
     found = [letter for r in held for letter in topic.read([type(r)(r.topic, partition, offset, offset + 1)])]
@@ -92,15 +138,17 @@ def find(
         there = "; ".join(str(r) for r in extent) or "nothing: there is no such topic"
         raise LookupError(f"{topic.name} has no record at {partition}:{offset}; it holds {there}")
     marks = ledger.marks(TopicIdentity(topic.name, topic.id()), partition, [offset])
-    return found[0], marks.get(offset)
+    return Found(found[0], marks.get(offset), superseded.has(found[0]))
 
 
-def letter_to_json(letter: DeadLetter, mark: RedriveStatus | None) -> dict[str, Any]:
+def letter_to_json(found: Found) -> dict[str, Any]:
     """All of one dead letter; bytes that are UTF-8 as `text`, others as `hex` and `base64`, null as null."""
+    letter = found.letter
     return {
-        **_line(letter, mark).to_json(),
+        **_line(found).to_json(),
         "topic": letter.at.topic,
-        "timestamp": letter.timestamp,
+        "timestamp": letter.record_timestamp,
+        "produced_at": letter.produced_at.isoformat() if letter.produced_at else None,
         "timestamp_type": letter.timestamp_type,
         "cause_kind": letter.told(dead_letter_headers.CAUSE_CLASS_NAME),
         "cause": letter.told(dead_letter_headers.CAUSE),
@@ -134,15 +182,17 @@ def mark_to_json(mark: RedriveStatus | None) -> dict[str, Any] | None:
     return {"state": mark.state, "to": mark.to, "by": mark.by, "at": mark.at.isoformat()}
 
 
-def _marked(
+def marked(
     identity: TopicIdentity, letters: Iterator[DeadLetter], ledger: RedriveLedger
 ) -> Iterator[tuple[DeadLetter, RedriveStatus | None]]:
+    """Each letter with what is known of its redrive."""
     for block in blocks(letters):
         marks = ledger.marks(identity, block[0].at.partition, [letter.offset for letter in block])
         for letter in block:
             yield letter, marks.get(letter.offset)
 
 
-def _line(letter: DeadLetter, mark: RedriveStatus | None) -> Line:
+def _line(found: Found) -> Line:
+    letter = found.letter
     kind = letter.told(dead_letter_headers.EXCEPTION_CLASS_NAME)
-    return Line(letter.place, letter.origin, letter.time, kind, letter.reason, mark)
+    return Line(letter.place, letter.origin, letter.time, kind, letter.reason, found.mark, found.reprocessed)

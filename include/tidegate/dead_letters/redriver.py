@@ -39,6 +39,7 @@ from tidegate.dead_letters.letter import (
     TopicIdentity,
 )
 from tidegate.dead_letters.ports import DeadLetterTopic, HeldRedriveLock, RedriveLedger, RedriveLock
+from tidegate.dead_letters.superseded import NONE_SUPERSEDED, Superseded
 from tidegate.dead_letters.targets import Targets, is_kafkas_own
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range
@@ -58,8 +59,9 @@ class RedriveRequest:
     """Which dead letters are to be redriven, and how.
 
     Each goes to its origin's topic, if that is one of `targets`; or to `to`, whatever that is. With `again` also those
-    that were redriven before, or perhaps were; `limit` bounds the number. `ends` are offsets of the dead-letter topic,
-    by partition, that letters lie before, in these partitions alone; None for all that is there.
+    that were redriven before, or perhaps were, with `reprocessed` also those whose batch was reprocessed since; `limit`
+    bounds the number. `ends` are offsets of the dead-letter topic, by partition, that letters lie before, in these
+    partitions alone; None for all that is there.
     """
 
     subscription: str
@@ -67,6 +69,7 @@ class RedriveRequest:
     wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     to: str | None = None
     again: bool = False
+    reprocessed: bool = False
     limit: int | None = None
     by: str = ""
     ends: Mapping[int, int] | None = None
@@ -79,6 +82,10 @@ class Tally:
     to: Counter[str] = field(default_factory=Counter)
     redriven_before: int = 0
     perhaps_redriven: int = 0
+    reprocessed: int = 0
+    """Of batches that were reprocessed since."""
+    being_reprocessed: Counter[str] = field(default_factory=Counter)
+    """Of batches, by id, whose reprocess has begun and hasn't ended."""
     without_origin: int = 0
     other_topics: Counter[str] = field(default_factory=Counter)
     """Of those that say they came from a topic that they may not go to, by topic: the first 100, then all others."""
@@ -98,6 +105,8 @@ class Tally:
             "skipped": {
                 "redriven_before": self.redriven_before,
                 "perhaps_redriven": self.perhaps_redriven,
+                "reprocessed": self.reprocessed,
+                "being_reprocessed": self.being_reprocessed.total(),
                 "without_origin": self.without_origin,
                 "other_topics": self.other_topics.total(),
             },
@@ -107,14 +116,18 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What an order comes to: the topic as it was then, and what would go where."""
+    """What an order comes to: the topic as it was then, if it `is_there`, and what would go where."""
 
     identity: TopicIdentity
     extent: tuple[Range, ...]
     tally: Tally
+    superseded: Superseded
+    is_there: bool = True
 
 
-def survey(order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger) -> Survey:
+def survey(
+    order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded = NONE_SUPERSEDED
+) -> Survey:
     """Read the whole topic as it is now, and change nothing.
 
     Raises WrongDefinitionError where a topic that letters would go to isn't there, is the dead-letter topic itself or
@@ -122,7 +135,7 @@ def survey(order: RedriveRequest, topic: DeadLetterTopic, ledger: RedriveLedger)
     """
     held = topic.extent()
     extent = _before(held, order.ends)
-    found = Survey(TopicIdentity(topic.name, topic.id() if held else ""), extent, Tally())
+    found = Survey(TopicIdentity(topic.name, topic.id() if held else ""), extent, Tally(), superseded, bool(held))
     for _ in _chunks(order, found, topic, ledger, found.tally):
         pass
     for destination in sorted(found.tally.to):
@@ -226,7 +239,7 @@ class Redriver:
 
 
 def redriven(letter: DeadLetter, destination: str, partitions: int) -> Outgoing:
-    """The record that a dead letter becomes: key, value, timestamp and headers as they are, and where it lay.
+    """The record that a dead letter becomes: key, value, headers and the record's timestamp, and where the letter lay.
 
     It goes to its first partition where it goes to its first topic and that has such a partition; else by its key.
     """
@@ -235,7 +248,7 @@ def redriven(letter: DeadLetter, destination: str, partitions: int) -> Outgoing:
     partition = first if first is not None and first < partitions else None
     lay = f"{letter.at.topic}/{letter.at.partition}/{letter.offset}"
     headers = (*letter.headers, (REDRIVEN_FROM, utf8(lay)))
-    return Outgoing(destination, partition, letter.timestamp, letter.key, letter.value, headers)
+    return Outgoing(destination, partition, letter.record_timestamp, letter.key, letter.value, headers)
 
 
 def blocks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
@@ -263,7 +276,7 @@ def _chunks(
         for letter in block:
             if tally.total == order.limit:
                 break
-            destination = _destination(order, letter, marks.get(letter.offset), tally)
+            destination = _destination(order, surveyed.superseded, letter, marks.get(letter.offset), tally)
             if destination is not None:
                 tally.to[destination] += 1
                 chunk.append((letter, destination))
@@ -273,14 +286,12 @@ def _chunks(
             return
 
 
-def _destination(order: RedriveRequest, letter: DeadLetter, mark: RedriveStatus | None, tally: Tally) -> str | None:
+def _destination(
+    order: RedriveRequest, superseded: Superseded, letter: DeadLetter, mark: RedriveStatus | None, tally: Tally
+) -> str | None:
     """The topic that a letter is to go to; None, and counted, for one that isn't to."""
     state = mark.state if mark else None
-    if state == "redriven" and not order.again:
-        tally.redriven_before += 1
-        return None
-    if state == "unknown" and not order.again:
-        tally.perhaps_redriven += 1
+    if _is_dealt_with(order, superseded, letter, state, tally):
         return None
     destination = order.to or (letter.origin.topic if letter.origin else None)
     if destination is None:
@@ -292,6 +303,23 @@ def _destination(order: RedriveRequest, letter: DeadLetter, mark: RedriveStatus 
         return None
     tally.begun += state == "begun"
     return destination
+
+
+def _is_dealt_with(
+    order: RedriveRequest, superseded: Superseded, letter: DeadLetter, state: str | None, tally: Tally
+) -> bool:
+    """Whether the letter's record is a row already, or may be, or its redrive is done; it is counted then."""
+    if not order.reprocessed and superseded.has(letter):
+        tally.reprocessed += 1
+    elif not order.reprocessed and (batch_id := superseded.perhaps(letter)):
+        tally.being_reprocessed[batch_id] += 1
+    elif state == "redriven" and not order.again:
+        tally.redriven_before += 1
+    elif state == "unknown" and not order.again:
+        tally.perhaps_redriven += 1
+    else:
+        return False
+    return True
 
 
 def _token() -> str:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 
 from tidegate.dead_letters.letter import TopicIdentity
-from tidegate.dead_letters.ports import RedriveLedger
+from tidegate.dead_letters.listing import marked
+from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
+from tidegate.dead_letters.superseded import Superseded
 from tidegate.model.offsets import Range
 from tidegate.model.subscription import TopicNames
 from tidegate.ports import Clock, RecordSource
 
 _MOST_READ = 10_000  # offsets
-_MOST_SECONDS = 5.0
+MOST_SECONDS = 5.0
+"""How long the letters may be read for it."""
 
 
 def letters_waiting(topic: str, source: RecordSource, ledger: RedriveLedger, clock: Clock) -> int:
@@ -26,14 +29,33 @@ def letters_waiting(topic: str, source: RecordSource, ledger: RedriveLedger, clo
     return max(0, _records(extent, source, clock) - ledger.redriven(identity, extent))
 
 
+def superseded_waiting(topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded) -> int:
+    """How many of those a redrive leaves out, since their batch was reprocessed; 0 in a topic with more than 10,000.
+
+    Raises as `DeadLetterTopic.read`.
+    """
+    if superseded.is_empty:
+        return 0
+    extent = topic.extent()
+    if _offsets(extent) > _MOST_READ:
+        return 0
+    letters = (letter for letter in topic.read(extent) if superseded.has(letter))
+    of_letters = marked(TopicIdentity(topic.name, topic.id()), letters, ledger)
+    return sum(mark is None or mark.state != "redriven" for _, mark in of_letters)
+
+
 def _records(extent: Sequence[Range], source: RecordSource, clock: Clock) -> int:
-    offsets = sum(held.end - held.start for held in extent)
+    offsets = _offsets(extent)
     if offsets > _MOST_READ:
         return offsets
-    with source.read(extent, clock.monotonic() + _MOST_SECONDS) as reader:
+    with source.read(extent, clock.monotonic() + MOST_SECONDS) as reader:
         for _ in reader:
             pass
         return sum(records for _, records in reader.progress()) + _unread(extent, reader.progress())
+
+
+def _offsets(extent: Sequence[Range]) -> int:
+    return sum(held.end - held.start for held in extent)
 
 
 def _unread(extent: Sequence[Range], progress: Sequence[tuple[Range, int]]) -> int:

@@ -232,7 +232,8 @@ class _Delivery:
         return DeliveryTimeoutError(
             f"{left} weren't delivered to {self._processor.endpoint.place} within {seconds:.0f} s; the others aren't "
             "sent again; look at the server, raise consumer.max.poll.interval.ms or lower consumer.max.poll.records; "
-            "with processing.retry-before-commit a record that it doesn't take is rejected"
+            "with processing.retry-before-commit a record that it doesn't take is rejected, unless its Retry-After is "
+            "longer than a delivery"
         )
 
 

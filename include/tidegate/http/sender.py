@@ -3,6 +3,7 @@
 import select
 import socket
 import time
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ _NEVER_THE_RECORDS_FAULT = frozenset(
 )
 
 Later = deque[tuple[float, Request, int]]
-"""Requests that wait for their next attempt: when that is due, and its number."""
+"""Requests that wait for their next attempt, the first first: when that is due, and its number."""
 
 
 class Outcome(NamedTuple):
@@ -80,6 +81,11 @@ class _Handle:
         self.attempt = 0
         self.first = b""
         self.received = 0
+
+    @property
+    def asked_seconds(self) -> int:
+        """How long its answer asks to wait before the next attempt, by Retry-After; 0 where it doesn't."""
+        return int(self.curl.getinfo(pycurl.RETRY_AFTER))
 
     def begin(self, request: Request, attempt: int) -> None:
         """Send a request: what is heard from now on is its answer."""
@@ -241,12 +247,13 @@ class Sender:
             while left:
                 left, fine, failed = pool.multi.info_read()
                 for curl in fine:
+                    handle = self._running[curl]
                     outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
-                    if outcome.is_success or not self._is_tried_again(outcome, later):
+                    if outcome.is_success or not self._is_tried_again(outcome, handle.asked_seconds, later):
                         outcomes.append(outcome)
                 for each in failed:
                     outcome = self._failure(*each)
-                    if not self._is_tried_again(outcome, later):
+                    if not self._is_tried_again(outcome, 0, later):
                         outcomes.append(outcome)
         return outcomes
 
@@ -254,6 +261,8 @@ class Sender:
         """What came of a request that got no whole answer. Raises what is no record's fault."""
         if self._refused is not None:
             raise refusal(self._host, self._refused)
+        if _is_garbled(curl, code):
+            return self._outcome(curl, None, "its answer isn't HTTP")
         if code in _NEVER_THE_RECORDS_FAULT:
             raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
         return self._outcome(curl, *self._why(self._running[curl], text))
@@ -272,12 +281,22 @@ class Sender:
         assert handle.request is not None  # noqa: S101 (it was just under way)
         return Outcome(handle.request, status, reason, handle.first, handle.attempt)
 
-    def _is_tried_again(self, outcome: Outcome, later: Later) -> bool:
-        """Whether a request that didn't succeed has attempts left."""
+    def _is_tried_again(self, outcome: Outcome, asked_seconds: int, later: Later) -> bool:
+        """Whether a request that didn't succeed has attempts left; the next is no sooner than the server asks for."""
         if outcome.attempts == self._endpoint.attempts:
             return False
-        later.append((time.monotonic() + self._endpoint.delay_ms / 1000, outcome.request, outcome.attempts + 1))
+        due = time.monotonic() + max(self._endpoint.delay_ms / 1000, asked_seconds)
+        insort(later, (due, outcome.request, outcome.attempts + 1), key=_due)
         return True
+
+
+def _due(waits: tuple[float, Request, int]) -> float:
+    return waits[0]
+
+
+def _is_garbled(curl: Any, code: int) -> bool:
+    """Whether a request had an answer in no protocol that libcurl knows; without a request it is the address' own."""
+    return code == pycurl.E_UNSUPPORTED_PROTOCOL and bool(curl.getinfo(pycurl.REQUEST_SIZE))
 
 
 def _select(pools: Collection[_Pool], seconds: float) -> None:

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -40,8 +41,8 @@ _REFUSED = frozenset(
         KafkaError.UNSUPPORTED_SASL_MECHANISM,
     }
 )
-_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-
+TOPIC_FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+"""What a broker answers where the user may not do something with a topic."""
 
 _WHEN = re.compile(r" \(after \d+ms in state \w+(, [^)]*)?\)")  # of use to who knows the client's own code
 _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
@@ -129,7 +130,7 @@ def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | 
             return UnavailableError(
                 message(f"the broker refuses the client ({error.str()})", where, "look at the connection")
             )
-        case code if code in _FORBIDDEN:
+        case code if code in TOPIC_FORBIDDEN:
             return WrongDefinitionError(message(error.str(), where, "grant the connection's user Read on the topic"))
         case _:
             log.warning("%s (%s); trying on until the poll timeout", error.str(), where)

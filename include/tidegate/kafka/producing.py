@@ -11,7 +11,7 @@ from itertools import chain
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.dead_letters.letter import REDRIVEN_FROM
-from tidegate.kafka.events import ClientErrors
+from tidegate.kafka.events import TOPIC_FORBIDDEN, ClientErrors
 from tidegate.kafka.targets import COMMIT_TIMEOUT, Targets, forbidden, missing
 from tidegate.model import dead_letter_headers, retry_headers
 from tidegate.model.errors import BrokerUnavailableError, CommitFailedError, TidegateError, message
@@ -34,7 +34,6 @@ _MOST_BYTES = 32 << 20
 _SLICE_SECONDS = 0.1
 _NO_TIMESTAMP = 0  # the client's own, so a record of the first millisecond of 1970 can't be told
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 (the client's own codes)
-_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})  # noqa: SLF001 (the client's own codes)
 _OF_PLACE = {headers.OFFSET: (headers.TOPIC, headers.PARTITION) for headers in (dead_letter_headers, retry_headers)}
 
@@ -75,7 +74,7 @@ class UndeliveredError(Exception):
         topic = self.record.topic
         if self.reason.code() in _GONE:
             return missing(where, topic, self.reason)
-        if self.reason.code() in _FORBIDDEN:
+        if self.reason.code() in TOPIC_FORBIDDEN:
             return forbidden(where, topic, self.reason)
         advice = "mend the cause and run again"
         if self.reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from tidegate.kafka.clients import create_client
 from tidegate.kafka.closing import closing_client
-from tidegate.kafka.events import ClientErrors
+from tidegate.kafka.events import TOPIC_FORBIDDEN, ClientErrors
 from tidegate.model.errors import BrokerUnavailableError, WrongDefinitionError, message
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Scalar
@@ -24,7 +24,6 @@ _TRY_SECONDS = 3.0
 _SHORTEST_SECONDS = 0.01
 _PAUSE_SECONDS = 0.1
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
-_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class Targets:
@@ -76,7 +75,7 @@ class Targets:
                 reason: KafkaError = error.args[0]
                 if reason.code() in _NO_TOPIC:
                     raise missing(self._where, topic, reason) from None
-                if reason.code() in _FORBIDDEN:
+                if reason.code() in TOPIC_FORBIDDEN:
                     raise forbidden(self._where, topic, reason) from None
                 admin.poll(0)  # serves the callback that fills the client_errors
                 client_errors.check()

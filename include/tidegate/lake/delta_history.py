@@ -9,14 +9,19 @@ from tidegate.model.errors import UnavailableError
 
 
 def is_taken_back(handle: DeltaHandle) -> bool:
-    """Whether the table is as it was before the commit that its record came with, whatever came after.
+    """Whether the table is as it was before the commit that its record came with. Raises as `content_version` does."""
+    return handle.recorded is not None and content_version(handle) < handle.recorded
 
-    A RESTORE to a time counts as one to before: the log doesn't say which version that was. Raises UnavailableError if
+
+def content_version(handle: DeltaHandle) -> int:
+    """The version that the table was last taken back to, if that lies before its record's commit; else the handle's.
+
+    A RESTORE to a time counts as one to -1: the log doesn't say which version that was. Raises UnavailableError if
     commits expire each time that it looks, and else what delta-rs raises.
     """
     if handle.recorded is None or handle.version <= handle.recorded:
-        return False
-    return _content(handle.version, _history(handle, handle.version - handle.recorded)) < handle.recorded
+        return handle.version
+    return _content(handle.version, _history(handle, handle.version - handle.recorded))
 
 
 def _history(handle: DeltaHandle, commits: int) -> Iterable[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Final
 from deltalake import Field
 
 from tidegate.lake.delta_files import StagedRows, staged_rows
-from tidegate.lake.delta_history import is_taken_back
+from tidegate.lake.delta_history import content_version, is_taken_back
 from tidegate.lake.delta_live_files import live_files, removals
 from tidegate.lake.delta_location import DeltaLocation, OptionsOf, delta_folder, delta_location, stated
 from tidegate.lake.delta_protocol import refuse_unless_plain
@@ -143,10 +143,22 @@ class DeltaLog:
                 return
         raise UnavailableError(message(f"others committed {_TRIES} times meanwhile", location.uri, "try again later"))
 
-    def is_undone(self, table: str, snapshot: TableSnapshot) -> bool:
-        """See `tidegate.ports.TableLog`; as far back as the log's history reaches."""
+    def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:
+        """See `tidegate.ports.TableLog`; as far back as the log's history reaches.
+
+        True for any record where the log has no more of the version that the table was taken back to.
+        """
+        handle = handle_of(snapshot)
         with stated(table):
-            return is_taken_back(handle_of(snapshot))
+            version = content_version(handle)
+        if handle.recorded is None or version >= handle.recorded:
+            return False
+        if record == snapshot.record or version < 0:
+            return True
+        then = load_snapshot(self._location(table), handle.incarnation, version)
+        if then is None or then.record is None or then.record.number < record.number:
+            return True
+        return self.is_undone(table, then, record)
 
     def put_note(self, table: str, incarnation: str, name: str, text: str) -> bool:
         """See `tidegate.ports.TableLog`."""

@@ -24,10 +24,11 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class DeltaHandle:
-    """A table as it was opened, its version then, and the version of the record's commit, None without a record."""
+    """A table as it was opened, its version then, whose record, and the version of its commit, None without one."""
 
     table: DeltaTable
     version: int
+    incarnation: str
     recorded: int | None
 
 
@@ -38,9 +39,9 @@ def handle_of(snapshot: TableSnapshot) -> DeltaHandle:
     return snapshot.handle
 
 
-def load_snapshot(location: DeltaLocation, incarnation: str) -> TableSnapshot | None:
-    """The table as it is now, None where there is none. Raises as `stated` says."""
-    return _read(location, partial(_snapshot, incarnation))
+def load_snapshot(location: DeltaLocation, incarnation: str, version: int | None = None) -> TableSnapshot | None:
+    """The table as it is now, or was at a version, None where there is none of it left. Raises as `stated` says."""
+    return _read(location, partial(_snapshot, incarnation), version)
 
 
 def opened(location: DeltaLocation) -> DeltaTable | None:
@@ -130,20 +131,20 @@ def _keys(incarnation: str) -> tuple[str, str, str]:
 def _snapshot(incarnation: str, table: DeltaTable) -> TableSnapshot:
     number, note, recorded = (table.transaction_version(key) for key in _keys(incarnation))
     record = None if number is None or note is None else Record(number, note)
-    return TableSnapshot(str(table.metadata().id), record, DeltaHandle(table, table.version(), recorded))
+    return TableSnapshot(str(table.metadata().id), record, DeltaHandle(table, table.version(), incarnation, recorded))
 
 
-def _read(location: DeltaLocation, of: Callable[[DeltaTable], _Found]) -> _Found | None:
-    """What a table that is opened now says."""
+def _read(location: DeltaLocation, of: Callable[[DeltaTable], _Found], version: int | None = None) -> _Found | None:
+    """What a table that is opened now, or as it was at a version, says."""
     try:
         with stated(location.uri):
-            return look_again(partial(_open, location, of))
+            return look_again(partial(_open, location, of, version))
     except FileNotFoundError as error:
         raise UnavailableError(message(f"the log changed while it was read: {error}", location.uri)) from error
 
 
-def _open(location: DeltaLocation, of: Callable[[DeltaTable], _Found]) -> _Found | None:
+def _open(location: DeltaLocation, of: Callable[[DeltaTable], _Found], version: int | None) -> _Found | None:
     try:
-        return of(DeltaTable(location.name, storage_options=dict(location.options)))
+        return of(DeltaTable(location.name, version=version, storage_options=dict(location.options)))
     except TableNotFoundError:
         return None

@@ -142,10 +142,10 @@ class IcebergLog:
             time.sleep(_RANDOM.uniform(0, _MOST_PAUSE_SECONDS))  # so that those who collided part
             loaded = self._load_again(table, incarnation, snapshot)
 
-    def is_undone(self, table: str, snapshot: TableSnapshot) -> bool:
+    def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:
         """See `tidegate.ports.TableLog`; False, too, where the commit's snapshot has expired."""
         del table
-        return snapshot.record is not None and is_undone(_table_in(snapshot).metadata, snapshot.record)
+        return is_undone(_table_in(snapshot).metadata, record)
 
     def put_note(self, table: str, incarnation: str, name: str, text: str) -> bool:
         """See `tidegate.ports.TableLog`; remove_orphan_files leaves folders alone whose names begin with `_`.
@@ -202,7 +202,7 @@ class IcebergLog:
             raise LogConflictError(f"the table {table} was dropped since it was looked at; look again")
         if now.record != snapshot.record:
             raise LogConflictError(f"the table {table} has {now.record} and not {snapshot.record}; look again")
-        if self.is_undone(table, now):
+        if now.record is not None and self.is_undone(table, now, now.record):
             raise LogConflictError(f"the table {table} was taken back to before {now.record}; look again")
         return _table_in(now)
 

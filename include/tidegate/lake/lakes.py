@@ -78,6 +78,10 @@ class Lakes(OverStaged):
         """See `tidegate.ports.Lake`."""
         return self._of(output).replacement(output, of)
 
+    def has_generation(self, output: str, of: Receipt) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return self._of(output).has_generation(output, of)
+
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""
         self._of(manifest.batch.output).replace(manifest, attempt)

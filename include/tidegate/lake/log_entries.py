@@ -135,9 +135,10 @@ class LogEntries:
     def is_forgotten(self) -> bool:
         """Whether nothing is said of the number, nor of a later one, or the table went back to before that."""
         snapshot = self._load()
-        if snapshot is not None and (self._is_newest(snapshot) or self._is_passed(snapshot)):
-            return self._log.is_undone(self._table, snapshot)
-        return not self._early()
+        newest = None if snapshot is None else snapshot.record
+        if snapshot is None or newest is None or newest.number < self._of.number:
+            return not self._early()
+        return self._log.is_undone(self._table, snapshot, self._record(snapshot) or newest)
 
     def beginning(self) -> Beginning:
         """What was withdrawn of the number so far."""
@@ -230,10 +231,15 @@ class LogEntries:
         return True
 
     def _in_log(self, snapshot: TableSnapshot) -> Entry | None:
+        record = self._record(snapshot)
+        return None if record is None else self._noted(record)
+
+    def _record(self, snapshot: TableSnapshot) -> Record | None:
+        """The number's own record, by the notes of later ones; None if it has none."""
         record = snapshot.record
         while record is not None and record.number > self._of.number:
             record = self._noted(record).previous
-        return None if record is None or record.number < self._of.number else self._noted(record)
+        return None if record is None or record.number < self._of.number else record
 
     def _noted(self, record: Record) -> Entry:
         text = self._log.note(self._table, self._of.incarnation, name_of(record))
@@ -245,7 +251,7 @@ class LogEntries:
         return Entry.parse(text)
 
     def _refuse_undone(self, snapshot: TableSnapshot) -> None:
-        if self._log.is_undone(self._table, snapshot):
+        if snapshot.record is not None and self._log.is_undone(self._table, snapshot, snapshot.record):
             raise LostDataError(
                 f"{self._table} was taken back to before batch {self._of.batch_id}, and the batch's rows are gone from "
                 "it: bring the table to a version after that, or have the records read again by `tidegate group reset`"

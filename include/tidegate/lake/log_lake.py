@@ -117,6 +117,10 @@ class LogLake(OverStaged):
         entry = next(LogEntries.of_generation(self._log, output, of, 0).all(), None)
         return None if entry is None or entry.manifest is None else Published.from_json(entry.manifest)
 
+    def has_generation(self, output: str, of: Receipt) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return not LogEntries.of_generation(self._log, output, of, 0).is_forgotten()
+
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""
         manifest = self.verified(manifest, attempt)

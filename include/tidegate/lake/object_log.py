@@ -133,7 +133,7 @@ class ObjectLog:
                 f"{table} was removed since it was loaded, so number {record.number} isn't committed"
             )
 
-    def is_undone(self, table: str, snapshot: TableSnapshot) -> bool:  # noqa: ARG002
+    def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:  # noqa: ARG002
         """See `tidegate.ports.TableLog`; nothing takes a commit back."""
         return False
 

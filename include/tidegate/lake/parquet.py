@@ -133,6 +133,10 @@ class ParquetLake(StagedFiles):
         found = self._published(output, of.batch_id)
         return None if found is None or found.generation == 1 else found
 
+    def has_generation(self, output: str, of: Receipt) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return self.replacement(output, of) is not None
+
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`: where the batch has a folder, by an exchange of folders, if there is one.
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, text, up
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate, schema_of
 from tidegate.ledger.tables import batches, definition_changes, ledger, metadata, subscriptions
+from tidegate.model.counting import counted
 from tidegate.model.errors import UnavailableError, UnusableLedgerError, WrongDefinitionError
 
 _AT_ONCE = 1_000  # rows
@@ -33,7 +34,8 @@ class Contents:
     def __str__(self) -> str:
         """`12 batches (1 open) of 3 subscriptions, the newest of 2026-01-31 08:00:00 UTC`."""
         newest = f", the newest of {self.newest:%Y-%m-%d %H:%M:%S} UTC" if self.newest else ""
-        return f"{self.batches:,} batches ({self.open:,} open) of {self.subscriptions:,} subscriptions{newest}"
+        all_batches = counted(self.batches, "batch", "batches")
+        return f"{all_batches} ({self.open:,} open) of {counted(self.subscriptions, 'subscription')}{newest}"
 
 
 def back_up(url: str, file: Path) -> Contents:

@@ -9,7 +9,7 @@ from sqlalchemy import Row, Table, select
 
 from tidegate.ledger import generations, rows
 from tidegate.ledger.database import Database
-from tidegate.ledger.holders import is_made
+from tidegate.ledger.holders import has_tables
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.rules import unknown_batch
 from tidegate.ledger.tables import batches, clearances, deliveries, ranges
@@ -60,7 +60,7 @@ def batch_record(url: str, batch_id: str) -> BatchRecord:
 
     Raises StaleError if it doesn't know the batch, UnavailableError, WrongDefinitionError.
     """
-    if not is_made(url):
+    if not has_tables(url):
         raise unknown_batch(batch_id)
     database = Database(url)
     migrate(database)
@@ -89,7 +89,7 @@ def history_page(url: str, subscription: str, skipped: int, limit: int) -> tuple
 
     Raises UnavailableError, UnusableLedgerError.
     """
-    if not is_made(url):
+    if not has_tables(url):
         return ()
     database = Database(url)
     migrate(database)

@@ -1,17 +1,19 @@
 """The rows of generations: implements `tidegate.ports.Generations`."""
 
 import uuid
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
 from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.rules import unknown_batch
-from tidegate.ledger.tables import batches, generations
-from tidegate.ports import FIRST, Generation, GenerationOutcome, Made
+from tidegate.ledger.tables import batches, generations, ranges
+from tidegate.model.offsets import Range
+from tidegate.ports import FIRST, Generation, GenerationOutcome, Made, ReprocessedBatch
 
 
 class SqlGenerations:
@@ -51,10 +53,46 @@ class SqlGenerations:
                 _end(connection, found, GenerationOutcome.REPLACED, self._now(connection), made)
             return next(each for each in read(connection, batch_id) if each.number == number)
 
+    def fail(self, generation: Generation) -> None:
+        """See `tidegate.ports.Generations`."""
+        with self._database.write() as connection:
+            known = read(connection, generation.batch_id)
+            found = next(each for each in known if each.number == generation.number)
+            if found.is_open and found.tokens == generation.tokens and len(found.tokens) == 1:
+                _end(connection, found, GenerationOutcome.FAILED, self._now(connection), Made())
+
     def of(self, batch_id: str) -> tuple[Generation, ...]:
         """See `tidegate.ports.Generations`."""
         with self._database.read() as connection:
             return read(connection, batch_id)
+
+    def reprocessed(self, subscription: str) -> tuple[ReprocessedBatch, ...]:
+        """See `tidegate.ports.Generations`."""
+        newest = (
+            select(
+                generations.c.batch_id,
+                func.max(generations.c.number).label("number"),
+                generations.c.outcome.is_(None).label("is_open"),
+            )
+            .join(batches, batches.c.id == generations.c.batch_id)
+            .where(
+                batches.c.subscription == subscription,
+                generations.c.output == batches.c.output,
+                generations.c.outcome.is_(None) | (generations.c.outcome == GenerationOutcome.REPLACED.value),
+            )
+            .group_by(generations.c.batch_id, generations.c.outcome)
+            .subquery()
+        )
+        query = select(newest.c.number, newest.c.is_open, ranges).join(newest, newest.c.batch_id == ranges.c.batch_id)
+        found: dict[tuple[str, int, bool], list[Range]] = defaultdict(list)
+        with self._database.read() as connection:
+            for row in connection.execute(query.order_by(newest.c.number, ranges.c.place)):
+                held = Range(row.topic, row.partition, row.start_offset, row.end_offset)
+                found[row.batch_id, row.number, bool(row.is_open)].append(held)
+        return tuple(
+            ReprocessedBatch(batch_id, number, tuple(held), is_open)
+            for (batch_id, number, is_open), held in found.items()
+        )
 
 
 def _is(batch_id: str, number: int) -> ColumnElement[bool]:

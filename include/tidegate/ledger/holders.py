@@ -2,35 +2,53 @@
 
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import TidegateError
 
+if TYPE_CHECKING:
+    from tidegate.ledger.sql import SqlLedger
+
 log = logging.getLogger(__name__)
 
+_Told = TypeVar("_Told")
 _FILE = re.compile(r"sqlite(?:\+\w+)?:///")
 
 
-def group_holders(url: str) -> Callable[[str], frozenset[str]]:
-    """The subscriptions that read with a group, by its id; none where the ledger at this URL can't be asked.
+@dataclass(frozen=True)
+class LedgerHolders:
+    """The holders that the ledger at this URL knows, for `tidegate check`; none where it can't be asked.
 
     A ledger that nobody has made yet isn't made for it.
     """
 
-    def holders(group: str) -> frozenset[str]:
+    url: str
+
+    def of_group(self, group: str) -> Collection[str]:
+        """See `tidegate.config.holders.Holders`."""
+        return self._told(lambda ledger: ledger.group_holders(group), frozenset())
+
+    def outputs(self, names: Collection[str]) -> Mapping[str, str]:
+        """See `tidegate.config.holders.Holders`."""
+        return self._told(lambda ledger: ledger.newest_outputs(names), {})
+
+    def _told(self, ask: "Callable[[SqlLedger], _Told]", unknown: _Told) -> _Told:
+        try:
+            return unknown if self._ledger is None else ask(self._ledger)
+        except TidegateError as error:
+            log.warning("the ledger can't tell who has which group and which output: %s", error)
+            return unknown
+
+    @cached_property
+    def _ledger(self) -> "SqlLedger | None":
         from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - SQLAlchemy takes its time
 
-        if not is_made(url):
-            return frozenset()
-        try:
-            return SqlLedger(url).group_holders(group)
-        except TidegateError as error:
-            log.warning("the ledger can't tell whose group %s is: %s", group, error)
-            return frozenset()
-
-    return holders
+        return SqlLedger(self.url) if has_tables(self.url) else None
 
 
 def is_made(url: str) -> bool:

@@ -6,26 +6,38 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, select, union
+from sqlalchemy import ColumnElement, Row, Select, func, select, union
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
-from tidegate.ledger.tables import batches, contacts, definitions, observations, replays, runs
+from tidegate.ledger.rows import decision
+from tidegate.ledger.tables import (
+    batches,
+    clearances,
+    contacts,
+    definitions,
+    deliveries,
+    observations,
+    replays,
+    runs,
+)
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Contact, HistoryEntry, LastRun
+from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One subscription in the ledger.
 
-    The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `summary` is the newest
-    observation's document without what is long, and `observed_at` when that was; None where nobody has looked.
+    The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `redelivery` is who had
+    it delivered again, if no delivery of it has begun since. `summary` is the newest observation's document without
+    what is long, and `observed_at` when that was; None where nobody has looked.
     """
 
     subscription: str
     open: HistoryEntry | None
+    redelivery: Decision | None
     last_run: LastRun | None
     contact: Contact | None
     observed_at: datetime | None
@@ -72,17 +84,33 @@ def _query() -> Select[Any]:
         *(batches.c[each] for each in ("reason", "offsets_committed", "rows", "rejected", "filtered")),
         *(batches.c[each] for each in ("opened_at", "since")),
         *(runs.c[each] for each in ("ended_at", "said", "error", "failing_since")),
+        *(clearances.c[each] for each in ("cleared_by", "cleared_at", "note", "answer")),
         *(contacts.c.since.label("answered_since"), contacts.c.has_answered),
         *(observations.c.observed_at, observations.c.summary),
         *(definitions.c.name.label("stored"), replays.c.name.label("replay")),
     )
     return select(name, *columns).select_from(
         _NAMES.outerjoin(batches, (batches.c.subscription == name) & _IS_OPEN)
+        .outerjoin(clearances, _is_redelivery())
         .outerjoin(runs, runs.c.subscription == name)
         .outerjoin(contacts, contacts.c.subscription == name)
         .outerjoin(observations, observations.c.subscription == name)
         .outerjoin(definitions, definitions.c.name == name)
         .outerjoin(replays, replays.c.name == name)
+    )
+
+
+def _is_redelivery() -> ColumnElement[bool]:
+    """Whether somebody has the open batch delivered again, and no delivery of it has begun since."""
+    newer = clearances.alias()
+    newest = select(func.max(newer.c.number)).where(newer.c.batch_id == batches.c.id).scalar_subquery()
+    started = select(func.count()).where(deliveries.c.batch_id == batches.c.id).scalar_subquery()
+    return (
+        (clearances.c.batch_id == batches.c.id)
+        & (batches.c.state == State.FAILED)
+        & (clearances.c.answer == Resolution.REDELIVER)
+        & (clearances.c.number == newest)
+        & (clearances.c.deliveries == started)
     )
 
 
@@ -94,6 +122,7 @@ def _entry(row: Row[Any], now: datetime) -> Entry:
     return Entry(
         subscription=row.name,
         open=None if row.id is None else HistoryEntry(_batch(row), 0, row.opened_at, None, row.since),
+        redelivery=None if row.cleared_by is None else decision(row),
         last_run=None if row.ended_at is None else LastRun(row.ended_at, row.said, row.error, row.failing_since),
         contact=None if answered is None else Contact(answered, now - answered, row.has_answered),
         observed_at=row.observed_at,

@@ -193,6 +193,18 @@ def adopt(batch: Batch, published: Published) -> Batch:
     )
 
 
+def left_out(batch: Batch, published: Published) -> dict[TopicPartition, int]:
+    """Where the partitions stand without which a batch goes on: at their ends, if the lake has their rows."""
+    held = {r.at for r in published.ranges}
+    has_rows = batch.state is State.PUBLISHED
+    return {r.at: r.end if has_rows else r.start for r in batch.ranges if r.at not in held}
+
+
+def passed(batch: Batch, outcome: Outcome) -> dict[TopicPartition, int]:
+    """Where the partitions of a batch stand that is given up though the lake has its rows: at their ends."""
+    return ends(batch.ranges) if batch.state is State.PUBLISHED and outcome is Outcome.ABANDONED else {}
+
+
 def last_ends(
     newest: Iterable[Range], opened: int, noted: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, int]:

@@ -1,7 +1,7 @@
 """The ledger in a SQL database: SQLite or PostgreSQL, by SQLAlchemy URL."""
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
@@ -39,6 +39,7 @@ from tidegate.ledger.tables import (
     missing,
     operations,
     positions,
+    ranges,
     subscriptions,
     topics,
 )
@@ -288,6 +289,8 @@ class SqlLedger:
             if number is None:
                 connection.execute(insert(subscriptions).values(name=batch.subscription, version=0))
             _count_write(connection, batch.subscription)
+            left = _left_behind(connection, batch)
+            self._note_positions(connection, batch.subscription, batch.group, left, (number or 0) + 1)
             rows.enter(connection, batch, (number or 0) + 1, self._now(connection))
             if published is not None:
                 self._adopt(connection, batch, published)
@@ -384,7 +387,10 @@ class SqlLedger:
         with self._database.write() as connection:
             batch = _held(connection, batch_id).batch
             closed = rules.close(batch, outcome, reason)
-            return batch if closed == batch else self._changed(connection, closed)
+            if closed == batch:
+                return batch
+            self._note_without_commit(connection, batch, rules.passed(batch, outcome))
+            return self._changed(connection, closed)
 
     def remark(self, batch_id: str, text: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -481,6 +487,12 @@ class SqlLedger:
             found = [_outcomes(connection, batches.c.id.in_(some)) for some in in_parts([*batch_ids])]
         return {batch_id: outcome for each in found for batch_id, outcome in each.items()}
 
+    def newest_outputs(self, subscriptions: Collection[str]) -> dict[str, str]:
+        """See `tidegate.ports.Ledger`."""
+        with self._database.read() as connection:
+            found = [_newest_outputs(connection, some) for some in in_parts([*subscriptions])]
+        return {name: output for each in found for name, output in each.items()}
+
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""
         closed = _newest_first(batches.c.subscription == subscription, batches.c.closed_at.is_not(None)).limit(newest)
@@ -494,24 +506,8 @@ class SqlLedger:
 
     def last_ends(self, subscription: str, group: str) -> dict[TopicPartition, int]:
         """See `tidegate.ports.Ledger`."""
-        of_group = (groups.c.subscription == subscription, groups.c.group_id == group)
-        since = func.coalesce(select(groups.c.version).where(*of_group).scalar_subquery(), 0)
-        committed = (
-            *(batches.c.subscription == subscription, batches.c.group_id == group),
-            *(batches.c.offsets_committed, batches.c.number >= since),
-        )
-        newest = _newest_first(*committed).limit(1)
-        mine = (positions.c.subscription == subscription, positions.c.group_id == group, positions.c.version >= since)
-        noted = select(positions).where(*mine)
         with self._database.read() as connection:
-            found = rows.read(connection, newest)
-            opened = connection.scalar(select(batches.c.number).where(batches.c.id.in_(newest))) or 0
-            without = connection.execute(noted).all()
-        return rules.last_ends(
-            found[0].batch.ranges if found else (),
-            opened,
-            {TopicPartition(row.topic, row.partition): (row.offset, row.version) for row in without},
-        )
+            return _last_ends(connection, subscription, group)
 
     def expired(self, subscription: str, before: datetime, beyond: int, limit: int) -> tuple[ExpiredBatch, ...]:
         """See `tidegate.ports.Ledger`."""
@@ -530,8 +526,15 @@ class SqlLedger:
 
     def _adopt(self, connection: Connection, batch: Batch, published: Published) -> Batch:
         adopted = rules.adopt(batch, published)
+        self._note_without_commit(connection, batch, rules.left_out(batch, published))
         rows.save_adopted(connection, adopted, self._now(connection))
         return self._changed(connection, adopted)
+
+    def _note_without_commit(self, connection: Connection, batch: Batch, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note where partitions stand for which a batch commits nothing."""
+        if offsets:
+            opened = connection.scalars(select(batches.c.number).where(batches.c.id == batch.id)).one()
+            self._note_positions(connection, batch.subscription, batch.group, offsets, opened)
 
     def _note_positions(
         self, connection: Connection, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: int
@@ -553,6 +556,44 @@ class SqlLedger:
 
 def _deliveries(batch_id: str) -> Select[int]:
     return select(func.count()).select_from(deliveries).where(deliveries.c.batch_id == batch_id)
+
+
+def _last_ends(connection: Connection, subscription: str, group: str) -> dict[TopicPartition, int]:
+    newest = _newest_committed(subscription, group)
+    found = rows.read(connection, newest)
+    opened = connection.scalar(select(batches.c.number).where(batches.c.id.in_(newest))) or 0
+    mine = (positions.c.subscription == subscription, positions.c.group_id == group)
+    noted = select(positions).where(*mine, positions.c.version >= _held_since(subscription, group))
+    return rules.last_ends(
+        found[0].batch.ranges if found else (),
+        opened,
+        {TopicPartition(row.topic, row.partition): (row.offset, row.version) for row in connection.execute(noted)},
+    )
+
+
+def _left_behind(connection: Connection, batch: Batch) -> dict[TopicPartition, int]:
+    """Where the partitions stand that the newest committed batch has and this one hasn't, since they aren't there."""
+    of_newest = ranges.c.batch_id.in_(_newest_committed(batch.subscription, batch.group))
+    held = {
+        TopicPartition(row.topic, row.partition)
+        for row in connection.execute(select(ranges.c.topic, ranges.c.partition).where(of_newest))
+    }
+    gone = held - {r.at for r in batch.ranges}
+    ends = _last_ends(connection, batch.subscription, batch.group) if gone else {}
+    return {at: ends[at] for at in gone}
+
+
+def _newest_committed(subscription: str, group: str) -> Select[Any]:
+    """The id of the newest batch whose offsets were committed, of this group since it was taken over."""
+    of_group = (batches.c.subscription == subscription, batches.c.group_id == group)
+    since = batches.c.number >= _held_since(subscription, group)
+    return _newest_first(*of_group, batches.c.offsets_committed, since).limit(1)
+
+
+def _held_since(subscription: str, group: str) -> ColumnElement[int]:
+    """The subscription's version at which it took the group over."""
+    of_group = (groups.c.subscription == subscription, groups.c.group_id == group)
+    return func.coalesce(select(groups.c.version).where(*of_group).scalar_subquery(), 0)
 
 
 def _newest_first(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -609,6 +650,14 @@ def _outcomes_beside(connection: Connection, batch: Batch) -> dict[str, Outcome 
 def _outcomes(connection: Connection, condition: ColumnElement[bool]) -> dict[str, Outcome | None]:
     found = connection.execute(select(batches.c.id, batches.c.outcome).where(condition))
     return {row.id: None if row.outcome is None else Outcome(row.outcome) for row in found}
+
+
+def _newest_outputs(connection: Connection, names: Sequence[str]) -> dict[str, str]:
+    of_subscription = batches.c.subscription == subscriptions.c.name
+    newest = select(batches.c.output).where(of_subscription).order_by(batches.c.number.desc()).limit(1)
+    output = newest.scalar_subquery().label("output")
+    found = connection.execute(select(subscriptions.c.name, output).where(subscriptions.c.name.in_(names)))
+    return {row.name: row.output for row in found if row.output is not None}
 
 
 def _committed_at(connection: Connection, subscription: str) -> datetime | None:

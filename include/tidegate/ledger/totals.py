@@ -88,6 +88,21 @@ def ledger_totals(url: str) -> LedgerTotals:
         )
 
 
+def subscription_totals(url: str, subscription: str) -> Mapping[Labelled, float]:
+    """What the ledger at this URL has counted of one subscription. Raises as `ledger_totals`."""
+    database = Database(url)
+    migrate(database)
+    with database.read() as connection:
+        found = connection.execute(select(totals).where(totals.c.subscription == subscription))
+        return {(Total(row.name), row.label): row.value for row in found}
+
+
+def published_batches(url: str, subscription: str) -> int:
+    """How many batches of a subscription were ever published and closed. Raises as `ledger_totals`."""
+    found = subscription_totals(url, subscription)
+    return round(sum(found.get((Total.BATCHES, str(outcome)), 0) for outcome in _PUBLISHED))
+
+
 def count_landing(connection: Connection, subscription: str, opened_at: datetime, now: datetime) -> None:
     """Count that all of a batch has landed."""
     _add(connection, subscription, _step(Step.LAND, opened_at, now))

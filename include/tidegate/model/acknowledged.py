@@ -59,6 +59,11 @@ class Acknowledged:
         at = first + int(np.argmin(self.done[first:behind]))
         return None if self.done[at] else int(self.landed[at])
 
+    def unacknowledged(self, within: Range) -> Offsets:
+        """The offsets of the landed records that aren't acknowledged, ascending."""
+        first, behind = self._places(within)
+        return self.landed[first:behind][~self.done[first:behind]]
+
     def records(self, within: Range) -> int:
         """How many records landed, acknowledged or not."""
         first, behind = self._places(within)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import Any
 
-from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy, PositionStore
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitPolicy, CommitStrategy, PositionStore
 from tidegate.model.errors import StaleError, TransitionError, location, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -333,6 +333,11 @@ class Batch:
         """Whether all that is left to do is to commit: it is published, or nothing of it is to be."""
         is_done = self.state is State.PUBLISHED or self.is_discarded
         return is_done or (self.state is State.LANDED and not self.landed_records)
+
+    @property
+    def awaits_commit_by_hand(self) -> bool:
+        """Whether that commit is left to a person, by `tidegate commit`."""
+        return self.awaits_commit and self.commit_policy.commit_at is CommitPoint.MANUAL
 
     def share(self, member: int) -> tuple[Range, ...]:
         """The ranges that this member lands; empty ones left out. Raises StaleError for a member that isn't one."""

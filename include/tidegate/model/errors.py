@@ -1,6 +1,6 @@
 """Every error of the engine, grouped by what whoever catches it should do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 _ROOM = 200
@@ -66,6 +66,10 @@ class BatchFailedError(TidegateError):
     """A delivery of the batch failed and nothing was committed: mend the job, then deliver again."""
 
 
+class EarlierStepError(BatchFailedError):
+    """An earlier step of the run failed: what that one says is to be mended."""
+
+
 class RecordsFailedError(BatchFailedError):
     """The transform or its records failed the delivery: at the limit the failure strategy decides about them."""
 
@@ -92,6 +96,23 @@ class CommitUnknownError(TidegateError):
 
 class TransitionError(TidegateError):
     """A step asked for a change that the batch's state doesn't allow: somebody else was faster, or a bug."""
+
+
+def kinds(name: str) -> tuple[str, ...]:
+    """The name of a class of errors and those of the ones that it is a kind of, the nearest first.
+
+    `MisfitError, WrongDefinitionError, TidegateError`. The name alone for a class that isn't loaded.
+    """
+    found = next((each for each in _descendants(TidegateError) if each.__name__ == name), None)
+    if found is None:
+        return (name,)
+    return tuple(each.__name__ for each in found.__mro__ if issubclass(each, TidegateError))
+
+
+def _descendants(of: type[TidegateError]) -> Iterator[type[TidegateError]]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _descendants(each)
 
 
 def location(

@@ -3,7 +3,7 @@
 from tidegate.ports.clock import Clock
 from tidegate.ports.connections import Connection, Connections
 from tidegate.ports.definitions import DefinedGroup, Definitions
-from tidegate.ports.generations import FIRST, Generation, GenerationOutcome, Generations, Made
+from tidegate.ports.generations import FIRST, Generation, GenerationOutcome, Generations, Made, ReprocessedBatch
 from tidegate.ports.lake import Lake
 from tidegate.ports.landing import Lander, Landing, LandingRequests, LandingWriter, Side
 from tidegate.ports.ledger import (
@@ -80,6 +80,7 @@ __all__ = [
     "Reference",
     "RegisteredSchema",
     "Replay",
+    "ReprocessedBatch",
     "RunLog",
     "SchemaRegistry",
     "SchemaType",

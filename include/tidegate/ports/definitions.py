@@ -26,3 +26,7 @@ class Definitions(Protocol):
     def outputs(self) -> Mapping[str, str]:
         """The absolute URI of the output of each definition that can be read, by name."""
         ...
+
+    def own_places(self) -> Mapping[str, str]:
+        """The URIs of the installation's own folders and files, by what each is: no output may mix with them."""
+        ...

@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from tidegate.model.offsets import Range
+
 FIRST = 1
 """The generation of a batch as its run published it; those that the ledger has come after it."""
 
@@ -16,6 +18,8 @@ class GenerationOutcome(StrEnum):
     """It is in its output, in place of what was there of the batch, if anything was."""
     GIVEN_UP = "given-up"
     """It isn't in its output: somebody wanted another output before it was."""
+    FAILED = "failed"
+    """It isn't in its output: its job failed, or the output refused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,19 @@ class Generation:
         return self.outcome is None
 
 
+@dataclass(frozen=True, slots=True)
+class ReprocessedBatch:
+    """A batch that was made again in its own output: the number of its newest generation there, and what it read.
+
+    Of one that is open nobody knows whether it is there.
+    """
+
+    id: str
+    generation: int
+    ranges: tuple[Range, ...]
+    is_open: bool = False
+
+
 class Generations(Protocol):
     """Kept beside the ledger's batches, of which they change nothing; at most one generation of a batch is open.
 
@@ -66,6 +83,17 @@ class Generations(Protocol):
         """Enter that a generation has replaced what was there; a no-op for one that has ended."""
         ...
 
+    def fail(self, generation: Generation) -> None:
+        """Enter that a generation isn't in its output; a no-op for one that has ended, or has had another delivery.
+
+        The other delivery may have put it there.
+        """
+        ...
+
     def of(self, batch_id: str) -> tuple[Generation, ...]:
         """The generations of a batch, in order; without the one that its run published."""
+        ...
+
+    def reprocessed(self, subscription: str) -> tuple[ReprocessedBatch, ...]:
+        """The subscription's batches that were made again in their own output, and those that perhaps were."""
         ...

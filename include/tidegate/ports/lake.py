@@ -84,6 +84,10 @@ class Lake(StagedOutput, Protocol):
         """The newest generation of the batch that was put in place of another, or in another output; None for none."""
         ...
 
+    def has_generation(self, output: str, of: Receipt) -> bool:
+        """Whether the output has such a generation still: it didn't go back to what it was before."""
+        ...
+
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """Make an attempt appear in place of what is published of the batch, if anything is, as its generation.
 

@@ -361,6 +361,10 @@ class Ledger(Protocol):
         """The newest batches first."""
         ...
 
+    def newest_outputs(self, subscriptions: Collection[str]) -> Mapping[str, str]:
+        """The URI of the output of each subscription's newest batch; none of one that never had any."""
+        ...
+
     def outcomes(self, batch_ids: Collection[str]) -> Mapping[str, Outcome | None]:
         """How these batches ended, None for open ones, of whichever subscription; unknown ones are left out."""
         ...

@@ -33,7 +33,7 @@ class JobLog(Protocol):
     """The whole output of one delivery's job."""
 
     where: str
-    """Where a person finds it; empty if nowhere."""
+    """Where a person finds it; empty if nowhere, or while there is nothing of it."""
 
     def line(self, line: str) -> None:
         """Take a line of it."""

@@ -102,8 +102,12 @@ class TableLog(Protocol):
         """
         ...
 
-    def is_undone(self, table: str, snapshot: TableSnapshot) -> bool:
-        """Whether the table was taken back to before the commit that the snapshot's record came with."""
+    def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:
+        """Whether the table was taken back to before the commit that the record came with.
+
+        The record is the snapshot's, or an earlier one of the same incarnation. Of a commit that its log has forgotten
+        each format says what it takes for true.
+        """
         ...
 
     def put_note(self, table: str, incarnation: str, name: str, text: str) -> bool:

@@ -1,5 +1,6 @@
 """One batch as a document: what `tidegate batch show --json` prints."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from tidegate.ledger.batch_record import BatchRecord, DeliveryRecord
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.manifest import ranges_to_json
 from tidegate.model.output_uri import batch_place
-from tidegate.ports import Generation
+from tidegate.ports import Generation, GenerationOutcome, HistoryEntry
 from tidegate.runtime.status import outcome_to_json
 from tidegate.spark.logs import log_path
 
@@ -23,7 +24,7 @@ def batch_document(record: BatchRecord, logs: Path) -> dict[str, Any]:
     batch = record.batch
     return {
         "subscription": batch.subscription,
-        **outcome_to_json(record.entry),
+        **listed_batch(record.entry, record.generations),
         "group": batch.group,
         "commit_strategy": batch.commit_strategy,
         "receipt": str(batch.receipt),
@@ -43,12 +44,19 @@ def batch_document(record: BatchRecord, logs: Path) -> dict[str, Any]:
     }
 
 
+def listed_batch(entry: HistoryEntry, generations: Sequence[Generation]) -> dict[str, Any]:
+    """The batch as lists have it; `reprocessed` is the generation that is in its output now, if its run's isn't."""
+    batch = entry.batch
+    there = [each for each in generations if each.output == batch.output and each.outcome is GenerationOutcome.REPLACED]
+    return {**outcome_to_json(entry), "reprocessed": generation_document(there[-1]) if there else None}
+
+
 def generation_document(generation: Generation) -> dict[str, Any]:
     """A generation, as documents have it."""
     return {
         "batch_id": generation.batch_id,
         "generation": generation.number,
-        "state": generation.outcome or "under way",
+        "state": generation.outcome or "begun",
         "output": generation.output,
         "rows": generation.made.rows,
         "rejected": generation.made.rejected,
@@ -75,5 +83,5 @@ def _delivery(delivery: DeliveryRecord, log: Path) -> dict[str, Any]:
         "started_at": delivery.started_at.isoformat(),
         "finished_at": ended.isoformat() if ended else None,
         "seconds": round((ended - delivery.started_at).total_seconds(), 3) if ended else None,
-        "log": str(log) if log.is_file() else None,
+        "log": str(log) if log.is_file() and log.stat().st_size else None,
     }

@@ -145,7 +145,8 @@ class _Examination:
         if processing.endpoint is not None:
             refused = self.outside.http_server(self._subscription)
             if refused is not None:
-                yield self._problem("processing.uri", f"processing.uri: {refused}", "no-server")
+                said = f"processing.uri: {refused.removeprefix('processing.uri: ')}"
+                yield self._problem("processing.uri", said, "no-server")
             return
         lacks = self.outside.spark(processing.connection)
         if lacks is not None:

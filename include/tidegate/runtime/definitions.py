@@ -5,6 +5,7 @@ has, or where all are asked for: most installations have files alone.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,13 +14,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tidegate.config.airflow_defaults import DEFAULTS_FILE, AirflowDefaults, read_defaults
-from tidegate.config.check import Holders, Report, examine
+from tidegate.config.check import Report, examine
+from tidegate.config.holders import Holders
 from tidegate.config.nearest import nearest
 from tidegate.config.output_checks import OUTPUT_PROBLEMS
 from tidegate.config.outputs import output_uri
 from tidegate.config.reading import NAME, SUFFIX, DefinitionError, Reading, read, read_text
 from tidegate.config.settings import Settings
-from tidegate.ledger.holders import group_holders, is_made
+from tidegate.ledger.holders import LedgerHolders, is_made
 from tidegate.model.errors import TidegateError
 from tidegate.model.subscription import Problem, Subscription
 
@@ -30,6 +32,8 @@ log = logging.getLogger(__name__)
 
 STORED: Final = Path("REST")
 """The folder that problems name, of definitions that aren't files."""
+_CLASHES = OUTPUT_PROBLEMS | {"shared-name", "shared-group", "held-group", "shared-retry-topic"}
+_ABSENT = {"no-function", "no-job"}  # a module that this process doesn't find may be there for others, as in Airflow
 _AS_IT_IS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -47,10 +51,10 @@ class AllDefinitions:
 
     settings: Settings
 
-    @property
+    @cached_property
     def holders(self) -> Holders:
-        """Who has read with a group."""
-        return group_holders(self.settings.ledger)
+        """Who has read with a group, and written into an output."""
+        return LedgerHolders(self.settings.ledger)
 
     @cached_property
     def store(self) -> "StoredDefinitions":
@@ -85,7 +89,7 @@ class AllDefinitions:
 
         Raises DefinitionError if it has an error, also if there is none.
         """
-        reading = self._read(name, changed) if NAME.fullmatch(name) else None
+        reading = self._reading_of(name, changed)
         if reading is None:
             raise DefinitionError([self._unknown(name)])
         if reading.subscription is None:
@@ -93,20 +97,43 @@ class AllDefinitions:
         return reading.subscription
 
     def load_to_run(self, name: str) -> Subscription:
-        """The subscription of this name, if a run of it would write into nobody else's output.
+        """The subscription of this name, if a run of it would write into nobody else's output, and has what it calls.
 
-        Raises DefinitionError, as `load` does, and where its output is another's, or has something of another format.
+        Raises DefinitionError, as `load` does, and where its output is another's, or has something of another format,
+        or a job's file, or a function in its module, isn't there.
         """
         subscription = self.load(name)
         file = str(self.path(subscription))
-        errors = [each for each in self.at_hand().errors if each.file == file and each.rule in OUTPUT_PROBLEMS]
+        errors = [
+            each for each in self.at_hand().errors if each.file == file and each.rule in OUTPUT_PROBLEMS | _ABSENT
+        ]
         if errors:
             raise DefinitionError(errors)
         return subscription
 
+    def refused(self) -> Mapping[str, Sequence[Problem]]:
+        """What keeps definitions from being used beside what each says by itself, by their subscriptions' names.
+
+        That is what they have in common with others and only one may have, and a job's file, or a function in its
+        module, that isn't there.
+        """
+        stored = self._stored_report()
+        found: dict[str, list[Problem]] = defaultdict(list)
+        for problem in (*self._report([]).errors, *stored.errors):
+            if problem.rule in _CLASHES | _ABSENT:
+                found[Path(problem.file).stem].append(problem)
+        return found
+
     def reading(self, name: str) -> Reading | None:
         """What the definition of this name says, right or wrong; None if there is none."""
-        return self._read(name, _AS_IT_IS) if NAME.fullmatch(name) else None
+        return self._reading_of(name, _AS_IT_IS)
+
+    def place(self, name: str) -> Path | None:
+        """The file of this name, or what problems name in its place; None if there is no such definition."""
+        file = self.file(name)
+        if file.is_file():
+            return file
+        return STORED / file.name if NAME.fullmatch(name) and self.find(name) is not None else None
 
     def path(self, subscription: Subscription) -> Path:
         """The file of a subscription, or what problems name in its place."""
@@ -132,6 +159,10 @@ class AllDefinitions:
         home = self.settings.home
         return {each.name: output_uri(home, each.processing) for _, each in self.at_hand().usable}
 
+    def own_places(self) -> Mapping[str, str]:
+        """See `tidegate.ports.Definitions`."""
+        return self.settings.own_places
+
     def report(self, *candidates: Reading, imports: bool = False) -> Report:
         """All that is wrong with any of them, and between them; candidates stand in the place of those of their name.
 
@@ -148,14 +179,18 @@ class AllDefinitions:
         """
         files = self._report([])
         try:
-            stored = self._readings(self.stored())
-            report = self._report(stored) if stored else Report((), ())
+            stored = self._stored_report()
         except TidegateError as error:
             log.warning("definitions that were stored by REST are left out: %s", error)
-            report = Report((), (Problem(str(error), "ledger", file=str(STORED)),))
-        usable = [draft for draft in report.usable if is_stored(draft[0].file)]
-        problems = [each for each in report.problems if Path(each.file).is_relative_to(STORED)]
-        return Report((*files.usable, *usable), (*files.problems, *problems))
+            stored = Report((), (Problem(str(error), "ledger", file=str(STORED)),))
+        return Report((*files.usable, *stored.usable), (*files.problems, *stored.problems))
+
+    def _stored_report(self) -> Report:
+        """What can be used of those that aren't files, and what is wrong with them; nothing is said of files."""
+        stored = self._readings(self.stored())
+        report = self._report(stored) if stored else Report((), ())
+        usable = tuple(draft for draft in report.usable if is_stored(draft[0].file))
+        return Report(usable, tuple(each for each in report.problems if Path(each.file).is_relative_to(STORED)))
 
     def _readings(self, stored: "Iterable[StoredDefinition]") -> list[Reading]:
         return [self._reading(each, _AS_IT_IS) for each in stored]
@@ -169,6 +204,7 @@ class AllDefinitions:
             holders=self.holders,
             more=more,
             absent=settings.no_subscriptions,
+            own=settings.own_places,
         )
 
     def examined(self, name: str, text: str) -> Subscription:
@@ -200,6 +236,10 @@ class AllDefinitions:
     def find(self, name: str) -> "StoredDefinition | None":
         """The stored definition of this name; nothing is made by asking."""
         return self.store.find(name) if is_made(self.settings.ledger) else None
+
+    def _reading_of(self, name: str, changed: Mapping[str, object]) -> Reading | None:
+        """A file of the folder is read whatever its name, to say what is wrong with that; a path is no name."""
+        return self._read(name, changed) if NAME.fullmatch(name) or name in self.file_names() else None
 
     def _read(self, name: str, changed: Mapping[str, object]) -> Reading | None:
         file = self.file(name)
@@ -237,5 +277,9 @@ class NoOtherDefinitions:
         return False
 
     def outputs(self) -> Mapping[str, str]:
+        """See `tidegate.ports.Definitions`; there is none."""
+        return {}
+
+    def own_places(self) -> Mapping[str, str]:
         """See `tidegate.ports.Definitions`; there is none."""
         return {}

@@ -3,38 +3,35 @@
 Pure functions; `tidegate.runtime.status` collects the facts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
-from tidegate.model.errors import first_few
-from tidegate.model.subscription import OnDataLoss
-from tidegate.ports import Contact, HistoryEntry, LastRun
+from tidegate.model.counting import counted
+from tidegate.model.errors import first_few, kinds
+from tidegate.model.subscription import OnDataLoss, RecordSchedule
+from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
+from tidegate.steps.clear import answered, how_to_change
+from tidegate.steps.loss import reset_command
+from tidegate.steps.produced_topics import how_to_create
 
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
 _WATCHED_WITHIN = timedelta(minutes=5)  # a triggerer looks each minute
+_RUN_WITHIN = timedelta(minutes=10)  # Airflow's scheduler and executor may be busy
 _PATIENCE = timedelta(minutes=30)  # so long failing runs may mend themselves
 _NEEDS_A_PERSON: Mapping[str, str] = {
-    "LostDataError": (
-        "set on-data-loss: reset to go on at the earliest records of these partitions, or choose where with "
-        "`tidegate group reset {name} --to earliest{partitions}`, which leaves the others where they are"
-    ),
+    "LostDataError": "bring back what it says is gone, or go on by the command that it names; then run it",
     "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
     "MisfitError": "mend the transform, the definition or the table, as it says",
     "WrongDefinitionError": "correct what it names: the definition, the connection, a setting or a topic",
 }
-"""Errors by which each run ends until somebody does something, and what.
-
-`{name}` is the subscription, `{partitions}` the arguments that name those of lost records.
-"""
-_GONE = "bring back what it says is gone, or go on by the command that it names"
-_LONGEST = 200  # characters of the partitions in a command
-_OF_A_DELIVERY = ("BatchFailedError", "RecordsFailedError", "DeliveryTimeoutError", "InterruptedDeliveryError")
-"""Errors of a run whose delivery failed: a batch that is held says so itself, and no next run tries it again."""
+"""Errors by which each run ends until somebody does something, and what."""
+_OF_A_DELIVERY = "BatchFailedError"
+"""Of a run whose delivery failed: a batch that is held says so itself, and no next run tries it again."""
 
 
 class Verdict(StrEnum):
@@ -79,9 +76,14 @@ class Facts:
     cluster than that of the group's positions, `other_store` that another store has them: they are compared with
     nothing then.
     `missing` are topics, partitions or a pattern that aren't there, `lost` positions whose records are gone, in words;
-    `lost_partitions` are theirs, as in `orders:0,2`; all are empty where Kafka didn't answer. `cleared_at` is when a
-    batch was last cleared, `reset_at` when the group was last reset.
-    `watched_records` are those that wait where runs start by what waits, None elsewhere.
+    `lost_partitions` are theirs, as in `orders:0,2`; `left_retries` counts what waits in retry topics that aren't read
+    any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
+    empty where Kafka didn't answer. `cleared_at` is when a batch was last cleared, `reset_at` when the group was last
+    reset. `redelivery` is who had the open batch delivered again, until that begins; `is_scheduled`: runs start without
+    anybody. `absent` is a batch that this ledger has published and the output lacks, asked for only where another
+    ledger seems to have moved the group.
+    `watched_records` are those that wait where runs start by what waits, as `schedule` says, None elsewhere;
+    `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored.
     """
 
@@ -98,23 +100,38 @@ class Facts:
     other_store: str | None = None
     open: HistoryEntry | None = None
     watched_records: int | None = None
+    schedule: RecordSchedule | None = None
+    oldest_waits: timedelta | None = None
     overdue: bool = False
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     lost_partitions: tuple[str, ...] = ()
+    left_retries: Mapping[str, int] = field(default_factory=dict)
+    unproducible: str | None = None
     cleared_at: datetime | None = None
+    redelivery: Decision | None = None
+    is_scheduled: bool = True
     reset_at: datetime | None = None
     moves: tuple[Move, ...] = ()
+    absent: str | None = None
 
 
 def orphaned(batch: Batch) -> Finding:
     """What there is to say of an open batch whose subscription has no definition any more."""
     reason = f"batch {batch.id} is {batch.condition}, and there is no definition {batch.subscription} any more"
     action = (
-        f"put the definition back, or give another one consumer.group.id: {batch.group}, whose next run goes on with "
-        "the batch; its records don't reach the lake before"
+        f"put the definition back, or run the one that has consumer.group.id: {batch.group} now, which takes the batch "
+        f"over; {_what_waits(batch)} before"
     )
     return Finding(Verdict.STALLED, reason, None, action)
+
+
+def _what_waits(batch: Batch) -> str:
+    if batch.is_published:
+        return "its rows are in the lake, and its offsets aren't committed"
+    if batch.is_discarded:
+        return "nothing of it is published, and its offsets aren't committed"
+    return "its records don't reach the lake"
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
@@ -138,13 +155,13 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
             action = (
-                f"correct the job, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
+                f"mend what failed it, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
                 "`dead-letter` goes on without it"
             )
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
         case State.HELD, Resolution.ASK:
             how = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
-            action = f"answer with {how}, or in Airflow's task ask"
+            action = f"answer with {how}, or in task ask of the DAG's run, if one waits there"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
         case State.PUBLISHED, _ if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
             reason = f"batch {batch.id} is published and waits for its commit"
@@ -154,6 +171,16 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.WARN, reason, since, "see that its commit isn't kept from running")
 
 
+def _redelivery(facts: Facts) -> Iterator[Finding]:
+    if facts.open is None or facts.redelivery is None:
+        return
+    reason = f"{answered(facts.redelivery)}: the next run delivers batch {facts.open.batch.id} again"
+    if facts.is_scheduled:
+        yield Finding(Verdict.OK, reason, None, how_to_change(facts.name))
+    else:
+        yield Finding(Verdict.WARN, reason, None, f"`tidegate run {facts.name}`, or its DAG: no schedule runs it")
+
+
 def _loss(facts: Facts) -> Iterator[Finding]:
     if not facts.lost:
         return
@@ -161,15 +188,36 @@ def _loss(facts: Facts) -> Iterator[Finding]:
     if facts.on_data_loss == "reset":
         yield Finding(Verdict.WARN, reason, None, "nothing: the next run goes on at the earliest record, and counts it")
         return
+    batch = facts.open.batch if facts.open else None
+    if batch is not None and batch.state is not State.PLANNED:
+        action = (
+            f"nothing before batch {batch.id}, which is {batch.condition}, has ended; then {_remedy_of_loss(facts)}"
+        )
+        yield Finding(Verdict.WARN, reason, None, action)
+        return
     run = facts.last_run
-    since = run.failing_since if run is not None and run.error == "LostDataError" else None
-    yield Finding(Verdict.STALLED, reason, since, _action(facts, "LostDataError"))
+    since = run.failing_since if run is not None and _is(run, "LostDataError") else None
+    yield Finding(Verdict.STALLED, reason, since, _remedy_of_loss(facts))
+
+
+def _is_by_loss(facts: Facts) -> bool:
+    """Whether runs fail by the loss: a batch that has landed has all of its records, and fails for something else."""
+    return bool(facts.lost) and (facts.open is None or facts.open.batch.state is State.PLANNED)
+
+
+def _remedy_of_loss(facts: Facts) -> str:
+    abandon = facts.open is not None and facts.open.batch.state is State.PLANNED
+    reset = reset_command(facts.name, facts.lost_partitions, abandon=abandon)
+    return (
+        f"set on-data-loss: reset to go on at the earliest records of these partitions, or choose where with {reset}, "
+        "which leaves the others where they are"
+    )
 
 
 def _other_cluster(facts: Facts) -> Iterator[Finding]:
     if facts.other_cluster:
         run = facts.last_run
-        since = run.failing_since if run is not None and run.error == "WrongDefinitionError" else None
+        since = run.failing_since if run is not None and _is(run, "WrongDefinitionError") else None
         action = (
             "point the connection back, or, if the group is to go on in this cluster, run `tidegate offsets "
             f"accept-cluster {facts.name}`, which says what that means"
@@ -180,24 +228,39 @@ def _other_cluster(facts: Facts) -> Iterator[Finding]:
 def _other_store(facts: Facts) -> Iterator[Finding]:
     if facts.other_store:
         run = facts.last_run
-        since = run.failing_since if run is not None and run.error == "WrongDefinitionError" else None
+        since = run.failing_since if run is not None and _is(run, "WrongDefinitionError") else None
         action = f"run `tidegate offsets move {facts.name}`, which takes them there, or set the strategy back"
         yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, action)
+
+
+def _unproducible(facts: Facts) -> Iterator[Finding]:
+    if facts.unproducible:
+        run = facts.last_run
+        since = run.failing_since if run is not None and _is_by_topics(facts, run) else None
+        action = how_to_create(facts.name)
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.unproducible}", since, action)
+
+
+def _is_by_topics(facts: Facts, run: LastRun) -> bool:
+    """Whether the run was refused because a topic for failed records wasn't there that still isn't."""
+    return _is(run, "WrongDefinitionError") and bool(facts.unproducible) and str(facts.unproducible) in run.said
 
 
 def _failing_runs(facts: Facts) -> Iterator[Finding]:
     """Runs that fail, unless something else says why already."""
     run = facts.last_run
-    if run is None or run.error is None or run.failing_since is None or run.error == "StoppedError":
+    if run is None or run.error is None or run.failing_since is None or _is(run, "StoppedError"):
         return
-    if (run.error in _OF_A_DELIVERY and _is_held(facts)) or _was_answered(run, facts):
+    if (_is(run, _OF_A_DELIVERY) and _is_held(facts)) or was_answered(facts):
         return
-    if (run.error == "LostDataError" and facts.lost) or (
-        run.error == "WrongDefinitionError" and (facts.other_cluster or facts.other_store)
-    ):
+    if (_is(run, "LostDataError") and _is_by_loss(facts)) or _is_by_topics(facts, run):
         return
-    if run.error in _NEEDS_A_PERSON:
-        yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, _action(facts, run.error))
+    if _is(run, "WrongDefinitionError") and (facts.other_cluster or facts.other_store):
+        return
+    known = next((each for each in kinds(run.error) if each in _NEEDS_A_PERSON), None)
+    if known is not None:
+        action = _NEEDS_A_PERSON[known]
+        yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, action)
     elif facts.now - run.failing_since > _PATIENCE:
         yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
     else:
@@ -211,39 +274,57 @@ def says_why_the_last_run_failed(facts: Facts) -> bool:
     run = facts.last_run
     if run is None or run.error is None:
         return False
-    return _is_held(facts) if run.error == "StoppedError" else not _was_answered(run, facts)
+    return _is_held(facts) if _is(run, "StoppedError") else not was_answered(facts)
+
+
+def _is(run: LastRun, kind: str) -> bool:
+    """Whether the run ended by an error of this kind."""
+    return run.error is not None and kind in kinds(run.error)
 
 
 def _is_held(facts: Facts) -> bool:
     return facts.open is not None and facts.open.batch.state is State.HELD
 
 
-def _was_answered(run: LastRun, facts: Facts) -> bool:
+def was_answered(facts: Facts) -> bool:
     """Whether somebody has done since what the failed run asked for: the next one shows what comes of it."""
-    if run.error == "LostDataError":
+    run = facts.last_run
+    if run is None:
+        return False
+    if _is(run, "LostDataError"):
         return not facts.lost and facts.reset_at is not None and facts.reset_at > run.ended_at
-    is_cleared = facts.cleared_at is not None and facts.cleared_at > run.ended_at
-    return run.error in _OF_A_DELIVERY and is_cleared and not _is_held(facts)
-
-
-def _action(facts: Facts, error: str) -> str:
-    if error == "LostDataError" and not facts.lost:
-        return _GONE
-    partitions = "".join(f" --partitions {each}" for each in facts.lost_partitions)
-    if not 0 < len(partitions) <= _LONGEST:
-        partitions = " --partitions TOPIC:NUMBERS"
-    return _NEEDS_A_PERSON[error].format(name=facts.name, partitions=partitions)
+    done = [at for at in (facts.cleared_at, facts.reset_at) if at is not None and at > run.ended_at]
+    asks = _is(run, _OF_A_DELIVERY) or _is(run, "StoppedError")
+    return asks and (facts.redelivery is not None or (bool(done) and not _is_held(facts)))
 
 
 def _moved(facts: Facts) -> Iterator[Finding]:
     newest = [move for move in facts.moves if _is_shown(move, facts.now)]
     if newest:
         times = [move.seen_at for move in newest if move.seen_at is not None]
-        reason = f"somebody moved the group: {'; '.join(map(str, newest))}"
-        action = "nothing if that was meant; what was passed over is read again once the group is reset to before it"
-        if not any(move.is_forward for move in newest):
-            action = "nothing if that was meant: these records come twice, in batches of their own"
+        is_another_ledgers = any(move.by_another_ledger for move in newest)
+        who = "batches that this ledger doesn't know, nor the output," if is_another_ledgers else "somebody"
+        reason = f"{who} moved the group: {'; '.join(map(str, newest))}"
+        action = _after_a_move(newest)
+        if is_another_ledgers and facts.absent:
+            reason = f"{reason}; the output lacks batch {facts.absent}, too, which this ledger has published"
+            action = (
+                "see whether the output was moved or deleted, and put it back first: it may have these records, which "
+                f"a reset would publish again. If it has no others: {action}"
+            )
         yield Finding(Verdict.REWOUND, reason, min(times, default=None), action)
+
+
+def _after_a_move(moved: Sequence[Move]) -> str:
+    if any(move.by_another_ledger for move in moved):
+        return (
+            "have whoever else runs this subscription use the same ledger (`tidegate settings` names it: another "
+            "TIDEGATE_HOME has one of its own), or another group; then `tidegate group reset` to before what was "
+            "passed over has it read here"
+        )
+    if any(move.is_forward for move in moved):
+        return "nothing if that was meant; what was passed over is read again once the group is reset to before it"
+    return "nothing if that was meant: these records come twice, in batches of their own"
 
 
 def _is_shown(move: Move, now: datetime) -> bool:
@@ -262,28 +343,74 @@ def _missing(facts: Facts) -> Iterator[Finding]:
 
 def _no_run(facts: Facts) -> Iterator[Finding]:
     if facts.no_run:
-        action = f"`tidegate run {facts.name}`, or its DAG; if runs have been, correct TIDEGATE_LEDGER"
-        yield Finding(Verdict.WARN, facts.no_run, None, action)
+        yield Finding(Verdict.WARN, facts.no_run, None, after_no_run(facts.name))
+
+
+def after_no_run(name: str) -> str:
+    """What to do where the ledger knows of no run."""
+    return f"`tidegate run {name}`, or its DAG; if runs have been, correct TIDEGATE_LEDGER"
+
+
+def _left_retries(facts: Facts) -> Iterator[Finding]:
+    if facts.left_retries:
+        waiting = ", ".join(f"{topic} (up to {number:,})" for topic, number in sorted(facts.left_retries.items()))
+        reason = f"failed records wait to be delivered again in topics that aren't read any more: {waiting}"
+        action = (
+            "set failure-strategy: delayed-retry-topic again, with these in delayed-retry-topic.topics, until nothing "
+            "waits there: else nobody delivers them"
+        )
+        yield Finding(Verdict.WARN, reason, None, action)
 
 
 def _unwatched(facts: Facts) -> Iterator[Finding]:
     contact = facts.contact
-    if not facts.watched_records or (contact is not None and contact.ago < _WATCHED_WITHIN):
+    if not facts.watched_records or _is_watched(facts):
         return
     since = contact.since if contact is not None and contact.has_answered else None
     reason = f"{facts.watched_records:,} records wait, and nobody looks for them, so that no run starts by what waits"
     yield Finding(Verdict.WARN, reason, since, "see that Airflow's triggerer runs, and that the DAG isn't paused")
 
 
+def _is_watched(facts: Facts) -> bool:
+    return facts.contact is not None and facts.contact.ago < _WATCHED_WITHIN
+
+
+def _no_run_comes(facts: Facts) -> Iterator[Finding]:
+    """Runs that are due, and of which none gets as far as a task of ours: how they end is known to Airflow alone.
+
+    By `or-after.ms` only: since when as many records wait as start a run, nothing tells.
+    """
+    waits, schedule, run = facts.oldest_waits, facts.schedule, facts.last_run
+    if waits is None or schedule is None or schedule.or_after_ms is None or facts.open is not None:
+        return
+    due = timedelta(milliseconds=schedule.or_after_ms)
+    patience = due + max(_RUN_WITHIN, 2 * due)
+    if not _is_watched(facts) or waits <= patience or (run is not None and facts.now - run.ended_at <= patience):
+        return
+    wait = timedelta(seconds=round(waits.total_seconds()))
+    number = facts.watched_records or 0
+    waiting = f"{counted(number, 'record')} {'waits' if number == 1 else 'wait'}"
+    reason = f"{waiting}, the oldest for {wait}, and no run has come to them"
+    action = (
+        f"see with `airflow dags list-runs {facts.name}` whether runs were started and how they ended: one that fails "
+        "before its first task is noted by Airflow alone"
+    )
+    yield Finding(Verdict.WARN, reason, None if run is None else run.ended_at, action)
+
+
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _no_run,
     _outage,
     _held_batch,
+    _redelivery,
     _other_cluster,
     _other_store,
+    _unproducible,
     _loss,
     _failing_runs,
     _moved,
     _missing,
+    _left_retries,
     _unwatched,
+    _no_run_comes,
 )

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from tidegate.model.batch import Batch
+from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import RecordSource
 
@@ -29,6 +31,15 @@ class PartitionStatus:
     def lag(self) -> int:
         """Offsets that can be read between where the next run begins and the end."""
         return self.end - self.start
+
+
+def lag_behind(batch: Batch, source: RecordSource) -> int | None:
+    """How many offsets can be read behind the batch, in its partitions; None where Kafka doesn't say."""
+    try:
+        held = source.watermarks([r.at for r in batch.ranges])
+    except TidegateError:
+        return None
+    return sum(max(0, held[r.at].end - r.end) for r in batch.ranges if r.at in held)
 
 
 def aged(

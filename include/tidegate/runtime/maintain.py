@@ -11,13 +11,15 @@ from tidegate.lake.staged_files import StagedFiles
 from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
-from tidegate.model.errors import TidegateError
+from tidegate.model.counting import counted
+from tidegate.model.errors import LostDataError, TidegateError, message
 from tidegate.model.output_uri import has_folders, is_table, without_connection
 from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import Connections, Upkeep
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.lakes import table_log_of, upkeep_of
 
+_LOOKED_BACK = 20  # batches
 _PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
 
 
@@ -59,19 +61,19 @@ class Maintained:
 
     @property
     def _said(self) -> str:
-        done, orphans = self.upkeep, f"{self.orphans:,} folders of late Spark jobs"
+        done, orphans = self.upkeep, f"{counted(self.orphans, 'folder')} of late Spark jobs"
         if done is None:
             return "there is no table yet"
         if not is_table(self.output):
             return f"{'would remove' if self.dry_run else 'removed'} {orphans}"
         if self.dry_run:
-            would = f"would compact {done.compacted:,} files, expire {done.expired:,} snapshots or commits"
-            return f"{would} and remove {done.removed:,} files and {orphans}"
+            small = f"compact {counted(done.compacted, 'file')}, " if done.compacted else ""
+            would = f"would {small}expire {done.expired:,} snapshots or commits"
+            return f"{would} and remove {counted(done.removed, 'file')} and {orphans}"
         left = "; others committed all the time, and the rest is left for the next time" if done.yielded else ""
-        return (
-            f"compacted {done.compacted:,} files into {done.written:,}, expired {done.expired:,} snapshots or commits, "
-            f"removed {done.removed:,} files and {orphans}{left}"
-        )
+        small = f"compacted {counted(done.compacted, 'file')} into {done.written:,}, " if done.compacted else ""
+        removed = f"removed {counted(done.removed, 'file')} and {orphans}"
+        return f"{small}expired {done.expired:,} snapshots or commits, {removed}{left}"
 
 
 def maintain_all(
@@ -91,10 +93,22 @@ def maintain_all(
             upkeep = Upkeep()  # files of plain Parquet are neither merged nor expired
             if is_table(output):
                 upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
+            if upkeep is None:
+                _refuse_gone(name, output, settings)
             orphans = 0 if upkeep is None else remove_orphans(output, settings, connections, dry_run=dry_run)
             yield Maintained(name, output, dry_run, upkeep, orphans)
         except TidegateError as error:
             yield Maintained(name, output, dry_run, upkeep, error=error)
+
+
+def _refuse_gone(name: str, output: str, settings: Settings) -> None:
+    """Raise LostDataError for a table that isn't there, and should be."""
+    if not has_tables(settings.ledger):
+        return
+    newest = (entry.batch for entry in SqlLedger(settings.ledger).history(name, _LOOKED_BACK))
+    if batch := next((each for each in newest if each.is_published and each.output == output), None):
+        why = f"the table isn't there any more, and batch {batch.id} was published into it"
+        raise LostDataError(message(why, batch, f"bring it back, or run {name}, which says how to go on without it"))
 
 
 def remove_orphans(output: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:

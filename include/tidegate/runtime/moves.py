@@ -1,6 +1,6 @@
 """Moves of a group by somebody else, as a subscription's batches show them: where one ends and the next begins."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.ports import GroupReset, HistoryEntry, Loss
+from tidegate.ports import Committed, GroupReset, HistoryEntry, Loss
 
 Offsets = tuple[int, int]
 """From the first to before the second."""
@@ -19,7 +19,8 @@ class Move:
     """A partition that goes on elsewhere than where its last batch left it.
 
     `seen_at` is when a batch was planned from there; None while none was. `read_since` are offsets that
-    batches have read since, or will, since a reset by Tidegate went back to them.
+    batches have read since, or will, since a reset by Tidegate went back to them. `by_another_ledger` is whether a
+    batch took it there that the output hasn't and the ledger doesn't know.
     """
 
     at: TopicPartition
@@ -27,6 +28,7 @@ class Move:
     found_at: int
     seen_at: datetime | None = None
     read_since: tuple[Offsets, ...] = field(default=(), compare=False)
+    by_another_ledger: bool = False
 
     @property
     def is_forward(self) -> bool:
@@ -54,27 +56,21 @@ class Move:
 
 def moves(
     history: Sequence[HistoryEntry],
-    positions: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, Committed],
     losses: Collection[Loss],
     resets: Collection[GroupReset] = (),
+    is_in_output: Callable[[Receipt], bool] = lambda _: True,
 ) -> tuple[Move, ...]:
     """The moves that the newest batches show, newest first; `positions` are those of the group now.
 
-    `history` has the newest batch first. What a loss, an abandoned batch or a reset by Tidegate explains is no move.
+    `history` has the newest batch first. What a loss, an abandoned batch or a reset by Tidegate explains is no move;
+    nor is a batch that a ledger which went back to a backup doesn't know, and that `is_in_output`.
     """
     known = {(TopicPartition(loss.topic, loss.partition), loss.position) for loss in losses}
     carried_out = [reset for reset in resets if reset.is_done]
-    found = [move for move in _moves(history, positions, carried_out) if (move.at, move.left_at) not in known]
+    moved = _moves(history, positions, carried_out, is_in_output)
+    found = [move for move in moved if (move.at, move.left_at) not in known]
     return tuple(replace(move, read_since=_read_since(move, history, carried_out)) for move in reversed(found))
-
-
-def is_beyond(newest: Batch, receipt: Receipt | None) -> bool:
-    """Whether Tidegate has committed this receipt after batches that are newer than the newest that the ledger has.
-
-    Then the ledger went back to a backup, and nobody moved the group: who does leaves no receipt of its incarnation.
-    """
-    known = newest.next_receipt if newest.offsets_committed else newest.receipt
-    return receipt is not None and receipt.incarnation == known.incarnation and receipt.number > known.number
 
 
 def _read_since(move: Move, history: Sequence[HistoryEntry], resets: Collection[GroupReset]) -> tuple[Offsets, ...]:
@@ -100,7 +96,10 @@ def _without(offsets: Offsets, read: Offsets) -> Iterator[Offsets]:
 
 
 def _moves(
-    history: Sequence[HistoryEntry], positions: Mapping[TopicPartition, int], resets: Collection[GroupReset]
+    history: Sequence[HistoryEntry],
+    positions: Mapping[TopicPartition, Committed],
+    resets: Collection[GroupReset],
+    is_in_output: Callable[[Receipt], bool],
 ) -> Iterator[Move]:
     """Oldest first, those of the group's present positions last."""
     left: dict[TopicPartition, int] = {}
@@ -111,12 +110,14 @@ def _moves(
         batch = outcome.batch
         if batch.commit_policy.store is PositionStore.NONE:
             continue
-        if newest is not None and is_beyond(newest, batch.receipt):
+        is_by_another = _is_beyond(newest, batch.receipt)
+        if is_by_another and is_in_output(batch.receipt):
             left, passed = {}, []
         newest = batch
         starts = {r.at: r.start for r in batch.ranges}
         meant = _meant(resets, before, outcome.opened_at)
-        yield from _differing(left, starts, passed, meant, outcome.opened_at)
+        for move in _differing(left, starts, passed, meant, outcome.opened_at):
+            yield replace(move, by_another_ledger=is_by_another)
         left |= starts
         before = outcome.opened_at
         if batch.offsets_committed:
@@ -124,7 +125,23 @@ def _moves(
             passed = []
         else:
             passed.append(batch)
-    yield from _differing(left, positions, passed, _meant(resets, before, None), None)
+    receipts = {at: Receipt.parse(position.metadata) for at, position in positions.items()}
+    beyond = {at: receipt for at, receipt in receipts.items() if receipt is not None and _is_beyond(newest, receipt)}
+    known = {receipt for receipt in set(beyond.values()) if is_in_output(receipt)}
+    offsets = {at: position.offset for at, position in positions.items() if beyond.get(at) not in known}
+    for move in _differing(left, offsets, passed, _meant(resets, before, None), None):
+        yield replace(move, by_another_ledger=move.at in beyond)
+
+
+def _is_beyond(newest: Batch | None, receipt: Receipt) -> bool:
+    """Whether Tidegate has committed this receipt after batches that are newer than the newest that the ledger has.
+
+    Then the ledger went back to a backup, or there is another one: who moves a group otherwise leaves no such receipt.
+    """
+    if newest is None:
+        return False
+    known = newest.next_receipt if newest.offsets_committed else newest.receipt
+    return receipt.incarnation == known.incarnation and receipt.number > known.number
 
 
 def _meant(

@@ -4,89 +4,117 @@ So whoever reads needn't wait for Kafka, and is told how old the answer is.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from tidegate.config.reading import DefinitionError
-from tidegate.config.settings import Settings, redact
-from tidegate.dead_letters.waiting import letters_waiting
+from tidegate.config.settings import Settings
+from tidegate.dead_letters.superseded import Superseded
+from tidegate.dead_letters.waiting import MOST_SECONDS, letters_waiting, superseded_waiting
+from tidegate.kafka.dead_letter_topic import KafkaDeadLetterTopic
+from tidegate.ledger.generations import SqlGenerations
 from tidegate.ledger.holders import has_tables, orphaned_batches
 from tidegate.ledger.observations import Observation, Observations
 from tidegate.ledger.redriven import SqlRedrives
-from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import TidegateError, UnusableLedgerError, WrongDefinitionError, first_few
+from tidegate.model.subscription import Problem, Subscription
 from tidegate.ports import Connections
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.health import Finding, Verdict, orphaned
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate.runtime.status import Status, finding_to_json, status_of
+from tidegate.runtime.status import Status, finding_to_json, outcome_to_json, status_of
+from tidegate.runtime.unmade_ledger import no_run, readable_ledger
 
 log = logging.getLogger(__name__)
 
+Refused = Mapping[str, Sequence[Problem]]
+"""What keeps definitions from being used, by their subscriptions' names; see `AllDefinitions.refused`."""
+
+_NONE_REFUSED: Refused = MappingProxyType({})
 _BATCHES = 20
-_PATIENCE_MS = 10_000  # one whose brokers are away mustn't keep many others from being looked at
+_PATIENCE_MS = 10_000  # whoever looks wants to know that brokers are away, however long a run would wait for them
+_SHORT_MS = 1_000  # brokers that were away a moment ago mustn't keep many others from being looked at
 
 
-def observe(name: str, settings: Settings, connections: Connections) -> Observation:
-    """Look at one subscription and keep what was seen.
+def observe(name: str, settings: Settings, connections: Connections, refused: Refused = _NONE_REFUSED) -> Observation:
+    """Look at one subscription and keep what was seen; `refused` as for `status_document`.
 
     A ledger that nobody has made yet is made, to keep it. Raises UnavailableError or UnusableLedgerError for the
     ledger; that Kafka is away is seen as well.
     """
-    document = status_document(name, settings, connections, _BATCHES, _PATIENCE_MS)
-    return Observations(settings.ledger).note(name, document)
+    return Observations(settings.ledger).note(
+        name, status_document(name, settings, connections, _BATCHES, refused=refused)
+    )
 
 
-def observe_all(settings: Settings, connections: Connections) -> Iterator[Observation]:
-    """Look at each subscription that has a definition, one after the other, as `observe` does."""
-    return (observe(name, settings, connections) for name in AllDefinitions(settings).names())
+def observe_all(names: Sequence[str], settings: Settings, connections: Connections) -> Iterator[Observation]:
+    """Look at each of these subscriptions, one after the other, as `observe` does."""
+    for document in status_documents(names, settings, connections, _BATCHES):
+        yield Observations(settings.ledger).note(document["subscription"], document)
+
+
+def status_documents(
+    names: Sequence[str], settings: Settings, connections: Connections, limit: int
+) -> Iterator[dict[str, Any]]:
+    """The status of each, one after the other, as `status_document` has it.
+
+    The brokers of a connection that didn't answer have a second for each answer from then on.
+    """
+    away: set[str] = set()
+    refused = AllDefinitions(settings).refused()
+    for name in names:
+        document = status_document(name, settings, connections, limit, refused=refused, away=away)
+        if document.get("unavailable"):
+            away.add(document["connection"])
+        yield document
 
 
 def status_document(
-    name: str, settings: Settings, connections: Connections, limit: int, patience_ms: int | None = None
+    name: str,
+    settings: Settings,
+    connections: Connections,
+    limit: int,
+    *,
+    refused: Refused = _NONE_REFUSED,
+    away: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The status as a document; without a group where the definition, or what it names, can't be used.
+    """The status as a document; only why and the open batch where the definition, or what it names, can't be used.
 
-    Brokers have `poll-timeout.ms` for each answer, and no longer than `patience_ms` where that is given. A ledger that
-    nobody has made yet isn't made. Raises UnavailableError, UnusableLedgerError.
+    `refused` are definitions that can't be used for more than that: what a definition says by itself is found anyway.
+    Brokers have ten seconds for each answer, those of the connections that are `away` one; `poll-timeout.ms` if that is
+    shorter. A ledger that nobody has made yet isn't made. Raises UnavailableError, UnusableLedgerError.
     """
     try:
-        subscription = AllDefinitions(settings).load(name)
-        longest = min(subscription.poll_timeout_ms, patience_ms or subscription.poll_timeout_ms)
-        hurried = replace(subscription, poll_timeout_ms=longest)
-        with _with_ledger(settings) as readable, open_pipeline(hurried, readable, connections) as pipeline:
-            status = status_of(pipeline, limit, _no_run(settings, readable))
+        subscription = _loaded(name, settings, refused)
+        patience = _SHORT_MS if subscription.connection in away else _PATIENCE_MS
+        hurried = replace(subscription, poll_timeout_ms=min(subscription.poll_timeout_ms, patience))
+        with readable_ledger(settings) as readable, open_pipeline(hurried, readable, connections) as pipeline:
+            status = status_of(pipeline, limit, no_run(settings.ledger))
             return {**status.to_json(), "dead_letters_waiting": _dead_letters(pipeline, status, readable)}
     except UnusableLedgerError:
         raise
     except DefinitionError as error:
         errors = [problem for problem in error.problems if problem.severity == "error"]
-        reason = f"its definition is broken, no run begins: {first_few(errors)}".partition("\n")[0]
+        reason = f"its definition is broken, no DAG runs it: {first_few(errors)}".partition("\n")[0]
         finding = Finding(Verdict.STALLED, reason, None, "correct the file: `tidegate check` lists all that is wrong")
     except WrongDefinitionError as error:
         finding = Finding(Verdict.STALLED, f"no run begins: {error}", None, "correct what it names")
-    return {"subscription": name, **finding_to_json(finding)}
+    return {"subscription": name, **finding_to_json(finding), "open": _open_batch(name, settings)}
 
 
-def _no_run(settings: Settings, readable: Settings) -> str | None:
-    """Where the ledger knows of no run at all: that it does, or isn't there; TIDEGATE_LEDGER may be mistyped."""
-    if readable is not settings:
-        return f"there is no ledger at {redact(settings.ledger)} yet: no run has made it"
-    return None if SqlRunLog(settings.ledger).is_begun() else f"no run has written to {redact(settings.ledger)} yet"
+def _open_batch(name: str, settings: Settings) -> dict[str, Any] | None:
+    entries = SqlLedger(settings.ledger).history(name, 1) if has_tables(settings.ledger) else ()
+    return next((outcome_to_json(each) for each in entries if each.batch.is_open), None)
 
 
-@contextmanager
-def _with_ledger(settings: Settings) -> Iterator[Settings]:
-    """These settings, or, where nobody has made the ledger, with an empty one, which is gone afterwards."""
-    if has_tables(settings.ledger):
-        yield settings
-        return
-    with TemporaryDirectory() as folder:
-        yield replace(settings, ledger=f"sqlite:///{Path(folder) / 'ledger.db'}")
+def _loaded(name: str, settings: Settings, refused: Refused) -> Subscription:
+    subscription = AllDefinitions(settings).load(name)
+    if name in refused:
+        raise DefinitionError(refused[name])
+    return subscription
 
 
 def _dead_letters(pipeline: Pipeline, status: Status, settings: Settings) -> int | None:
@@ -95,7 +123,13 @@ def _dead_letters(pipeline: Pipeline, status: Status, settings: Settings) -> int
     if status.unavailable:
         return None
     try:
-        return letters_waiting(topic, pipeline.source, SqlRedrives(settings.ledger), pipeline.clock)
+        redrives = SqlRedrives(settings.ledger)
+        waiting = letters_waiting(topic, pipeline.source, redrives, pipeline.clock)
+        if not waiting:
+            return 0
+        superseded = Superseded(SqlGenerations(settings.ledger).reprocessed(pipeline.subscription.name))
+        letters = KafkaDeadLetterTopic(pipeline.source, topic, MOST_SECONDS)
+        return waiting - superseded_waiting(letters, redrives, superseded)
     except TidegateError as error:
         log.warning("dead letters can't be counted: %s", error)
         return None

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tidegate.config.output_checks import mixes_with
 from tidegate.config.output_rules import wrong_output
 from tidegate.config.outputs import output_of, taken_by
 from tidegate.model.errors import WrongDefinitionError, location, message
@@ -12,7 +13,8 @@ from tidegate.runtime.pipeline import Pipeline
 def other_output(pipeline: Pipeline, written: str, home: Path, undone: str) -> str:
     """The URI of an output of the subscription's format, as it was written; `undone` says that nothing was done.
 
-    Raises WrongDefinitionError for what isn't an output of this format, or mixes with that of a subscription.
+    Raises WrongDefinitionError for what isn't an output of this format, or mixes with that of a subscription, or
+    with what is the installation's own.
     """
     subscription, format_ = pipeline.subscription, pipeline.subscription.processing.format
     where = location(subscription=subscription.name, group=subscription.consumer.group_id)
@@ -21,10 +23,8 @@ def other_output(pipeline: Pipeline, written: str, home: Path, undone: str) -> s
     wanted = output_of(home, written, format_)
     if taken := taken_by(wanted):
         raise WrongDefinitionError(message(f"{undone}: {written} {taken}", where))
-    output = f"{wanted.place.rstrip('/')}/"
-    for name, theirs in {**pipeline.definitions.outputs(), subscription.name: pipeline.output}.items():
-        live = f"{parse_output(theirs).place.rstrip('/')}/"
-        if output.startswith(live) or live.startswith(output):
-            why = f"{written} is, or lies in, or holds the output of {name}: {undone}"
-            raise WrongDefinitionError(message(why, where, "name another output"))
+    outputs = {**pipeline.definitions.outputs(), subscription.name: pipeline.output}
+    theirs = {f"the output of {name}": parse_output(uri).place for name, uri in outputs.items()}
+    if mixed := mixes_with(str(wanted), {**pipeline.definitions.own_places(), **theirs}):
+        raise WrongDefinitionError(message(f"{written} {mixed}: {undone}", where, "name another output"))
     return str(wanted)

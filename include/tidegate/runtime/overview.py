@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from tidegate.ledger.overview import Entry, Overview
 from tidegate.model.offsets import TopicPartition
-from tidegate.runtime.health import Facts, Finding, Verdict, findings, orphaned, says_why_the_last_run_failed
+from tidegate.runtime.health import (
+    Facts,
+    Finding,
+    Verdict,
+    findings,
+    orphaned,
+    says_why_the_last_run_failed,
+    was_answered,
+)
 from tidegate.runtime.moves import Move
 
 UNKNOWN: Final = "UNKNOWN"
@@ -26,7 +34,7 @@ class Standing:
     """One subscription: what was found, the worst first, and since when what is known of Kafka is known.
 
     `lag` in records, `lag_seconds` of the oldest of them; None where that wasn't known. `orphan`: no definition has it.
-    `tells_last_run`: a finding says why the last run failed.
+    `tells_last_run`: a finding says why the last run failed; `run_was_answered`: somebody has done what it asked for.
     """
 
     name: str
@@ -35,6 +43,7 @@ class Standing:
     entry: Entry
     orphan: bool = False
     tells_last_run: bool = False
+    run_was_answered: bool = False
 
     @property
     def finding(self) -> Finding:
@@ -105,7 +114,14 @@ def _standing(entry: Entry, now: datetime) -> Standing:
         found = tuple(sorted((_told(known), *rest), key=lambda each: -each.verdict.rank))
     is_known = found[0].verdict is not Verdict.OK or entry.observed_at is not None
     verdict = str(found[0].verdict) if is_known else UNKNOWN
-    return Standing(entry.subscription, verdict, found, entry, tells_last_run=says_why_the_last_run_failed(facts))
+    return Standing(
+        entry.subscription,
+        verdict,
+        found,
+        entry,
+        tells_last_run=says_why_the_last_run_failed(facts),
+        run_was_answered=was_answered(facts),
+    )
 
 
 def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
@@ -129,6 +145,10 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         missing=tuple(known.get("missing", ())),
         lost=tuple(known.get("lost", ())),
         lost_partitions=tuple(known.get("lost_partitions", ())),
+        left_retries=known.get("left_retries", {}),
+        unproducible=known.get("unproducible"),
+        redelivery=entry.redelivery,
+        is_scheduled=known.get("is_scheduled", True),
         cleared_at=_instant(known.get("cleared_at")),
         reset_at=_instant(known.get("reset_at")),
         moves=tuple(map(_move, known.get("moves", ()))),
@@ -144,7 +164,8 @@ def _has_answered_since(entry: Entry) -> bool:
 def _move(told: Mapping[str, Any]) -> Move:
     at = TopicPartition(told["topic"], told["partition"])
     read_since = tuple((start, end) for start, end in told.get("read_since", ()))
-    return Move(at, told["from"], told["to"], _instant(told["seen_at"]), read_since)
+    seen_at, by_another = _instant(told["seen_at"]), told.get("by_another_ledger", False)
+    return Move(at, told["from"], told["to"], seen_at, read_since, by_another)
 
 
 def _told(document: Mapping[str, Any]) -> Finding:
@@ -160,4 +181,4 @@ def _known(entry: Entry) -> Mapping[str, Any]:
 
 
 def _unheard_of(name: str) -> Entry:
-    return Entry(name, None, None, None, None, None, is_stored=False, is_replay=False)
+    return Entry(name, None, None, None, None, None, None, is_stored=False, is_replay=False)

@@ -21,7 +21,7 @@ from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import StaleError, TidegateError, TransitionError
+from tidegate.model.errors import EarlierStepError, StaleError, TidegateError, TransitionError
 from tidegate.model.subscription import CommitFence, Scalar, Subscription
 from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import (
@@ -45,6 +45,7 @@ from tidegate.ports import (
 )
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definitions import AllDefinitions, NoOtherDefinitions
+from tidegate.runtime.lag import lag_behind
 from tidegate.runtime.lakes import lakes
 from tidegate.runtime.processor import processor_of
 from tidegate.schemas.lookup import Unregistered
@@ -62,7 +63,7 @@ from tidegate.steps.commit import CommitPreview, commit, commit_open, preview_co
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.land import land
 from tidegate.steps.move_positions import MovedPositions, move_positions
-from tidegate.steps.ownership import accept_cluster
+from tidegate.steps.ownership import accept_cluster, claim_group
 from tidegate.steps.plan import plan, plan_or_await
 from tidegate.steps.preview import Preview, preview
 from tidegate.steps.process import process
@@ -81,13 +82,13 @@ _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence,
 def _failure_noted(
     step: Callable[Concatenate["Pipeline", _Arguments], _Result],
 ) -> Callable[Concatenate["Pipeline", _Arguments], _Result]:
-    """A step of which the run log learns what it fails with; that another run was faster is no failure."""
+    """A step of which the run log learns what it fails with, unless another run was faster, or a step has before it."""
 
     @wraps(step)
     def noting(self: "Pipeline", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return step(self, *args, **kwargs)
-        except (StaleError, TransitionError):
+        except (StaleError, TransitionError, EarlierStepError):
             raise
         except TidegateError as error:
             self.note(str(error).partition("\n")[0], type(error).__name__)
@@ -194,9 +195,21 @@ class Pipeline:
     def clear(
         self, by: str, note: str, answer: Resolution = Resolution.REDELIVER, batch_id: str | None = None
     ) -> Batch:
-        """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`."""
+        """Let the subscription go on with the batch that stopped it, if it is this one; see `steps.clear`.
+
+        That may be one of the name that the subscription had before.
+        """
+        snapshot = self.ledger.look(self.subscription.name)
+        if snapshot.open is None:
+            claim_group(
+                self.subscription, snapshot, source=self.source, ledger=self.ledger, definitions=self.definitions
+            )
         decision = Decision(by, self.ledger.now(), note, answer)
         return clear(self.subscription, decision, self.ledger, self.source, batch_id)
+
+    def lag_behind(self, batch: Batch) -> int | None:
+        """See `tidegate.runtime.lag.lag_behind`."""
+        return lag_behind(batch, self.source)
 
     def accept_cluster(self, by: str) -> Batch | None:
         """Let the group go on in another cluster; see `steps.ownership`."""

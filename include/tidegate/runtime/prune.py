@@ -9,10 +9,12 @@ from tidegate.landing.parquet import ParquetLanding
 from tidegate.ledger.holders import has_tables
 from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Landing, Ledger
 from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.unmade_ledger import no_run
 from tidegate.steps.prune import Pruned, prune
 
 
@@ -20,7 +22,8 @@ from tidegate.steps.prune import Pruned, prune
 class PrunedSubscription:
     """What was removed of a subscription, or would be; the error that ended it, if one did.
 
-    `retention_ms` is None where there was no definition to say it.
+    `retention_ms` is None where there was no definition to say it. `no_run` says that the ledger knows of no run, so
+    that nothing is known to be old; None where it knows of one.
     """
 
     name: str
@@ -28,6 +31,7 @@ class PrunedSubscription:
     retention_ms: int | None
     pruned: Pruned
     error: TidegateError | None = None
+    no_run: str | None = None
 
     @property
     def is_anything(self) -> bool:
@@ -46,6 +50,7 @@ class PrunedSubscription:
             "bytes": done.bytes,
             "oldest": done.oldest.isoformat() if done.oldest else None,
             "newest": done.newest.isoformat() if done.newest else None,
+            "no_run": self.no_run,
             "error": None if self.error is None else str(self.error),
         }
 
@@ -58,13 +63,21 @@ class PrunedSubscription:
     @property
     def _said(self) -> str:
         done = self.pruned
+        if self.no_run:
+            return f"{self.no_run}; if runs have been, correct TIDEGATE_LEDGER"
         if self.retention_ms == 0:
             return "everything is kept (retention.ms: 0)"
         if self.retention_ms is not None and not (done.batches or done.files):
             return "nothing is older than its retention.ms"
+        if self.retention_ms is None and not self.is_anything:
+            return (
+                "the ledger has no batches under this name: a subscription that took over its group, as after it was "
+                "renamed, has them, too, and its prune removes them"
+            )
         did = "would remove" if self.dry_run else "removed"
         ended = f", which ended {done.oldest:%Y-%m-%d %H:%M} to {done.newest:%Y-%m-%d %H:%M} UTC" if done.oldest else ""
-        return f"{did} {done.batches:,} batches{ended}, with {done.files:,} files of {done.bytes:,} bytes"
+        files = f"{counted(done.files, 'file')} of {counted(done.bytes, 'byte')}"
+        return f"{did} {counted(done.batches, 'batch', 'batches')}{ended}, with {files}"
 
 
 def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Iterator[PrunedSubscription]:
@@ -73,16 +86,17 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
     for name in names:
         pruned = Pruned()
         retention_ms = None
-        error = None
+        error, missing = None, None
         try:
             subscription = definitions.load(name)
             retention_ms = subscription.retention_ms
-            if has_tables(settings.ledger):
+            missing = no_run(settings.ledger)
+            if missing is None:
                 landing, ledger = ParquetLanding(settings.landing), SqlLedger(settings.ledger)
                 _prune(subscription, pruned, landing, ledger, dry_run=dry_run)
         except TidegateError as raised:
             error = raised
-        yield PrunedSubscription(name, dry_run, retention_ms, pruned, error)
+        yield PrunedSubscription(name, dry_run, retention_ms, pruned, error, missing)
 
 
 def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubscription:
@@ -100,7 +114,7 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
         )
     if not has_tables(settings.ledger):
         raise WrongDefinitionError(
-            f"there is no ledger yet that knows a subscription {name}: there is nothing to remove"
+            f"nothing was removed: {no_run(settings.ledger)}; if runs have been, correct TIDEGATE_LEDGER"
         )
     landing, removed, pruned = ParquetLanding(settings.landing), RemovedSubscription(settings.ledger, name), Pruned()
     seen = removed.batches()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from tidegate.config.outputs import output_uri
 from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import UnavailableError, WrongDefinitionError, first_few, location, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
@@ -111,6 +112,11 @@ def derived(subscription: Subscription, replay: Replay) -> Subscription:
         dead_letter_queue=replace(subscription.dead_letter_queue, topic=subscription.dead_letter_topic or ""),
         processing=replace(subscription.processing, output=replay.output),
     )
+
+
+def target(subscription: Subscription, replay: Replay, home: Path) -> str:
+    """The URI of a replay's output, which may be written relative to `home`."""
+    return output_uri(home, derived(subscription, replay).processing)
 
 
 def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run], None]) -> Replayed:

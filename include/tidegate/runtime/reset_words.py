@@ -16,14 +16,22 @@ _PARTITIONS = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(:(?P<numbers>[0-9]{1
 _HEADER = ["topic", "partition", "offset"]
 
 
-def target(to: str | None = None, time: str | None = None, offsets: str | None = None, by: int | None = None) -> Target:
+def target(
+    to: str | None = None,
+    time: str | None = None,
+    offsets: str | None = None,
+    by: int | None = None,
+    *,
+    takes_files: bool = False,
+) -> Target:
     """What is meant. Raises WrongDefinitionError unless it is said exactly once.
 
     `to` is `earliest`, `latest`, or a time in ISO 8601, UTC without a zone; or OCI Streaming's TRIM_HORIZON, LATEST, or
-    AT_TIME with `time`. `offsets` are lines `topic,partition,offset`.
+    AT_TIME with `time`. `offsets` are lines `topic,partition,offset`. `takes_files` says that `to` could have named a
+    file of them.
     """
     if sum(given is not None for given in (to, offsets, by)) != 1:
-        raise WrongDefinitionError("where to is to be said once: by a word or a time, by offsets, or by a number")
+        raise WrongDefinitionError("give exactly one of to, offsets and by")
     if (to == AT_TIME) != (time is not None):
         raise WrongDefinitionError(f"{AT_TIME} and a time belong together: give both, or the time alone")
     if by is not None:
@@ -32,7 +40,7 @@ def target(to: str | None = None, time: str | None = None, offsets: str | None =
         return ToOffsets(_offsets(offsets))
     if to in _EARLIEST:
         return Earliest()
-    return Latest() if to in _LATEST else AtTime(_time(str(time or to)))
+    return Latest() if to in _LATEST else AtTime(_time(str(time or to), takes_files=takes_files))
 
 
 def partitions(written: Iterable[str], existing: Collection[TopicPartition]) -> frozenset[TopicPartition]:
@@ -51,21 +59,14 @@ def partitions(written: Iterable[str], existing: Collection[TopicPartition]) -> 
     return frozenset(chosen)
 
 
-def written(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
-    """These partitions as `partitions` reads them: `orders:0,2`, one text a topic."""
-    numbers: dict[str, list[str]] = {}
-    for at in sorted(set(partitions)):
-        numbers.setdefault(at.topic, []).append(str(at.partition))
-    return tuple(f"{topic}:{','.join(each)}" for topic, each in numbers.items())
-
-
-def _time(written: str) -> datetime:
+def _time(written: str, *, takes_files: bool) -> datetime:
     try:
         time = datetime.fromisoformat(written)
     except ValueError:
+        nor_file = ", nor a file that is here" if takes_files else ""
         raise WrongDefinitionError(
-            f"{written!r} is neither earliest nor latest, nor a time in ISO 8601, nor a file that is here: write one "
-            "of them, a time as in 2026-01-31T08:00:00Z"
+            f"{written!r} is neither earliest nor latest, nor a time in ISO 8601{nor_file}: write one of them, a time "
+            "as in 2026-01-31T08:00:00Z"
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

@@ -37,9 +37,11 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The batch's state; without a batch `refused` where there was an error, else `nothing` (to read)."""
+        """The batch's state; without a batch `interrupted`, `refused` for another error, else `nothing` (to read)."""
         if self.batch:
             return self.batch.condition
+        if isinstance(self.error, InterruptedDeliveryError):
+            return "interrupted"
         return "refused" if self.error else "nothing"
 
     def to_json(self) -> dict[str, Any]:
@@ -79,9 +81,9 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
         run.error = error
     except KeyboardInterrupt:
         where = next(reversed(run.seconds), "plan")
+        job = "its job was stopped, and the delivery doesn't count; " if where == "process" else ""
         run.error = InterruptedDeliveryError(
-            f"interrupted in {where}: a job that ran was stopped, and its delivery doesn't count; nothing was "
-            "published since. The next run goes on from here"
+            f"interrupted in {where}: {job}nothing was published since. The next run goes on from here"
         )
     with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
         _look_back(run, pipeline.ledger)

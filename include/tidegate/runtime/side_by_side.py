@@ -2,9 +2,10 @@
 
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from threading import Thread
 
 from tidegate.config.settings import Settings
@@ -12,7 +13,8 @@ from tidegate.ledger.alerts import AlertLog
 from tidegate.ledger.observations import Observation, Observations
 from tidegate.model.errors import UnavailableError
 from tidegate.ports import Connections
-from tidegate.runtime.observing import observe
+from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.observing import Refused, observe
 
 THREADS = 16
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -40,7 +42,7 @@ def observe_side_by_side(
     hangs is left to itself, and ends with the process. Raises UnavailableError or UnusableLedgerError if the ledger
     can't be used at the start.
     """
-    clock = AlertLog(settings.ledger)
+    clock, refused = AlertLog(settings.ledger), AllDefinitions(settings).refused()
     deadline = time.monotonic() + seconds
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     done: queue.SimpleQueue[Sighting] = queue.SimpleQueue()
@@ -48,9 +50,9 @@ def observe_side_by_side(
     times = Observations(settings.ledger).times()
     for name in sorted(names, key=lambda name: times.get(name, _NEVER)):
         waiting.put(name)
+    sight = partial(_sighting, settings=settings, connections=connections, clock=clock, refused=refused)
     for number in range(min(threads, len(names))):
-        arguments = (waiting, done, settings, connections, clock)
-        Thread(target=_observe_waiting, args=arguments, name=f"observing-{number}", daemon=True).start()
+        Thread(target=_observe_waiting, args=(waiting, done, sight), name=f"observing-{number}", daemon=True).start()
     while left:
         try:
             sighting = done.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -63,11 +65,7 @@ def observe_side_by_side(
 
 
 def _observe_waiting(
-    waiting: "queue.SimpleQueue[str]",
-    done: "queue.SimpleQueue[Sighting]",
-    settings: Settings,
-    connections: Connections,
-    clock: AlertLog,
+    waiting: "queue.SimpleQueue[str]", done: "queue.SimpleQueue[Sighting]", sight: Callable[[str], Sighting]
 ) -> None:
     """Look at what waits, until nothing does."""
     while True:
@@ -75,13 +73,15 @@ def _observe_waiting(
             name = waiting.get_nowait()
         except queue.Empty:
             return
-        done.put(_sighting(name, settings, connections, clock))
+        done.put(sight(name))
 
 
-def _sighting(name: str, settings: Settings, connections: Connections, clock: AlertLog) -> Sighting:
+def _sighting(
+    name: str, *, settings: Settings, connections: Connections, clock: AlertLog, refused: Refused
+) -> Sighting:
     began_at = datetime.now(UTC)
     try:
         began_at = clock.now()
-        return Sighting(name, began_at, seen=observe(name, settings, connections))
+        return Sighting(name, began_at, seen=observe(name, settings, connections, refused))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one is told of that one
         return Sighting(name, began_at, error=error)

@@ -1,8 +1,10 @@
 """Where a subscription stands: its verdict, committed positions and lag, open batch, last outcomes and last run."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -10,19 +12,21 @@ from tidegate.model.errors import LostDataError, TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
-from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss
-from tidegate.runtime import reset_words
-from tidegate.runtime.health import Facts, Finding, findings
+from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss, RecordSource
+from tidegate.runtime.health import Facts, Finding, findings, was_answered
 from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
-from tidegate.runtime.moves import Move, is_beyond, moves
+from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
-from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics
+from tidegate.steps.clear import redelivery
+from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, partitions_of_lost
 from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
-from tidegate.steps.selection import partitions_of
+from tidegate.steps.produced_topics import said_unproducible
+from tidegate.steps.selection import left_unread, partitions_of
 from tidegate.strategies.commit.unsynced_state import unsynced
 
+_RETRY_TOPIC = re.compile(r".*_retry_\d+")
 _SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown
 
 
@@ -47,9 +51,12 @@ class Status:
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     lost_partitions: tuple[str, ...] = ()
+    left_retries: Mapping[str, int] = field(default_factory=dict)
+    unproducible: str | None = None
     cleared_at: datetime | None = None
     reset_at: datetime | None = None
     last_run: LastRun | None = None
+    run_was_answered: bool = False
     answered_at: datetime | None = None
     unavailable: str | None = None
     overdue: bool = False
@@ -69,8 +76,7 @@ class Status:
 
         See `lag.worst_seconds`; None where Kafka couldn't be asked.
         """
-        own = [s for s in self.positions if s.at.topic not in self.subscription.retry_topics]
-        return None if self.unavailable else worst_seconds(own)
+        return None if self.unavailable else worst_seconds(_own(self.subscription, self.positions))
 
     @property
     def open(self) -> HistoryEntry | None:
@@ -94,11 +100,13 @@ class Status:
             "missing": list(self.missing),
             "lost": list(self.lost),
             "lost_partitions": list(self.lost_partitions),
+            "left_retries": dict(self.left_retries),
+            "unproducible": self.unproducible,
             "cleared_at": _text(self.cleared_at),
             "reset_at": _text(self.reset_at),
             "moves": [_move_to_json(move) for move in self.moves],
             "resets": [_reset_to_json(reset) for reset in self.resets],
-            "last_run": _run_to_json(self.last_run) if self.last_run else None,
+            "last_run": _run_to_json(self.last_run, answered=self.run_was_answered) if self.last_run else None,
             "answered_at": _text(self.answered_at),
             "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
@@ -115,6 +123,7 @@ class Status:
             ],
             "unavailable": self.unavailable,
             "on_data_loss": self.subscription.on_data_loss,
+            "is_scheduled": self.subscription.schedule is not None,
             "other_cluster": self.other_cluster,
             "other_store": self.other_store,
             "watched_records": self.watched_records,
@@ -165,7 +174,15 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         seen, unavailable = _look(pipeline), None
     except TidegateError as away:
         seen, unavailable = _Seen(), str(away)
+    entry = next((o for o in history if o.batch.is_open), None)
     limit_ms = subscription.unsynced_state_max_age_ms
+    moved = moves(
+        _unbroken(of_group, now, subscription.retention_ms),
+        _moved_to(seen, of_group),
+        losses,
+        resets,
+        lambda of: _is_in_output(pipeline, of),
+    )
     facts = Facts(
         name=name,
         now=now,
@@ -176,17 +193,24 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         no_run=no_run,
         contact=contact,
         last_run=last_run,
-        open=next((o for o in history if o.batch.is_open), None),
+        open=entry,
+        redelivery=redelivery(entry.batch, ledger) if entry else None,
+        is_scheduled=subscription.schedule is not None,
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         watched_records=_watched_records(subscription, seen),
+        schedule=_record_schedule(subscription),
+        oldest_waits=_oldest_waits(subscription, seen),
         other_cluster=seen.other_cluster,
         other_store=seen.other_store,
         missing=seen.missing,
         lost=seen.lost,
         lost_partitions=seen.lost_partitions,
+        left_retries=seen.left_retries,
+        unproducible=seen.unproducible,
         cleared_at=clearances[0][1].at if clearances else None,
         reset_at=_reset_at(resets),
-        moves=moves(_unbroken(of_group, now, subscription.retention_ms), _moved_to(seen, of_group), losses, resets),
+        moves=moved,
+        absent=_absent(pipeline, of_group) if any(move.by_another_ledger for move in moved) else None,
     )
     return Status(
         subscription=subscription,
@@ -200,9 +224,12 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         missing=seen.missing,
         lost=seen.lost,
         lost_partitions=seen.lost_partitions,
+        left_retries=seen.left_retries,
+        unproducible=seen.unproducible,
         cleared_at=facts.cleared_at,
         reset_at=facts.reset_at,
         last_run=last_run,
+        run_was_answered=was_answered(facts),
         answered_at=contact.since if contact and contact.has_answered else None,
         unavailable=unavailable,
         overdue=facts.overdue,
@@ -221,16 +248,32 @@ class _Seen:
     missing: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     lost_partitions: tuple[str, ...] = ()
+    left_retries: Mapping[str, int] = field(default_factory=dict)
     stands: Mapping[TopicPartition, Committed] = field(default_factory=dict)
     other_cluster: str | None = None
     other_store: str | None = None
+    unproducible: str | None = None
 
 
 def _watched_records(subscription: Subscription, seen: _Seen) -> int | None:
     """Those that wait where the triggerer looks for them; none of them are due in a retry topic, perhaps."""
-    if not isinstance(subscription.schedule, RecordSchedule):
+    if _record_schedule(subscription) is None:
         return None
-    return sum(each.lag for each in seen.positions if each.at.topic not in subscription.retry_topics)
+    return sum(each.lag for each in _own(subscription, seen.positions))
+
+
+def _record_schedule(subscription: Subscription) -> RecordSchedule | None:
+    return subscription.schedule if isinstance(subscription.schedule, RecordSchedule) else None
+
+
+def _oldest_waits(subscription: Subscription, seen: _Seen) -> timedelta | None:
+    seconds = worst_seconds(_own(subscription, seen.positions))
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _own(subscription: Subscription, positions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+    """Those of other topics than retry topics, where records wait until they are due."""
+    return [each for each in positions if each.at.topic not in subscription.retry_topics]
 
 
 def _look(pipeline: Pipeline) -> _Seen:
@@ -258,11 +301,24 @@ def _look(pipeline: Pipeline) -> _Seen:
         positions=aged(positions, source, ledger.now),
         missing=tuple(sorted(missing_names(subscription.topics, own))),
         lost=() if is_foreign else tuple(map(str, lost)),
-        lost_partitions=() if is_foreign else reset_words.written(each.at for each in lost),
+        lost_partitions=() if is_foreign else partitions_of_lost(lost),
+        left_retries={} if is_foreign else _left_retries(last_ends, partitions, source),
         stands={} if is_foreign else known.committed,
         other_cluster=cluster,
         other_store=store,
+        unproducible=said_unproducible(subscription, source),
     )
+
+
+def _left_retries(
+    delivered: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition], source: RecordSource
+) -> dict[str, int]:
+    """By topic the offsets that wait in retry topics, told by SmallRye's names, which the definition reads no more."""
+    retried = {at: offset for at, offset in delivered.items() if _RETRY_TOPIC.fullmatch(at.topic)}
+    waiting = Counter[str]()
+    for at, unread in left_unread(retried, partitions, source).items():
+        waiting[at.topic] += unread
+    return {topic: number for topic, number in waiting.items() if number}
 
 
 def _reset_at(resets: Sequence[GroupReset]) -> datetime | None:
@@ -289,16 +345,30 @@ def _age_ms(then: datetime, now: datetime) -> float:
     return (now - then).total_seconds() * 1_000
 
 
-def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartition, int]:
-    """The group's positions, but for those that the open batch moves itself, or one that the ledger doesn't know."""
+def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartition, Committed]:
+    """The group's positions, but for those that the open batch moves itself."""
     batch = next((o.batch for o in history if o.batch.is_open), None)
     within = {r.at: r for r in batch.ranges} if batch else {}
     return {
-        at: position.offset
+        at: position
         for at, position in seen.stands.items()
         if not (at in within and within[at].start <= position.offset <= within[at].end)
-        and not (history and is_beyond(history[0].batch, Receipt.parse(position.metadata)))
     }
+
+
+def _is_in_output(pipeline: Pipeline, of: Receipt) -> bool:
+    """Whether the output has this batch; an output that is away accuses nobody."""
+    try:
+        return pipeline.lake.published(pipeline.output, of) is not None
+    except TidegateError:
+        return True
+
+
+def _absent(pipeline: Pipeline, history: Sequence[HistoryEntry]) -> str | None:
+    """The newest batch that this ledger has published, if the output lacks it; None where it has it, or is away."""
+    published = (entry.batch for entry in history if entry.batch.is_published)
+    newest = next((batch for batch in published if batch.output == pipeline.output), None)
+    return None if newest is None or _is_in_output(pipeline, newest.next_receipt) else newest.id
 
 
 def _starts(
@@ -326,6 +396,7 @@ def _move_to_json(move: Move) -> dict[str, Any]:
         "to": move.found_at,
         "seen_at": _text(move.seen_at),
         "read_since": [list(offsets) for offsets in move.read_since],
+        "by_another_ledger": move.by_another_ledger,
     }
 
 
@@ -342,12 +413,13 @@ def _reset_to_json(reset: GroupReset) -> dict[str, Any]:
     }
 
 
-def _run_to_json(run: LastRun) -> dict[str, Any]:
+def _run_to_json(run: LastRun, *, answered: bool) -> dict[str, Any]:
     return {
         "ended_at": run.ended_at.isoformat(),
         "said": run.said,
         "error": run.error,
         "failing_since": _text(run.failing_since),
+        "answered": answered,
     }
 
 

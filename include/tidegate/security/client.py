@@ -1,4 +1,4 @@
-"""The client configuration that an Airflow connection of type `kafka` stands for."""
+"""The client configuration that an Airflow connection of type `tidegate_kafka` or `kafka` stands for."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,17 @@ from tidegate.security.tls import tls
 
 log = logging.getLogger(__name__)
 
+_OF_KAFKA = ("kafka", "tidegate_kafka", "")  # one of the environment may have no type
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def kafka_client(connection: Connection) -> dict[str, str]:
     """Addresses and credentials as librdkafka takes them, from the extra, under Java's or librdkafka's names.
 
-    Without `bootstrap.servers` there, host and port are taken; without user and password there, login and
-    password. What a definition says (`group.id`, timeouts) and what producers need is left out, with a log line,
-    so that others may share the connection. Raises WrongDefinitionError, naming connection and property and no
-    secret, for what is unknown, what the client can't do, and what would leave the broker unverified.
+    Without `bootstrap.servers` there, host and port of a connection of type kafka are taken; without user and password
+    there, login and password. What a definition says (`group.id`, timeouts) and what producers need is left out, with a
+    log line, so that others may share the connection. Raises WrongDefinitionError, naming connection and property and
+    no secret, for what is unknown, what the client can't do, and what would leave the broker unverified.
     """
     try:
         return _client(connection)
@@ -81,6 +82,11 @@ def _brokers(client: dict[str, str], connection: Connection) -> str:
     given = client.get("bootstrap.servers") or other
     if given:
         return given
+    if connection.type not in _OF_KAFKA:
+        raise WrongDefinitionError(
+            f"it has type {connection.type}, and only of one of type kafka is the host taken for a broker: put "
+            '"bootstrap.servers" into its extra, or name another connection'
+        )
     if not connection.host:
         raise WrongDefinitionError('no brokers are named: put "bootstrap.servers" into its extra')
     return f"{connection.host}:{connection.port}" if connection.port else connection.host

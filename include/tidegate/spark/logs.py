@@ -4,8 +4,8 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
-from typing import IO
 
 from tidegate.model.batch import Batch
 from tidegate.model.manifest import Manifest
@@ -47,7 +47,7 @@ class FileJobLogs:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_old(path.parent)
-            written = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8")
+            written = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0)
         except OSError as error:
             log.warning("the job's log isn't kept: %s (%s)", error, batch)
             yield _Elsewhere("")
@@ -57,17 +57,19 @@ class FileJobLogs:
 
 
 class _File:
-    def __init__(self, path: Path, written: IO[str]) -> None:
-        self.where = str(path)
+    def __init__(self, path: Path, written: RawIOBase) -> None:
+        self.where = ""
+        self._path = path
         self._written = written
 
     def line(self, line: str) -> None:
         """See `tidegate.ports.JobLog`."""
         try:
-            self._written.write(line.encode("utf-8", "replace").decode() + "\n")
-            self._written.flush()
+            self._written.write(f"{line}\n".encode("utf-8", "replace"))
         except OSError as error:
-            self.where = f"{self.where}, as far as it could be written ({error})"
+            self.where = f"{self._path}, as far as it could be written ({error})"
+        else:
+            self.where = self.where or str(self._path)
 
 
 class _Elsewhere:

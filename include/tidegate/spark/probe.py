@@ -22,6 +22,8 @@ _SESSION = (
 _MASTER = re.compile(r"(?:spark|k8s)://(?:https?://)?(?P<hosts>[^/]+)")
 _UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
+_LOGGED = re.compile(r"^[IWE][0-9]{4} [^]]*\] (.+)$", re.MULTILINE)  # as gRPC logs to stderr
+_HANDSHAKE = "Handshake failed"
 _DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
 
 
@@ -57,11 +59,24 @@ def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str,
             timeout=_SESSION_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return f"what listens at {host}:{port} opens no session within {_SESSION_SECONDS:.0f} s: is it Spark Connect?"
+    except subprocess.TimeoutExpired as late:
+        why = _why_late(connection, (late.stderr or b"").decode(errors="replace"))
+        return f"what listens at {host}:{port} opens no session within {_SESSION_SECONDS:.0f} s: {why}"
     if session.returncode != 0:
         return f"Spark Connect at {host}:{port} opens no session: {_why(session.stderr)}"
     return None
+
+
+def _why_late(connection: Connection, said: str) -> str:
+    """Why no session was opened in time, as far as gRPC says what it tries again; with a token it speaks TLS."""
+    lines = _LOGGED.findall(said)
+    last = f" ({lines[-1].strip()})" if lines else ""
+    use_ssl = connection.extra.get("use_ssl")
+    if not lines or _HANDSHAKE not in lines[-1] or not (connection.password or use_ssl):
+        return f"is it Spark Connect?{last}"
+    named = "token" if connection.password else "use_ssl"
+    without = "; on this machine, name the host localhost, where a token needs no TLS" if not use_ssl else ""
+    return f"TLS fails there{last}, which the connection's {named} asks for: let the server speak TLS{without}"
 
 
 def _why(said: str) -> str:

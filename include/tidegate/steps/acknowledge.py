@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 
 from tidegate.model.acknowledged import Acknowledged, Acknowledgements, KnownOffsets
 from tidegate.model.batch import Batch, PartialRange, State
+from tidegate.model.counting import counted, first_of
 from tidegate.model.errors import (
     BatchFailedError,
     CommitFailedError,
@@ -26,6 +28,8 @@ from tidegate.strategies.commit.partial_commits import PartialCommits, reached, 
 
 log = logging.getLogger(__name__)
 
+_NAMED = 5
+_PREFIX_ONLY = "commit-strategy: throttled commits no further than the first of such records"
 _PASSING = (UnavailableError, GroupInUseError, CommitFailedError, CommitUnknownError)
 
 
@@ -103,6 +107,8 @@ class Acknowledging:
         self._commits = commits
         self._tally = AckReader(batch, ctx.landing, ctx.lake)
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
+        self.passed_over: str | None = None
+        """What no delivery acknowledged and none delivers any more, in words; known once this one has begun."""
         self._stands = dict(self._begun)
         self._received = self._since = ctx.clock.monotonic()
         self._looking = Lock()
@@ -112,17 +118,21 @@ class Acknowledging:
 
         What earlier deliveries acknowledged is committed first. Errors are those of `catch_up`.
         """
-        self.catch_up()
+        earlier = self.catch_up()
         self._begun = dict(self._stands)
         if self._begun == starts(self._batch.ranges):
             return self._batch
-        rest = rest_of(self._batch, self._begun, self._tally.now())
+        acknowledged = earlier.now()
+        rest = rest_of(self._batch, self._begun, acknowledged)
         where = _listed(self._begun)
         log.info("part is committed, %d records are left: %s (%s)", rest.landed_records, where, self._batch)
+        self.passed_over = _passed_over(self._batch, self._begun, acknowledged)
+        if self.passed_over:
+            log.warning("%s", message(self.passed_over, self._batch, _PREFIX_ONLY))
         return rest
 
-    def catch_up(self) -> None:
-        """Commit what earlier deliveries acknowledged and nobody has committed, because who watched them died.
+    def catch_up(self) -> AckReader:
+        """Commit what earlier deliveries acknowledged, which is returned, where who watched them died before.
 
         Raises StaleError if the group was moved by somebody else, the batch is committed or another run has gone on
         with it, and UnavailableError, GroupInUseError, CommitFailedError or CommitUnknownError for what stands in the
@@ -133,6 +143,7 @@ class Acknowledging:
         tally = AckReader(self._batch, self._ctx.landing, self._ctx.lake)
         tally.take_of_batch()
         self._commit(tally, self._refuse_change)
+        return tally
 
     @contextmanager
     def watching(self, manifest: Manifest) -> Iterator[None]:
@@ -249,6 +260,20 @@ class Acknowledging:
         if expires is not None and now > expires:
             acknowledged = self._tally.now()
             self._commits.check(self._batch, acknowledged, self._stands, received=self._received, now=now)
+
+
+def _passed_over(
+    batch: Batch, begun: Mapping[TopicPartition, int], acknowledged: Mapping[TopicPartition, Acknowledged]
+) -> str | None:
+    committed = [replace(r, end=begun[r.at], end_epoch=None) for r in batch.ranges if r.at in acknowledged]
+    offsets = [(r.at, offset) for r in committed for offset in acknowledged[r.at].unacknowledged(r).tolist()]
+    if not offsets:
+        return None
+    verb = (
+        "lies before what is committed, and isn't" if len(offsets) == 1 else "lie before what is committed, and aren't"
+    )
+    named = first_of([f"{at} at {offset}" for at, offset in offsets], _NAMED)
+    return f"{counted(len(offsets), 'record')} that no delivery acknowledged {verb} delivered any more: {named}"
 
 
 def _listed(positions: Mapping[TopicPartition, int]) -> str:

@@ -135,13 +135,18 @@ def _(action: Abandon, ctx: Context, _seen: Observation) -> Changed:
 
 
 @act.register
-def _(action: NoteMissing, ctx: Context, _seen: Observation) -> Changed:
-    names = ", ".join(sorted(action.names))
+def _(action: NoteMissing, ctx: Context, seen: ObservedGroup) -> Changed:
     begins = "earliest record" if ctx.offsets.durable else "cursor"
     at = location(subscription=ctx.subscription.name)
-    log.warning("no such topic or partition yet: %s (%s); once there, it is read from its %s", names, at, begins)
+    were_there = action.names & seen.snapshot.topic_ids.keys()
+    for names, since in ((action.names - were_there, "yet"), (were_there, "any more")):
+        if names:
+            said = ", ".join(sorted(names))
+            log.warning(
+                "no such topic or partition %s: %s (%s); once there, it is read from its %s", since, said, at, begins
+            )
     ctx.ledger.note_missing(ctx.subscription.name, action.names)
-    return Changed(f"{names} was noted as missing")
+    return Changed(f"{', '.join(sorted(action.names))} was noted as missing")
 
 
 @act.register
@@ -248,8 +253,9 @@ def _tell_losses(ctx: Context, action: Anchor) -> None:
     if not action.lost:
         return
     for one in action.lost:
-        goes_on = "the partition goes on at its earliest record (on-data-loss: reset)"
-        log.error("%s", message(f"records are lost: {one}", ctx.place, goes_on))
+        log.error(
+            "%s", message(f"a position is lost: {one}", ctx.place, "the partition goes on at its earliest record")
+        )
     ctx.ledger.note_losses(ctx.subscription.name, [one.loss for one in action.lost])
 
 

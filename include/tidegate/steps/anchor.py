@@ -111,7 +111,8 @@ def anchorage(
 
     Within one incarnation the newest receipt is in force; a partition that stands under an older one (a commit
     that came to some partitions only, an anchor that a lost ledger's planner made) is anchored under it anew. A
-    partition that was moved by somebody else is honoured where it stands, and begins a new incarnation for all.
+    partition that was moved by somebody else is honoured where it stands, and begins a new incarnation for all; so are
+    those of several incarnations, which a definition came to name at different times.
     Raises LostDataError with `auto.offset.reset: none` on first contact.
     """
     receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
@@ -120,12 +121,16 @@ def anchorage(
         return InitialOffsets(
             Receipt.first(), _starts(subscription, partitions, known), _why_none(known), begins_incarnation=True
         )
-    if len(ours) < len(receipts) or len({receipt.incarnation for receipt in ours}) > 1:
+    if len(ours) < len(receipts):
         return reincarnation(subscription, partitions, known, "the group was moved by somebody else")
+    if len({receipt.incarnation for receipt in ours}) > 1:
+        return reincarnation(subscription, partitions, known, "partitions that were read apart are read together")
     in_force = max(ours, key=lambda receipt: receipt.number)
     late = [tp for tp in partitions if tp not in known.committed or _receipt(known.committed[tp]) != in_force]
     return InitialOffsets(
-        in_force, _starts(subscription, late, known), "new partitions, or a commit that was cut short"
+        in_force,
+        _starts(subscription, late, known),
+        "partitions that are new, or are read again, or that the last commit didn't come to",
     )
 
 

@@ -20,7 +20,7 @@ def clear(
     cleared = ledger.clear(batch.id, clearance)
     if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
         log.warning("%s; as somebody has answered so, it is passed (%s)", too_many, cleared)
-    log.warning("%s answered %s: the batch is %s (%s)", clearance.by, clearance.answer, cleared.condition, cleared)
+    log.info("%s answered %s: the batch is %s (%s)", clearance.by, clearance.answer, cleared.condition, cleared)
     return cleared
 
 
@@ -33,9 +33,10 @@ def clearable(
 ) -> Batch:
     """The batch that can be cleared so.
 
-    That is the open one, as long as its output isn't settled: also one that failed and has retries left, and one whose
-    delivery is or seems under way, which counts as failed then. Raises StaleError if there is none such, or it isn't
-    `batch_id`, where that is given; WrongDefinitionError if its records are to go to a topic that isn't there.
+    That is the open one, as long as its output isn't settled: also one that failed and has retries left, one whose
+    delivery is or seems under way, which counts as failed then, and one that is to be delivered again by an earlier
+    answer. Raises StaleError if there is none such, the earlier answer is this one, or it isn't `batch_id`, where that
+    is given; WrongDefinitionError if its records are to go to a topic that isn't there.
     """
     batch = ledger.look(subscription.name).open
     if batch is not None and batch_id not in (None, batch.id):
@@ -44,9 +45,13 @@ def clearable(
                 f"another batch than {batch_id} is open: nothing was cleared", batch, "look at it, then clear that one"
             )
         )
-    if batch is None or not batch.is_to_be_delivered or _is_cleared(batch, ledger):
+    if batch is not None and answer is Resolution.REDELIVER and (before := redelivery(batch, ledger)):
+        why = f"{answered(before)}: nothing was cleared"
+        on = f"the next run delivers it again; {how_to_change(subscription.name)}"
+        raise StaleError(message(why, batch, on))
+    if batch is None or not batch.is_to_be_delivered:
         how = f"its open batch {batch.id} is {batch.condition}" if batch else "no batch is open"
-        on = "the next run goes on with it" if batch else ""
+        on = _how_it_goes_on(batch) if batch else ""
         if batch is not None and batch.is_discarded and not batch.offsets_committed:
             on += f", unless `tidegate group reset {subscription.name} --by 0 --abandon` has its records read again"
         why = f"the subscription isn't stopped, {how}: nothing was cleared"
@@ -56,6 +61,24 @@ def clearable(
     return batch
 
 
-def _is_cleared(batch: Batch, ledger: Ledger) -> bool:
-    """Whether somebody has had it redelivered, and it wasn't since."""
-    return batch.state is State.FAILED and not ledger.tries(batch.id).causes
+def _how_it_goes_on(batch: Batch) -> str:
+    if batch.awaits_commit_by_hand:
+        return f"`tidegate commit {batch.subscription}` commits it"
+    return "the next run goes on with it"
+
+
+def redelivery(batch: Batch, ledger: Ledger) -> Decision | None:
+    """Who last had this open batch delivered again; None if nobody has, or a delivery of it has begun since."""
+    if batch.state is not State.FAILED or ledger.tries(batch.id).causes:
+        return None
+    return next((decision for of, decision in ledger.clearances(batch.subscription, 1) if of == batch.id), None)
+
+
+def answered(decision: Decision) -> str:
+    """Who answered what, and when: `ada answered redeliver at 2026-01-02 11:00:00 UTC`."""
+    return f"{decision.by} answered {decision.answer} at {decision.at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def how_to_change(subscription: str) -> str:
+    """What changes the answer `redeliver`, before the next delivery begins."""
+    return f"until then `tidegate clear {subscription} --answer skip`, or `dead-letter` or `stop`, changes that"

@@ -253,7 +253,7 @@ def _said(batch: Batch) -> Batch | None:
         log.info("the batch was empty: nothing to commit (%s)", batch)
         return None
     if batch.outcome in SETTLED - {Outcome.COMMITTED, Outcome.UNCOMMITTED}:
-        log.error("%s", message(f"the batch is {batch.condition}, nothing of it is published: {batch.reason}", batch))
+        log.warning("%s", message(f"the batch is {batch.condition}, nothing of it is published: {batch.reason}", batch))
     where = ", ".join(f"{tp} at {end}" for tp, end in ends(batch.ranges).items())
     log.info("the batch is %s: %s (%s)", "committed" if batch.offsets_committed else batch.condition, where, batch)
     return batch

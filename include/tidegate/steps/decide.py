@@ -13,7 +13,7 @@ from tidegate.model.errors import LostDataError, first_few, location, message
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.subscription import Subscription
+from tidegate.model.subscription import Subscription, TopicPattern
 from tidegate.ports import Committed
 from tidegate.steps.anchor import (
     InitialOffsets,
@@ -24,7 +24,7 @@ from tidegate.steps.anchor import (
     reincarnation,
 )
 from tidegate.steps.freeze import batch_of, freeze
-from tidegate.steps.loss import Lost, lost_positions, older_topics, recreated
+from tidegate.steps.loss import Lost, lost_positions, older_topics, partitions_of_lost, recreated, reset_command
 from tidegate.steps.observe import Observation, ObservedBatch, ObservedGroup
 from tidegate.strategies.commit import interpret as positions
 
@@ -211,7 +211,7 @@ def _go_on(subscription: Subscription, seen: ObservedBatch) -> Action:
     if seen.published is not None:
         return Adopt(batch, seen.published, "a batch is in the lake, which the ledger didn't know")
     if lost := _lost_before_landing(seen):
-        refuse_loss(subscription, lost)
+        refuse_loss(subscription, lost, abandon=True)
         return Abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
     if batch.state is State.HELD:
         return Hold(batch)
@@ -234,7 +234,7 @@ def _of_published(seen: ObservedBatch) -> Action:
 def _next(batch: Batch) -> Action:
     if batch.awaits_commit and batch.commit_policy.commit_at is CommitPoint.NEXT_PLAN:
         return CommitPrevious(batch)
-    if batch.awaits_commit and batch.commit_policy.commit_at is CommitPoint.MANUAL:
+    if batch.awaits_commit_by_hand:
         return AwaitCommit(batch)
     return GoOn(batch)
 
@@ -247,8 +247,9 @@ def _lost_before_landing(seen: ObservedBatch) -> list[Lost]:
 
 
 def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> Action:
-    if missing := _missing(subscription, seen.partitions) - seen.snapshot.missing:
-        return NoteMissing(missing)
+    missing = _missing(subscription, seen.partitions) | _vanished(subscription, seen)
+    if not missing <= seen.snapshot.missing:
+        return NoteMissing(missing - seen.snapshot.missing)
     if not seen.partitions:
         return NothingToRead(_none_exists(subscription, seen.snapshot.topic_ids))
     older = older_topics(
@@ -265,7 +266,8 @@ def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> A
     )
     if older.lost:
         return _lose(subscription, lost_positions(older.lost, seen.marks, older.topics), seen, known)
-    return _of_positions(subscription, output, seen, known)
+    given_up = lost_positions(older.given_up, seen.marks, older.topics)
+    return _of_positions(subscription, output, seen, known, given_up)
 
 
 def _none_exists(subscription: Subscription, known: Collection[str]) -> str:
@@ -276,11 +278,13 @@ def _none_exists(subscription: Subscription, known: Collection[str]) -> str:
     return f"none of the topics exists {since} ({', '.join(sorted(missing))}); {remedy}, or correct the definition"
 
 
-def _of_positions(subscription: Subscription, output: str, seen: ObservedGroup, known: ObservedOffsets) -> Action:
+def _of_positions(
+    subscription: Subscription, output: str, seen: ObservedGroup, known: ObservedOffsets, given_up: Sequence[Lost]
+) -> Action:
     """What follows from where the group stands in the topics that there are."""
     at = anchorage(subscription, seen.partitions, known)
     if at.unanchored:
-        return Anchor(at, known)
+        return Anchor(at, known, tuple(given_up))
     if at.receipt in known.published:
         return _finish(subscription, output, at.receipt, seen, known)
     if lost := lost_positions(known.committed, seen.marks, {}):
@@ -370,6 +374,15 @@ def _missing(subscription: Subscription, partitions: Collection[TopicPartition])
     return missing_names(subscription.topics, _own(subscription, partitions))
 
 
+def _vanished(subscription: Subscription, seen: ObservedGroup) -> frozenset[str]:
+    """The topics that were read because a pattern matches them, and that aren't there any more."""
+    topics = subscription.topics
+    if not isinstance(topics, TopicPattern):
+        return frozenset()
+    here = {tp.topic for tp in seen.partitions}
+    return frozenset(topic for topic in seen.snapshot.topic_ids if topic not in here and topics.takes(topic))
+
+
 def _own(subscription: Subscription, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
     """Those that the selection names: retry topics are there with the first retry."""
     return {tp for tp in partitions if tp.topic not in subscription.retry_topics}
@@ -380,15 +393,19 @@ def of_partitions(published: Published, exist: Collection[TopicPartition]) -> Pu
     return replace(published, ranges=tuple(r for r in published.ranges if r.at in exist))
 
 
-def refuse_loss(subscription: Subscription, lost: Sequence[Lost]) -> None:
-    """Raises LostDataError, naming the positions, unless the subscription has `on-data-loss: reset`."""
+def refuse_loss(subscription: Subscription, lost: Sequence[Lost], *, abandon: bool = False) -> None:
+    """Raises LostDataError, naming the positions, unless the subscription has `on-data-loss: reset`.
+
+    With `abandon` for those of an open batch, which is given up with them.
+    """
     if subscription.on_data_loss == "fail":
         where = location(subscription=subscription.name, group=subscription.consumer.group_id)
+        reset = reset_command(subscription.name, partitions_of_lost(lost), abandon=abandon)
         raise LostDataError(
             message(
                 f"records are lost: {first_few(lost)}",
                 where,
-                "set on-data-loss: reset to go on at the earliest record of each of these partitions, or choose "
-                f"where by `tidegate group reset {subscription.name}`",
+                "set on-data-loss: reset to go on at the earliest record of each, or choose where by "
+                f"{reset}, latest or a time: the other partitions stay where they are",
             )
         )

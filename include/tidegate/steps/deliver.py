@@ -160,6 +160,8 @@ def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledgi
     if reached and result.withheld is None and counts.written:
         log.warning("%s", message(_DOUBLED, batch))
         batch = ctx.ledger.remark(batch.id, _DOUBLED)
+    if acknowledging is not None and acknowledging.passed_over is not None:
+        batch = ctx.ledger.remark(batch.id, acknowledging.passed_over)
     return batch
 
 

@@ -47,15 +47,16 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
 
 
 def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
-    ranges = ", ".join(str(r) for r in batch.ranges if not r.is_empty)
+    starts = "\n".join(f"{r.topic},{r.partition},{r.start}" for r in batch.ranges if not r.is_empty)
     reason = message(
         f"landed files were damaged: {found}",
         batch,
         "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
         f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
         f"{batch.subscription} --answer skip`, and one more run), and then `tidegate group reset {batch.subscription} "
-        f"--to FILE` reads {ranges} again",
+        "--to FILE` reads its records again, with the last lines of this text in FILE",
     )
+    reason = f"{reason}\n{starts}"
     ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
     return CorruptFileError(reason)
 

@@ -1,7 +1,7 @@
 """Positions whose records are gone: expired, out of range, or of a topic that was deleted and created again."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,14 +15,16 @@ from tidegate.ports import Committed, Ledger, Loss, RecordSource
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_LONGEST = 200  # characters of the partitions in a command
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A lost position, and what happened to its records."""
+    """A lost position, what happened to its records, and whether that holds for its whole topic."""
 
     loss: Loss
     why: str
+    is_of_topic: bool = False
 
     @property
     def at(self) -> TopicPartition:
@@ -49,22 +51,47 @@ def lost_positions(
         held = marks.get(tp, Watermarks(0, 0))
         loss = Loss(tp.topic, tp.partition, position.offset, held.earliest, held.end)
         if tp.topic in topics:
-            lost.append(Lost(loss, f"the topic {topics[tp.topic]}; it holds [{held.earliest}, {held.end})"))
+            why = f"the topic {topics[tp.topic]}; it holds [{held.earliest}, {held.end})"
+            lost.append(Lost(loss, why, is_of_topic=True))
         elif not held.earliest <= position.offset <= held.end:
             why = f"the committed position is outside of what the partition holds, [{held.earliest}, {held.end})"
             lost.append(Lost(loss, why))
     return lost
 
 
+def partitions_of_lost(lost: Iterable[Lost]) -> tuple[str, ...]:
+    """The partitions of these as a command takes them, one text a topic: `orders:0,2`, or `orders` for all of it."""
+    numbers: dict[str, list[str]] = {}
+    whole = set()
+    for each in sorted(lost, key=lambda each: each.at):
+        numbers.setdefault(each.at.topic, []).append(str(each.at.partition))
+        if each.is_of_topic:
+            whole.add(each.at.topic)
+    return tuple(topic if topic in whole else f"{topic}:{','.join(each)}" for topic, each in numbers.items())
+
+
+def reset_command(subscription: str, partitions: Sequence[str], *, abandon: bool) -> str:
+    """The command by which a group goes on at the earliest record of these, see `partitions_of_lost`, and of no others.
+
+    With `abandon` for a batch that waits for what is lost.
+    """
+    named = "".join(f" --partitions {each}" for each in partitions)
+    if not 0 < len(named) <= _LONGEST:
+        named = " --partitions TOPIC:NUMBERS"
+    return f"`tidegate group reset {subscription} --to earliest{named}{' --abandon' if abandon else ''}`"
+
+
 @dataclass(frozen=True, slots=True)
 class OlderTopics:
     """Topics of which positions are known that belong to an older topic of the same name.
 
-    `topics` says why, by topic; `lost` are the positions that nobody has given up yet.
+    `topics` says why, by topic; `lost` are the positions that nobody has given up yet, and `given_up` those that a plan
+    gave up when it found the topic missing.
     """
 
     topics: Mapping[str, str]
     lost: Mapping[TopicPartition, Committed]
+    given_up: Mapping[TopicPartition, Committed]
     _foreign: frozenset[TopicPartition]
 
     def without(self, positions: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
@@ -94,12 +121,10 @@ def older_topics(
             topics[topic] = "was missing in between"
     foreign = frozenset(tp for tp, position in committed.items() if Receipt.parse(position.metadata) is None)
     positions = {tp: Committed(offset) for tp, offset in last_ends.items()} | dict(committed)
-    lost = {
-        tp: position
-        for tp, position in positions.items()
-        if tp.topic in topics and tp.topic not in missing and tp not in foreign
-    }
-    return OlderTopics(topics, lost, foreign)
+    older = {tp: position for tp, position in positions.items() if tp.topic in topics and tp not in foreign}
+    given_up = {tp: position for tp, position in older.items() if tp.topic in missing}
+    lost = {tp: position for tp, position in older.items() if tp not in given_up}
+    return OlderTopics(topics, lost, given_up, foreign)
 
 
 def recreated(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

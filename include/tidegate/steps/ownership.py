@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 
 from tidegate.model.batch import Batch, Outcome
-from tidegate.model.commit_policy import PositionStore
+from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
@@ -59,11 +59,18 @@ def refuse_other_store(batch: Batch, subscription: Subscription) -> None:
                 f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} "
                 f"keeps, and the definition says {subscription.commit_strategy} now ({now})",
                 batch,
-                f"set {batch.commit_strategy} again until that batch is done: run it to its commit, or, where it "
+                f"set {batch.commit_strategy} again until that batch is done: {_how_to_commit(batch)}, or, where it "
                 f"stopped, give it up in Airflow or by `tidegate clear {batch.subscription} --answer skip` and run "
                 "once more; then change the strategy",
             )
         )
+
+
+def _how_to_commit(batch: Batch) -> str:
+    commits = f"`tidegate commit {batch.subscription}` commits it"
+    if batch.awaits_commit_by_hand:
+        return commits
+    return f"run it, then {commits}" if batch.commit_policy.commit_at is CommitPoint.MANUAL else "run it to its commit"
 
 
 def other_cluster(subscription: Subscription, now: str | None, snapshot: LedgerSnapshot) -> str | None:

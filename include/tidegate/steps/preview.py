@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tidegate.model.batch import Batch, Resolution
+from tidegate.model.counting import counted
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.output_uri import parse_output
 from tidegate.ports import Committed, LedgerSnapshot
@@ -44,7 +45,7 @@ from tidegate.steps.ownership import (
 )
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
-from tidegate.steps.selection import partitions_of, readable_ends
+from tidegate.steps.selection import left_unread, partitions_of, readable_ends
 
 _LOOKS = 12  # each takes for done what the one before would do; a plan makes as many
 
@@ -135,20 +136,24 @@ def _delivered(ctx: Context, snapshot: LedgerSnapshot) -> dict[TopicPartition, i
 
 
 def _later(ctx: Context, batch: Batch) -> tuple[str, ...]:
-    """What of the definition an open batch doesn't see, because it keeps the output that it was planned with."""
+    """What of the definition an open batch doesn't see, because it keeps what it was planned with."""
     return tuple(
         f"{name}: {now} takes effect with the next batch, the open one has {was}"
-        for name, (was, now, _) in _of_output(ctx, batch).items()
+        for name, (was, now, _) in _as_planned(ctx, batch).items()
         if was != now
     )
 
 
-def _of_output(ctx: Context, last: Batch) -> dict[str, tuple[object, object, str]]:
-    """Format and output of a batch, and what the definition says now."""
+def _as_planned(ctx: Context, last: Batch) -> dict[str, tuple[object, object, str]]:
+    """What a batch was planned with, and what the definition says now."""
     was, now = parse_output(last.output), parse_output(ctx.output)
+    subscription = ctx.subscription
     return {
+        "commit-strategy": (last.commit_strategy, subscription.commit_strategy, ""),
         "processing.format": (was.format, now.format, ""),
         "processing.output": (was.place, now.place, "; what is published stays where it is"),
+        "processing.partition-by": (_named(last.partition_by), _named(subscription.processing.partition_by), ""),
+        "members": (len(last.shares), subscription.members, ""),
     }
 
 
@@ -161,15 +166,17 @@ def _changes(
         return ()
     compared = {
         "consumer.group.id": (f"group {last.group}", f"group {ctx.subscription.consumer.group_id}", ""),
-        "commit-strategy": (last.commit_strategy, ctx.subscription.commit_strategy, ""),
-        **_of_output(ctx, last),
-        "processing.partition-by": (_named(last.partition_by), _named(ctx.subscription.processing.partition_by), ""),
-        "members": (len(last.shares), ctx.subscription.members, ""),
+        **_as_planned(ctx, last),
     }
     changed = [f"{name}: {was} becomes {now}{so}" for name, (was, now, so) in compared.items() if was != now]
-    left = sorted(at for at in delivered if at not in partitions)
-    gone = [f"{at} isn't read any more: the group's position there stays at {delivered[at]}" for at in left]
+    unread = left_unread(delivered, partitions, ctx.source)
+    gone = [_not_read(at, delivered[at], unread.get(at, 0)) for at in sorted(delivered) if at not in partitions]
     return (*changed, *gone)
+
+
+def _not_read(at: TopicPartition, stands: int, unread: int) -> str:
+    said = f"{at} isn't read any more: the group's position there stays at {stands}"
+    return f"{said}, with {counted(unread, 'offset')} unread after it" if unread else said
 
 
 def _named(columns: Sequence[str]) -> str:
@@ -219,7 +226,7 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
             case NoteTopics(ids, found):
                 seen = _noted(seen, missing=seen.snapshot.missing - found, ids=ids)
             case Anchor():
-                first += [f"records are lost: {one}" for one in action.lost]
+                first += [f"a position is lost: {one}" for one in action.lost]
                 offsets = anchored_offsets(ctx, action, seen)
                 read = {at: end for at, end in delivered.items() if at.topic not in action.known.created_again}
                 starts |= {

@@ -6,6 +6,7 @@ from dataclasses import replace
 from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
 from tidegate.model.change_feed import Merge
 from tidegate.model.commit_policy import CommitPoint
+from tidegate.model.counting import counted
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
@@ -109,7 +110,7 @@ def _check_limit(ctx: ProcessContext, batch: Batch, acknowledging: Acknowledging
     is_at_limit = tries.counted > most or tries.interrupted >= MOST_INTERRUPTED
     if not is_at_limit or batch.state is State.LANDED:
         return
-    reason = f"{len(tries.causes)} deliveries were started, and max-retries is {most}"
+    reason = f"{counted(len(tries.causes), 'delivery was', 'deliveries were')} started, and max-retries is {most}"
     if batch.state is State.PROCESSING and batch.delivery is not None:
         silent = ctx.ledger.delivery_age(batch.id, batch.delivery.token).silent
         if silent <= SILENT:

@@ -1,29 +1,41 @@
 """Publish: make a processed batch appear in the lake, or see to it that nothing of it ever does."""
 
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import takewhile
 from typing import assert_never
 
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
+from tidegate.model.counting import counted
 from tidegate.model.errors import (
     BatchFailedError,
     CorruptFileError,
     DeliveryTimeoutError,
+    EarlierStepError,
     LostDataError,
     MisfitError,
     RewrittenFilesError,
     StaleError,
     StoppedError,
     TidegateError,
+    WrongDefinitionError,
+    first_few,
     message,
 )
+from tidegate.model.manifest import Manifest
+from tidegate.ports import HistoryEntry
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
-from tidegate.steps.limit import verdict
+from tidegate.steps.limit import MOST_INTERRUPTED, verdict
+from tidegate.steps.reprocess import depends_on_others
 
 log = logging.getLogger(__name__)
 
 _LOOKED_BACK = 20
+_ALL = 1_000_000  # batches
 
 
 def ready(ctx: Context, batch: Batch) -> Batch:
@@ -46,11 +58,11 @@ def ready(ctx: Context, batch: Batch) -> Batch:
         case State.CLOSED:
             raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
         case State.PLANNED | State.LANDED | State.PROCESSING:
-            raise BatchFailedError(
+            raise EarlierStepError(
                 message(
-                    f"the batch is only {batch.condition}, because an earlier task failed: nothing is published",
+                    f"the batch is only {batch.condition}, as an earlier step of its run failed: nothing is published",
                     batch,
-                    "see that task's log; the next run goes on with this batch",
+                    "see the log of that step; the next run goes on with this batch",
                 )
             )
         case _:
@@ -73,8 +85,7 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
             message(
                 f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
                 batch,
-                f"put it back, or read it again: `tidegate group reset {batch.subscription} --abandon --to FILE` "
-                f"with the offsets at which it starts: {', '.join(f'{r.at} {r.start}' for r in batch.ranges)}",
+                f"put it back, or have its records read again: {_read_again(batch)}",
             )
         )
     if batch.is_discarded or not batch.landed_records:
@@ -84,13 +95,17 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
 
 def _failed(ctx: Context, batch: Batch) -> BatchFailedError:
     tries, most = ctx.ledger.tries(batch.id), ctx.subscription.max_retries + 1
+    again = "the next run delivers the batch again"
     if not tries.causes:
         how = "the batch was cleared"
+    elif tries.interrupted > 1:
+        how = f"its last {tries.interrupted} deliveries were interrupted, which don't count as retries"
+        again += f"; it is stopped after {MOST_INTERRUPTED} in a row"
     elif tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
         how = f"its delivery was {tries.causes[-1]}, which doesn't count"
     else:
         how = f"delivery {tries.counted} of {most} failed"
-    return BatchFailedError(message(f"{how}: {batch.reason}", batch, "the next run delivers the batch again"))
+    return BatchFailedError(message(f"{how}: {batch.reason}", batch, again))
 
 
 def _decided(ctx: Context, batch: Batch) -> Batch:
@@ -117,11 +132,20 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
     if batch.commit_policy.keeps_state:
         manifest = replace(manifest, new_state=_new_state(ctx, manifest.staging, batch.attempt))
     _refuse_forgotten(ctx, batch)
+    _put(ctx, manifest, batch, batch.attempt if is_told else None)
+    published = ctx.lake.published(batch.output, batch.next_receipt)
+    if published is None:
+        raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
+    return ctx.ledger.adopt(batch.id, published)
+
+
+def _put(ctx: Context, manifest: Manifest, batch: Batch, attempt: str | None) -> None:
+    """Put a batch's attempt into its output, None where its job's result is gone; an error says what comes of it."""
     try:
-        if not is_told:
+        if attempt is None:
             why = message("the result of its job is gone", f"{manifest.staging}/{batch.attempt}")
             raise CorruptFileError(why)  # noqa: TRY301 (as if the lake said so)
-        ctx.lake.publish(manifest, batch.attempt)
+        ctx.lake.publish(manifest, attempt)
     except CorruptFileError as error:
         reason = message(
             f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
@@ -133,37 +157,78 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
         raise
     except MisfitError as error:
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
-        raise MisfitError(_way_out(error, batch)) from error
-    published = ctx.lake.published(batch.output, batch.next_receipt)
-    if published is None:
-        raise StaleError(message("what was just published is gone again: nothing is committed", batch, "run again"))
-    return ctx.ledger.adopt(batch.id, published)
+        name = batch.subscription
+        again = f"the next run delivers the batch again, after `tidegate clear {name}` if it has stopped"
+        raise MisfitError(f"{error}\n  once that is mended {again}; {_elsewhere(batch)}") from error
+    except WrongDefinitionError as error:
+        again = "once that is mended the next run publishes the batch"
+        raise WrongDefinitionError(f"{error}\n  {again}; {_elsewhere(batch)}") from error
 
 
-def _way_out(error: MisfitError, batch: Batch) -> str:
-    name = batch.subscription
-    again = (
-        f"once that is mended the next run delivers the batch again, after `tidegate clear {name}` if it has stopped"
-    )
-    anew = f"for another output or partition-by `tidegate group reset {name} --by 0 --abandon` has it planned anew"
-    return f"{error}\n  {again}; {anew} ({batch})"
+def _elsewhere(batch: Batch) -> str:
+    return f"for another output or partition-by {_read_again(batch)} has it planned anew ({batch})"
+
+
+def _read_again(batch: Batch) -> str:
+    """The command that gives an open batch up and takes the group back to where it began."""
+    return f"`tidegate group reset {batch.subscription} --by 0 --abandon`"
 
 
 def _refuse_forgotten(ctx: Context, batch: Batch) -> None:
-    """Raise LostDataError where the output should know of the batch that was published last, and doesn't."""
-    before = (entry.batch for entry in ctx.ledger.history(batch.subscription, _LOOKED_BACK))
-    same = (each for each in before if each.output == batch.output and _is_before(each, batch))
-    last = next((each for each in same if each.is_published), None)
-    if last is not None and ctx.lake.has_forgotten(batch.output, last.next_receipt):
-        raise LostDataError(
-            message(
-                f"{batch.output} knows nothing of batch {last.id}, which was published into it: the table was dropped "
-                "and created again, or taken back to before that",
-                batch,
-                "bring it back, or go on with the table as it is: `tidegate group reset "
-                f"{batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read",
-            )
+    """Raise LostDataError where the output should know of the batches that were published into it, and doesn't.
+
+    The newest is asked for; where the output has lost that one, those before it, up to one that it has.
+    """
+    last = next(_published_before(ctx, batch, _LOOKED_BACK), None)
+    if last is None or not _is_forgotten(ctx, last):
+        return
+    forgotten = takewhile(partial(_is_forgotten, ctx), _published_before(ctx, batch, _ALL))
+    lacking = [each for each in forgotten if not ctx.lake.has_generation(batch.output, each.batch.next_receipt)]
+    if not lacking:
+        return
+    newest, oldest, older = lacking[0].batch, lacking[-1].batch, len(lacking) - 1
+    others = f", nor of {counted(older, 'batch', 'batches')} before it" if older else ""
+    began = first_few([f"{r.topic},{r.partition},{r.start}" for r in oldest.ranges])
+    raise LostDataError(
+        message(
+            f"{batch.output} knows nothing of batch {newest.id}, which was published into it{others}: the table was "
+            "dropped and created again, or taken back to before that",
+            batch,
+            f"{_bring_back(ctx, batch)}{_how_to_make(ctx, lacking)}, or go on with the table as it is: `tidegate group "
+            f"reset {batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read; "
+            f"batch {oldest.id} began at {began}",
         )
+    )
+
+
+def _bring_back(ctx: Context, batch: Batch) -> str:
+    if ctx.lake.table_schema(batch.output) is None:
+        return "bring it back, in place of the folder that deliveries have staged in since"
+    return "bring it back"
+
+
+def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry]) -> str:
+    """The command that makes these batches again, the newest first; nothing where they can't be."""
+    newest, oldest = lacking[0], lacking[-1]
+    if any(depends_on_others(ctx.subscription, each.batch) for each in lacking):
+        return ""
+    chosen = f"--batch {newest.batch.id}"
+    if newest is not oldest:
+        start, end = oldest.opened_at, newest.opened_at + timedelta(seconds=1)
+        chosen = f"--from {start:%Y-%m-%dT%H:%M:%SZ} --to {end:%Y-%m-%dT%H:%M:%SZ}"
+    again = "it" if newest is oldest else "all of them"
+    return f" (`tidegate reprocess {newest.batch.subscription} {chosen}` makes {again} again)"
+
+
+def _published_before(ctx: Context, batch: Batch, limit: int) -> Iterator[HistoryEntry]:
+    """The batches of this output that were published before, the newest first."""
+    for entry in ctx.ledger.history(batch.subscription, limit):
+        if entry.batch.output == batch.output and entry.batch.is_published and _is_before(entry.batch, batch):
+            yield entry
+
+
+def _is_forgotten(ctx: Context, entry: HistoryEntry) -> bool:
+    return ctx.lake.has_forgotten(entry.batch.output, entry.batch.next_receipt)
 
 
 def _is_before(one: Batch, other: Batch) -> bool:
@@ -203,7 +268,10 @@ def stopped(batch: Batch) -> StoppedError:
     """What a run says of a subscription that stands still, or that asks a person."""
     name = batch.subscription
     if batch.resolution is Resolution.ASK:
-        how = f"answer in Airflow, or by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
+        how = (
+            f"answer by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or in task ask of the DAG's "
+            "run, if one waits there"
+        )
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
     how = f"mend it, then `tidegate clear {name}` has the batch delivered again"
     return StoppedError(message(batch.reason, batch, how))

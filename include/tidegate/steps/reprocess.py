@@ -9,10 +9,14 @@ import logging
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from tidegate.model import dead_letter_headers
 from tidegate.model.batch import Batch, Delivery, Outcome
-from tidegate.model.errors import StaleError, WrongDefinitionError, message
+from tidegate.model.counting import counted
+from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError, message
 from tidegate.model.manifest import Manifest, Published
-from tidegate.ports import FIRST, Generation, Generations, Made, Outbox
+from tidegate.model.records import utf8
+from tidegate.model.subscription import Subscription
+from tidegate.ports import FIRST, Generation, GenerationOutcome, Generations, Made, Outbox
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import made_by_job
@@ -24,6 +28,8 @@ from tidegate.strategies.failure.registry import failure_strategy
 log = logging.getLogger(__name__)
 
 _ALL = 1_000_000  # batches
+_MAY_BE_THERE = (UnavailableError, StaleError)
+"""What says nothing of whether a generation is in its output, or will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def refuse_unreplaceable(ctx: ProcessContext, batch: Batch, request: ReprocessRe
         why = f"the batch is {batch.condition}, and nothing of it is published: nothing was done"
         remedy = f"`tidegate replay {name}` reads its records into another output"
         raise StaleError(message(why, batch, remedy))
-    if depends := _depends_on_others(ctx, batch):
+    if depends := depends_on_others(ctx.subscription, batch):
         remedy = f"`tidegate replay {name}` reads a range from its beginning, into another output"
         raise WrongDefinitionError(message(f"{depends}: nothing was done", batch, remedy))
     target = request.output_of(batch)
@@ -80,6 +86,7 @@ def preview_reprocess(ctx: ProcessContext, batch: Batch, request: ReprocessReque
     refuse_unreplaceable(ctx, batch, request)
     output = request.output_of(batch)
     newest = _in_output(ctx, batch, output)
+    _refuse_retried(ctx, batch, output, newest)
     return ReprocessPreview(batch, source_of(ctx, batch), output, None if newest is None else newest.rows)
 
 
@@ -91,12 +98,21 @@ def _in_output(ctx: ProcessContext, batch: Batch, output: str) -> Published | No
     newest = ctx.lake.replacement(output, batch.next_receipt)
     if newest is not None or output != batch.output:
         return newest
-    found = ctx.lake.published(output, batch.next_receipt)
+    forgotten = ctx.lake.has_forgotten(output, batch.next_receipt)
+    found = None if forgotten else ctx.lake.published(output, batch.next_receipt)
     again = None if found else _read_again(ctx, batch)
     if again is not None:
         why = f"{output} has nothing of it any more, and batch {again.id} has read its records again: nothing was done"
         raise StaleError(message(why, batch, "reprocess that one, or name another --output"))
     return found
+
+
+def _refuse_retried(ctx: ProcessContext, batch: Batch, output: str, newest: Published | None) -> None:
+    """Raise StaleError for a batch records of which went to a retry topic: a later batch makes rows of them."""
+    retried = (batch.rejected or 0) or (newest.rejected or 0 if newest else 0)
+    if output == batch.output and retried and ctx.subscription.retry_topics:
+        why = f"{counted(retried, 'rejected record')} went to a retry topic, and later batches make rows of them"
+        raise StaleError(message(f"{why}: nothing was done", batch, "name another --output"))
 
 
 def _read_again(ctx: ProcessContext, batch: Batch) -> Batch | None:
@@ -134,9 +150,9 @@ def reprocess(
 
     With `letters` the records that it rejects are produced there, as the failure strategy says, once the generation is
     in the output: whoever is killed before that is noted produces them again. One that was cut short is taken up: it
-    is noted as done where the output has it, else made anew. Raises as `refuse_unreplaceable` does, as `steps.process`
-    for what fails the job, and LostDataError, naming them, for records that neither the landing nor Kafka has any more.
-    Nothing is replaced then.
+    is noted as done where the output has it, else made anew. One that failed has ended, and isn't in the output. Raises
+    as `refuse_unreplaceable` does, as `steps.process` for what fails the job, and LostDataError, naming them, for
+    records that neither the landing nor Kafka has any more. Nothing is replaced then.
     """
     refuse_unreplaceable(ctx, batch, request)
     if letters is not None:
@@ -147,11 +163,18 @@ def reprocess(
         return done
     ctx.processor.check()
     newest = _in_output(ctx, batch, output)
+    _refuse_retried(ctx, batch, output, newest)
     beyond = FIRST if newest is None else newest.generation
     generation = generations.begin(batch.id, output, request.by, request.note, beyond)
-    with landed_records(ctx, batch) as landed:
-        made = _make(ctx, generations, generation, replace(landed, output=output), batch)
-    _produce_rejected(ctx, letters, output, batch)
+    try:
+        with landed_records(ctx, batch) as landed:
+            made = _make(ctx, generations, generation, replace(landed, output=output), batch)
+    except TidegateError as error:
+        if isinstance(error, _MAY_BE_THERE):
+            raise
+        generations.fail(generation)
+        raise type(error)(message(error, batch, "what was published of the batch stays")) from error
+    _produce_rejected(ctx, letters, generation, batch)
     return _ended(ctx, generations, generation, made, batch)
 
 
@@ -166,7 +189,7 @@ def adopted(
     if found is None or found.generation < open_one.number:
         return None
     log.info("generation %d is in %s already (%s)", open_one.number, open_one.output, batch)
-    _produce_rejected(ctx, letters, open_one.output, batch)
+    _produce_rejected(ctx, letters, open_one, batch)
     return _ended(ctx, generations, open_one, Made(found.rows, found.rejected, found.filtered), batch)
 
 
@@ -210,18 +233,25 @@ def _ended(
 ) -> Generation:
     """Note the end, from which on no delivery of the generation can be published, and remove what isn't needed."""
     ended = generations.end(batch.id, generation.number, made)
-    tokens = next(each.tokens for each in generations.of(batch.id) if each.number == generation.number)
-    folders = [_staging(ctx, generation, token) for token in tokens]
+    staged = (
+        each
+        for each in generations.of(batch.id)
+        if each.output == generation.output
+        and (each.number == generation.number or each.outcome is GenerationOutcome.FAILED)
+    )
+    folders = [_staging(ctx, each, token) for each in staged for token in each.tokens]
     ctx.lake.remove_superseded(generation.output, batch.next_receipt, folders)
     return ended
 
 
-def _produce_rejected(ctx: ProcessContext, letters: Outbox | None, output: str, batch: Batch) -> None:
+def _produce_rejected(ctx: ProcessContext, letters: Outbox | None, generation: Generation, batch: Batch) -> None:
     if letters is None:
         return
-    rejected = ctx.lake.rejected(output, batch.next_receipt)
+    rejected = ctx.lake.rejected(generation.output, batch.next_receipt)
     decided = failure_strategy(ctx.subscription).outgoing(rejected, ctx.ledger.now())
-    sent = letters.send(produced(decided, lambda said: log.error("%s", message(said, batch))))
+    outgoing = produced(decided, lambda said: log.error("%s", message(said, batch)))
+    made = (dead_letter_headers.GENERATION, utf8(dead_letter_headers.generation_of(batch.id, generation.number)))
+    sent = letters.send(replace(each, headers=(*each.headers, made)) for each in outgoing)
     log.info("%d records that were rejected have been produced (%s)", sent, batch)
 
 
@@ -236,13 +266,16 @@ def _refuse_superseded(generations: Generations, generation: Generation, batch: 
         raise StaleError(message(why, batch))
 
 
-def _depends_on_others(ctx: ProcessContext, batch: Batch) -> str | None:
+def depends_on_others(subscription: Subscription, batch: Batch) -> str | None:
     """What keeps a batch from being made again by itself, in words."""
     policy = batch.commit_policy
-    if ctx.subscription.processing.endpoint is not None:
+    if subscription.processing.endpoint is not None:
         return "its records went to an HTTP endpoint, where none can be replaced"
-    if ctx.subscription.processing.change_feed is not None:
-        return "its rows are changes (processing.keys), and later batches have changed the same keys"
+    if subscription.processing.change_feed is not None:
+        return (
+            "its rows are changes (processing.keys), and the table has only the newest row of each key, so that the "
+            "batch isn't replaced by itself"
+        )
     if policy.keeps_state:
         return f"commit-strategy: {batch.commit_strategy} hands each batch the state that the one before it left"
     if policy.commits_acknowledged:

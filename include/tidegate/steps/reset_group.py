@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """So many offsets forward from where each partition stands, or back."""
+    """So many offsets forward from where each partition stands, or back: from where a batch began that is given up."""
 
     count: int
 
@@ -102,14 +102,14 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     _refuse_newer_topics(ctx, snapshot, topic_ids, [tp for tp in partitions if tp not in chosen])
     if request.dry_run:
-        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions), snapshot.open)
+        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions), _back(snapshot.open, partitions))
         return ResetResult(changes, snapshot.open)
     given_up = snapshot.open
     with ctx.offsets.fence() as fence:
         committed = fence.committed(partitions)
         if ctx.source.topic_ids({tp.topic for tp in partitions}) != topic_ids:
             raise StaleError(message("a topic was created again just now: nothing was reset", ctx.place, "try again"))
-        changes = _changes(ctx, request, chosen, committed, given_up)
+        changes = _changes(ctx, request, chosen, committed, _back(given_up, partitions))
         if given_up is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)
         _withdraw(ctx, given_up, committed)
@@ -125,7 +125,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     if given_up is not None:
         given_up = ctx.ledger.close(given_up.id, Outcome.ABANDONED, f"{request.by} reset the group")
     said = ", ".join(map(str, changes))
-    log.warning("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
+    log.info("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
     return ResetResult(changes, given_up)
 
 
@@ -154,9 +154,10 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
         )
         raise StaleError(message(fact, batch, remedy))
     if not request.abandon:
+        before = f"`tidegate clear {name}` first" if batch.state is State.HELD else "let its run end first"
         remedy = (
-            "let its run end first; or give it up with --abandon: nothing of it is published then, and its records "
-            "are read again unless the group is reset past them"
+            f"{before}; or give it up (--abandon, in Airflow `abandon`): nothing of it is published then, and its "
+            "records are read again unless the group is reset past them"
         )
         raise StaleError(message(fact, batch, remedy))
 
@@ -190,30 +191,37 @@ def _refuse_newer_topics(
         raise StaleError(message(why, ctx.place, remedy))
 
 
+def _back(given_up: Batch | None, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where a batch that is given up began, in the partitions that are still there."""
+    return {r.at: r.start for r in (given_up.ranges if given_up else ()) if r.at in partitions}
+
+
 def _changes(
     ctx: Context,
     request: ResetRequest,
     chosen: Collection[TopicPartition],
     committed: Mapping[TopicPartition, Committed],
-    given_up: Batch | None,
+    back: Mapping[TopicPartition, int],
 ) -> tuple[PositionChange, ...]:
-    """Where the chosen partitions go; others of a batch that is given up go back to where it began."""
-    before = {tp: committed[tp].offset if tp in committed else None for tp in chosen}
+    """Where the chosen partitions go; others go back to where a batch began that is given up.
+
+    Also where Kafka has no position any more: the ledger may know one behind the batch, as of a commit on receipt.
+    """
+    before = {tp: committed[tp].offset if tp in committed else None for tp in {*chosen, *back}}
     marks = ctx.source.watermarks(chosen)
     match request.target:
         case ToOffsets(offsets):
             after = dict(offsets)
         case By(count):
-            if without := sorted(str(tp) for tp, offset in before.items() if offset is None):
+            stand = {tp: offset for tp, offset in {**before, **back}.items() if tp in chosen and offset is not None}
+            if without := sorted(str(tp) for tp in chosen if tp not in stand):
                 why = f"nothing was reset: there is no position to move by {count} in {first_few(without)}"
                 raise WrongDefinitionError(message(why, ctx.place, "reset it to an offset or a time"))
-            after = {tp: offset + count for tp, offset in before.items() if offset is not None}
+            after = {tp: offset + count for tp, offset in stand.items()}
         case start:
             after = offsets_of(dict.fromkeys(chosen, start), marks, ctx.source)
     _refuse_outside(ctx, after, marks)
-    back = {r.at: r.start for r in (given_up.ranges if given_up else ()) if r.at in committed and r.at not in chosen}
-    before |= {tp: committed[tp].offset for tp in back}
-    after |= {tp: start for tp, start in back.items() if start != before[tp]}
+    after |= {tp: start for tp, start in back.items() if tp not in chosen and start != before[tp]}
     return tuple(PositionChange(tp, before[tp], after[tp]) for tp in sorted(after))
 
 

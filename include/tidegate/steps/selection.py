@@ -3,7 +3,7 @@
 Beside its own topics it reads its retry topics, whose records wait there until they are due.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from tidegate.model.offsets import TopicPartition, Watermarks
@@ -17,6 +17,19 @@ def partitions_of(subscription: Subscription, source: RecordSource | WatchedClus
     chosen = source.partitions(subscription.topics)
     retried = subscription.retry_topics
     return tuple(sorted({*chosen, *source.partitions(TopicNames(retried))})) if retried else chosen
+
+
+def left_unread(
+    delivered: Mapping[TopicPartition, int], partitions: Collection[TopicPartition], source: RecordSource
+) -> dict[TopicPartition, int]:
+    """How many offsets there are after where a subscription stands in partitions that it doesn't read any more.
+
+    Markers of transactions are among them. Topics that aren't there any more are left out.
+    """
+    left = {at: offset for at, offset in delivered.items() if at not in partitions}
+    topics = tuple(sorted({at.topic for at in left}))
+    here = [at for at in source.partitions(TopicNames(topics)) if at in left] if topics else []
+    return {at: max(0, held.end - max(left[at], held.earliest)) for at, held in source.watermarks(here).items()}
 
 
 def readable_ends(

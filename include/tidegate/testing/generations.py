@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.ports import FIRST, Generation, GenerationOutcome, Ledger, Made
+from tidegate.ports import FIRST, Generation, GenerationOutcome, Ledger, Made, ReprocessedBatch
 
 
 class MemoryGenerations:
@@ -43,7 +43,31 @@ class MemoryGenerations:
                 self._known[batch_id][number] = found
             return found
 
+    def fail(self, generation: Generation) -> None:
+        """See `tidegate.ports.Generations`."""
+        with self._lock:
+            found = self._known[generation.batch_id][generation.number]
+            if found.is_open and found.tokens == generation.tokens and len(found.tokens) == 1:
+                failed = replace(found, outcome=GenerationOutcome.FAILED, ended_at=self._now())
+                self._known[generation.batch_id][generation.number] = failed
+
     def of(self, batch_id: str) -> tuple[Generation, ...]:
         """See `tidegate.ports.Generations`."""
         with self._lock:
             return tuple(each for _, each in sorted(self._known[batch_id].items()))
+
+    def reprocessed(self, subscription: str) -> tuple[ReprocessedBatch, ...]:
+        """See `tidegate.ports.Generations`."""
+        found: list[ReprocessedBatch] = []
+        with self._lock:
+            for batch in map(self._ledger.batch, list(self._known)):
+                if batch.subscription != subscription:
+                    continue
+                own = [each for each in self.of(batch.id) if each.output == batch.output]
+                there = [each for each in own if each.outcome is GenerationOutcome.REPLACED]
+                perhaps = [each for each in own if each.is_open]
+                found += [
+                    ReprocessedBatch(batch.id, each.number, batch.ranges, each.is_open)
+                    for each in (*there[-1:], *perhaps)
+                ]
+        return tuple(found)

@@ -260,6 +260,10 @@ class MemoryLake(MemoryStaged):
         found = self.published(output, of)
         return None if found is None or found.generation == 1 else found
 
+    def has_generation(self, output: str, of: Receipt) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return self.replacement(output, of) is not None
+
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""
         batch = manifest.batch

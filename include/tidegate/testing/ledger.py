@@ -231,9 +231,7 @@ class MemoryLedger:
                 self._topic_ids[subscription].update(topic_ids)
                 self._missing[subscription].difference_update(found)
                 self._writes[subscription] += 1
-                number, now = self._writes[subscription], self._now()
-                noted = {tp: (offset, number, now) for tp, offset in offsets.items()}
-                self._positions[subscription, group].update(noted)
+                self._note_positions(subscription, group, offsets, self._writes[subscription])
 
     def note_losses(self, subscription: str, losses: Collection[Loss]) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
@@ -257,6 +255,7 @@ class MemoryLedger:
             cleared, causes = (before.cleared, before.causes) if before else ((), {})
             self._writes[batch.subscription] += 1
             number, now = self._writes[batch.subscription], self._now()
+            self._note_positions(batch.subscription, batch.group, self._left_behind(batch), number)
             opened = _Entry(batch, number, now, now, earlier=earlier, cleared=cleared, causes=causes)
             self._entries[batch.id] = opened
             return batch if published is None else self.adopt(batch.id, published)
@@ -318,7 +317,10 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             entry = self._entry(batch_id)
-            return self._changed(entry, rules.adopt(entry.batch, published))
+            adopted = rules.adopt(entry.batch, published)
+            left = rules.left_out(entry.batch, published)
+            self._note_positions(adopted.subscription, adopted.group, left, entry.number)
+            return self._changed(entry, adopted)
 
     def resolve(self, batch_id: str, resolution: Resolution, reason: str | None = None) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -332,7 +334,11 @@ class MemoryLedger:
         with self._lock:
             entry = self._entry(batch_id)
             closed = rules.close(entry.batch, outcome, reason)
-            return entry.batch if closed == entry.batch else self._changed(entry, closed)
+            if closed == entry.batch:
+                return entry.batch
+            passed = rules.passed(entry.batch, outcome)
+            self._note_positions(closed.subscription, closed.group, passed, entry.number)
+            return self._changed(entry, closed)
 
     def remark(self, batch_id: str, text: str) -> Batch:
         """See `tidegate.ports.Ledger`."""
@@ -401,6 +407,12 @@ class MemoryLedger:
                 HistoryEntry(e.batch, self.deliveries(e.batch.id), e.opened_at, e.closed_at, e.since) for e in newest
             )
 
+    def newest_outputs(self, subscriptions: Collection[str]) -> dict[str, str]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            newest = {name: self._of(name)[:1] for name in subscriptions}
+            return {name: entry.batch.output for name, entries in newest.items() for entry in entries}
+
     def outcomes(self, batch_ids: Collection[str]) -> dict[str, Outcome | None]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
@@ -418,13 +430,29 @@ class MemoryLedger:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             _, since = self._groups.get((subscription, group), (None, 0))
-            of_group = [e for e in self._of(subscription) if e.batch.group == group and e.number >= since]
-            newest = next((e for e in of_group if e.batch.offsets_committed), None)
+            newest = self._newest_committed(subscription, group)
             known = self._positions[subscription, group].items()
             noted = {tp: (offset, version) for tp, (offset, version, _) in known if version >= since}
             if newest is None:
                 return rules.last_ends((), 0, noted)
             return rules.last_ends(newest.batch.ranges, newest.number, noted)
+
+    def _newest_committed(self, subscription: str, group: str) -> _Entry | None:
+        _, since = self._groups.get((subscription, group), (None, 0))
+        of_group = [e for e in self._of(subscription) if e.batch.group == group and e.number >= since]
+        return next((e for e in of_group if e.batch.offsets_committed), None)
+
+    def _note_positions(
+        self, subscription: str, group: str, offsets: Mapping[TopicPartition, int], version: int
+    ) -> None:
+        now = self._now()
+        self._positions[subscription, group].update({tp: (offset, version, now) for tp, offset in offsets.items()})
+
+    def _left_behind(self, batch: Batch) -> dict[TopicPartition, int]:
+        """Where the partitions stand that the newest committed batch has and this one hasn't."""
+        newest = self._newest_committed(batch.subscription, batch.group)
+        gone = {r.at for r in newest.batch.ranges} - {r.at for r in batch.ranges} if newest else set()
+        return {at: end for at, end in self.last_ends(batch.subscription, batch.group).items() if at in gone}
 
     def expired(self, subscription: str, before: datetime, beyond: int, limit: int) -> tuple[ExpiredBatch, ...]:
         """See `tidegate.ports.Ledger`."""

@@ -89,7 +89,7 @@ class MemoryTableLog:
             others = [file for file in found.files if f"/data/{batch_id}-" not in file.uri]
             found.files = [*others, *files]
 
-    def is_undone(self, table: str, snapshot: TableSnapshot) -> bool:  # noqa: ARG002 (nobody takes it back)
+    def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:  # noqa: ARG002 (nobody takes it back)
         """See `tidegate.ports.TableLog`."""
         return False
 

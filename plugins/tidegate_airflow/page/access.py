@@ -5,7 +5,6 @@ import os
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
-from tidegate.config.reading import NAME
 from tidegate.config.settings import Settings
 from tidegate.ledger.batch_record import history_page
 from tidegate.ledger.holders import is_made
@@ -34,8 +33,7 @@ def standing_of(name: str, settings: Settings, user: BaseUser) -> Standing:
     """How one stands. Raises RefusedError for one that this user may not see, and for one that isn't there."""
     require_reader(user, name)
     known = _overview(settings, name)
-    is_file = NAME.fullmatch(name) is not None and AllDefinitions(settings).file(name).exists()
-    found = standings([name] if is_file else [], known)
+    found = standings({name} & AllDefinitions(settings).file_names(), known)
     if not found and (name in known.entries or history_page(settings.ledger, name, 0, 1)):
         found = standings([name], known)  # of which there is only the past
     if found:

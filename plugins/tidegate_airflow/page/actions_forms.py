@@ -164,11 +164,11 @@ def _value(field: Field, written: str | None) -> Any:
         return bool(text)
     if not text:
         if field.is_required:
-            raise RefusedError(422, f"{field.label} is empty: say it")
+            raise RefusedError(422, f"{field.label} is required: fill it in")
         return None
     if field.kind == "number":
         if not _NUMBER.fullmatch(text):
-            raise RefusedError(422, f"{field.label} isn't a number: write digits alone")
+            raise RefusedError(422, f"{field.label} must be a whole number of at most 18 digits")
         return int(text)
     if field.choices is not None and text not in field.choices:
         raise RefusedError(422, f"{field.label} must be one of {', '.join(field.choices)}")

@@ -7,6 +7,7 @@ from functools import cached_property
 from threading import BoundedSemaphore
 from typing import Any, Final
 
+from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
 from tidegate.model.errors import StaleError, location, message
@@ -85,7 +86,12 @@ class Previews:
         return preview_of_replay(pipeline, start, end, request, self.settings.home)
 
     def _with_runs(self, preview: ActionPreview) -> ActionPreview:
-        """With what Airflow knows of the subscription's runs. Raises StaleError while its DAG is paused."""
+        """With what Airflow knows of the subscription's runs.
+
+        Raises DefinitionError where Airflow makes no DAG of the definition, StaleError while its DAG is paused.
+        """
+        if wrong := AllDefinitions(self.settings).refused().get(self.name):
+            raise DefinitionError(wrong)
         if airflow_dags.is_paused(self.name):
             why = "the DAG is paused, and a run would wait until it isn't: nothing was triggered"
             raise StaleError(message(why, location(subscription=self.name), "unpause it"))

@@ -78,7 +78,15 @@ def _malformed(request: Request, error: Exception) -> Response:
 
 def _not_let_in(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 (registered for it)
-    return _said(request, error.status_code, str(error.detail))
+    is_unknown = error.status_code in (401, 403)  # Airflow's: no session, or one that has expired
+    return _said(request, error.status_code, str(error.detail), login=_back(request) if is_unknown else "")
+
+
+def _back(request: Request) -> str:
+    """The page to come back to after a login: this one, or the list where it is a part of one, or was sent a form."""
+    if request.method != "GET" or "hx-request" in request.headers:
+        return f"{request.scope.get('root_path', '').rstrip('/')}/"
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _broken(request: Request, error: Exception) -> Response:
@@ -88,6 +96,11 @@ def _broken(request: Request, error: Exception) -> Response:
     return answer
 
 
-def _said(request: Request, status: int, reason: str, problems: list[str] | None = None) -> Response:
-    """A page that says what is wrong, or a fragment where a part of a page was asked for."""
-    return render(request, "error.html", status=status, reason=reason, problems=problems or [])
+def _said(
+    request: Request, status: int, reason: str, problems: list[str] | None = None, *, login: str = ""
+) -> Response:
+    """A page that says what is wrong, or a fragment where a part of a page was asked for.
+
+    `login` is where a login leads back to; empty where none helps.
+    """
+    return render(request, "error.html", status=status, reason=reason, problems=problems or [], login=login)

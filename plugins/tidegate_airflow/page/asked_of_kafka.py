@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.config.settings import Settings
-from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, RedriveStatus
-from tidegate.dead_letters.listing import Listing
+from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter
+from tidegate.dead_letters.listing import Found, Listing
 from tidegate.dead_letters.ports import DeadLetterTopic
 from tidegate.model.offsets import Range
 from tidegate.runtime.dead_letters import open_dead_letters
@@ -48,9 +48,7 @@ def dead_letters(name: str, settings: Settings) -> Listing:
         return replace(opened, topic=_NewestLetters(opened.topic)).list(DeadLetterFilter(), _LETTERS)
 
 
-def dead_letter(
-    name: str, settings: Settings, partition: int, offset: int
-) -> tuple[DeadLetter, RedriveStatus | None] | None:
+def dead_letter(name: str, settings: Settings, partition: int, offset: int) -> Found | None:
     """One dead letter; None if there is none at this place."""
     with open_dead_letters(AllDefinitions(settings).load(name), settings, ServerConnections()) as opened:
         try:

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 from tidegate.runtime.overview import counts, selected
 from tidegate_airflow.page.access import all_standings, settings_here
 from tidegate_airflow.page.rendering import render
+from tidegate_airflow.rest.airflow_dags import conditions
 
 _SHOWN = 100  # subscriptions at a time
 
@@ -40,5 +41,6 @@ def add_list_routes(app: FastAPI) -> None:
             all=len(found),
             pages=max(1, -(-len(wanted) // _SHOWN)),
             counts=counts(found),
+            dags=conditions({each.name for each in shown if not each.orphan}),
             asked_at=min((each.observed_at for each in shown if each.observed_at), default=None),
         )

@@ -1,11 +1,11 @@
-"""The page's style and scripts: a few known files, which only Airflow's users get, as anything else of the page."""
+"""The page's style and scripts: a few known files, which anybody gets, as whoever isn't logged in sees a page too."""
 
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from tidegate_airflow.rest.refused import RefusedError
 
@@ -31,10 +31,12 @@ VERSION: Final = _version()
 
 
 def add_static_routes(app: FastAPI) -> None:
-    """The route of the files."""
+    """The route of the files, for which nobody has to be logged in."""
+    app.add_route("/static/{name}", _static)
 
-    @app.get("/static/{name}")
-    def static(name: str) -> Response:
-        if name not in _TYPES:
-            raise RefusedError(404, "there is no such file")
-        return Response(_content(name), media_type=_TYPES[name], headers={"Cache-Control": _KEPT})
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _TYPES:
+        raise RefusedError(404, "there is no such file")
+    return Response(_content(name), media_type=_TYPES[name], headers={"Cache-Control": _KEPT})

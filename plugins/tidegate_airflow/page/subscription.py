@@ -18,6 +18,7 @@ from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.overview import Standing
 from tidegate.runtime.trend import Trend, trend
 from tidegate_airflow.page.plot import Plot, plot
+from tidegate_airflow.rest.airflow_dags import conditions
 
 _TREND = timedelta(days=1)
 _PARTITIONS = 10  # shown
@@ -45,6 +46,11 @@ class Shown:
     def name(self) -> str:
         """The subscription's, which is its DAG's."""
         return self.standing.name
+
+    @cached_property
+    def dag(self) -> str:
+        """`paused`, or `no DAG`, as Airflow's database has it; empty for one that may run, and without a definition."""
+        return "" if self.standing.orphan else conditions({self.name}).get(self.name, "")
 
     @cached_property
     def reading(self) -> Reading | None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Annotated, Any
 
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse
@@ -48,13 +49,12 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/subscriptions/{name}")
     def one(request: Request, seen: Seen, user: GetUserDep) -> HTMLResponse:
         _refresh(request, seen)
-        acts = may_act(seen.name, seen.settings, user)
-        return render(request, "subscription.html", seen=seen, name=seen.name, may_act=acts)
+        return render(request, "subscription.html", seen=seen, name=seen.name, may_act=_may_act(seen, user))
 
     @app.get("/subscriptions/{name}/now")
-    def now(request: Request, seen: Seen) -> HTMLResponse:
+    def now(request: Request, seen: Seen, user: GetUserDep) -> HTMLResponse:
         _refresh(request, seen)
-        return render(request, "now.html", seen=seen, name=seen.name)
+        return render(request, "now.html", seen=seen, name=seen.name, may_act=_may_act(seen, user))
 
 
 def _add_panels_of_batches(app: FastAPI) -> None:
@@ -111,8 +111,7 @@ def _add_panels_of_kafka(app: FastAPI) -> None:
         found = request.app.state.background.ask(("dead-letter", seen.name, f"{partition}:{offset}"), ask)
         if found is None:
             raise RefusedError(404, f"the dead-letter topic of {seen.name} has no record at {partition}:{offset}")
-        letter, mark = found
-        return render(request, "dead_letter.html", name=seen.name, letter=letter, mark=mark, record=_bytes(letter))
+        return render(request, "dead_letter.html", name=seen.name, found=found, record=_bytes(found.letter))
 
     @app.get("/subscriptions/{name}/group")
     def group(request: Request, seen: Seen) -> HTMLResponse:
@@ -132,6 +131,11 @@ def _add_panels_of_people(app: FastAPI) -> None:
     def audit(request: Request, seen: Seen) -> HTMLResponse:
         lines = audit_trail(seen.settings.ledger, seen.name, _AUDIT)
         return render(request, "audit.html", name=seen.name, lines=lines)
+
+
+def _may_act(seen: Shown, user: BaseUser) -> bool:
+    """Whether actions are offered: none can be carried out without a definition."""
+    return seen.reading is not None and may_act(seen.name, seen.settings, user)
 
 
 def _refresh(request: Request, seen: Shown) -> None:

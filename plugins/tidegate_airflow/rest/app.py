@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
 from fastapi import Depends, FastAPI, Header, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
@@ -43,7 +43,13 @@ def rest_app() -> FastAPI:
     _add_reference_routes(app)
     _add_resource_routes(app)
     app.add_api_route("/metrics", metrics, response_class=Response)
+    app.add_route("/page", _to_page)
     return app
+
+
+def _to_page(request: Request) -> Response:
+    """To the page, whose app gets only what follows a slash."""
+    return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}/page/")
 
 
 async def _body(request: Request, user: GetUserDep) -> dict[str, Any]:  # noqa: ARG001 (nothing is read for nobody)

@@ -49,11 +49,13 @@ def main(descriptor: str) -> None:
     """Serve until nobody is left to ask; in each fork, be the job that it was made for."""
     ended: list[int] = []
     atexit.register(_leave, ended)  # what is registered first is called last
+    interrupted = signal.getsignal(signal.SIGINT)  # ignored in what a shell started in the background
     job = _asked_for(socket.socket(fileno=int(descriptor)))
     process = os.fork()
     if process:
         _wait_for(process, job)
     _become(job)
+    signal.signal(signal.SIGINT, interrupted)
     _run(job.program, ended)
 
 
@@ -120,7 +122,6 @@ def _send_signal(process: int, number: int) -> None:
 def _become(job: Job) -> None:
     """Make of this process what it would be if the program had been started."""
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     job.waiting.close()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for here, there in ((nothing, 0), (job.lines, 1), (job.lines, 2)):

@@ -3,11 +3,14 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 from checkout import PROJECT
 from definition_files import FLIGHTS, LEAST
 from ledger_batches import processing
@@ -15,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
 from tidegate.ledger.sql import SqlLedger
+from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.batch import Resolution, State
-from tidegate.model.errors import WrongDefinitionError
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
 R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"
@@ -46,15 +49,50 @@ def test_what_is_logged_to_a_pipe_is_a_line_however_long(tmp_path):
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(extra),
     }
     program = [Path(sys.executable).with_name("tidegate"), "run", "orders", "--verbose"]
-    said = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=120).stderr
+    said = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=500).stderr
     logged = [line for line in said.splitlines() if not line.startswith("%")]  # librdkafka's own
     assert max(map(len, logged)) > 80, said
     assert [line for line in logged if not line.startswith(("orders: ", "20"))] == [], said
 
 
+@pytest.mark.parametrize("command", [[], ["clear"], ["prune"], ["reprocess"], ["replay"]], ids=str)
+def test_the_paragraphs_of_help_fill_the_terminal(command):
+    lines = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).output.splitlines()
+    text = lines[: next(number for number, line in enumerate(lines) if line.startswith("╭"))]
+    inner = [line for line, after in pairwise(text) if line.strip() and after.strip()]
+    assert inner, text
+    assert min(len(line.rstrip()) for line in inner) > 60, inner
+
+
 def test_what_is_fine_ends_with_0():
     done = check(FLIGHTS)
     assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
+
+
+def test_a_definition_is_checked_by_its_name_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
+    (tmp_path / "orders.yaml").write_text(LEAST)
+    other = WRONG.replace("group.id: g", "group.id: prices").replace("output: out", "output: prices")
+    (tmp_path / "prices.yaml").write_text(other)
+    done = check("orders")
+    assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
+    assert "there is no such file or folder" in check("order").output
+
+
+def test_a_definition_that_was_stored_by_rest_is_checked_by_its_name_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{tmp_path / 'ledger.db'}")
+    (tmp_path / "orders.yaml").write_text(LEAST)
+    stored = SqlStoredDefinitions(f"sqlite:///{tmp_path / 'ledger.db'}")
+    stored.add("prices", json.dumps(yaml.safe_load(LEAST.replace("group.id: g", "group.id: prices"))), {}, "anna")
+    stored.add("wrong", WRONG, {}, "anna")
+    taken = check("prices")
+    assert taken.exit_code == 1
+    assert re.search(r"prices.yaml:\d*:? ?error: .*output", taken.output), taken.output
+    assert "max-retrys" not in taken.output
+    both = check("orders", "wrong")
+    assert (both.exit_code, "max-retrys isn't a property" in both.output) == (1, True), both.output
+    assert "there is no such file or folder" in check("order").output
 
 
 def test_a_line_for_each_problem_the_warnings_last(wrong):
@@ -64,7 +102,7 @@ def test_a_line_for_each_problem_the_warnings_last(wrong):
         f"{wrong}:4: error: members must be a whole number from 1 to 1024; it is 0 [allowed]",
         f"{wrong}:6: error: max-retrys isn't a property; did you mean max-retries? [unknown]",
         f"{wrong}:5: warning: {R1} [R1]",
-        "0 fine, 2 errors, 1 warnings",
+        "0 fine, 2 errors, 1 warning",
     ]
 
 
@@ -126,6 +164,15 @@ def test_wrong_settings_end_with_2():
     assert "TIDEGATE_HOME" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["settings"], ["check"], ["check", "--connect"], ["run", "flights"]], ids=str)
+def test_a_landing_where_nothing_can_land_ends_with_2_and_is_named(command, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_LANDING", "foo://x/y")
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert "TIDEGATE_LANDING is foo://x/y" in done.stderr
+
+
 @pytest.fixture
 def nothing_set(tmp_path, monkeypatch) -> Path:
     """A working folder of somebody who has set nothing; their Airflow's is not there yet."""
@@ -150,12 +197,42 @@ def test_settings_are_shown_with_where_they_come_from_and_without_passwords(noth
 @pytest.mark.parametrize("command", [["check"], ["status"], ["status", "flights"], ["run", "flights"]])
 def test_where_nothing_is_a_command_says_where_it_looked_and_what_to_do_and_makes_nothing(nothing_set, command):
     done = CliRunner().invoke(app, command)
-    said = f"{done.output} {done.exception}"
-    is_wrong = isinstance(done.exception, WrongDefinitionError)  # with which `main` ends with 2
-    assert (done.exit_code == 2) or is_wrong
-    assert str(nothing_set.parent / "me/airflow/tidegate/include/subscriptions") in said
-    assert "create it, or set TIDEGATE_HOME" in said
+    assert done.exit_code == 2
+    assert str(nothing_set.parent / "me/airflow/tidegate/include/subscriptions") in done.output
+    assert "create it, or set TIDEGATE_HOME" in done.output
     assert not (nothing_set.parent / "me").exists()
+
+
+@pytest.mark.usefixtures("nothing_set")
+@pytest.mark.parametrize(
+    "command", [["run"], ["status"], ["group", "describe"], ["dead-letters", "list"], ["reprocess"]], ids=str
+)
+def test_an_error_is_a_document_too_where_json_is_asked_for(command):
+    more = ["--batch", "b1"] if command == ["reprocess"] else []
+    done = CliRunner().invoke(app, [*command, "flights", "--json", *more])
+    assert done.exit_code == 2
+    assert done.stderr == f"tidegate: {json.loads(done.stdout)['error']}\n"
+    assert "no subscription 'flights'" in done.stderr
+    assert CliRunner().invoke(app, [*command, "flights", *more]).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["dead-letters", "show", "flights", "17", "--json"], "write PARTITION:OFFSET"),
+        (["dead-letters", "redrive", "flights", "--json"], "add --yes"),
+        (["dead-letters", "list", "flights", "--reason", "(", "--json"], "is no regular expression"),
+        (["status", "flights", "--limit", "0", "--json"], "--limit"),
+        (["prune", "--removed", "--json"], "say which subscription"),
+    ],
+    ids=str,
+)
+def test_a_wrong_use_is_a_document_too_where_json_is_asked_for(command, said):
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert said in json.loads(done.stdout)["error"]
+    assert "Usage: " in done.stderr
+    assert CliRunner().invoke(app, [each for each in command if each != "--json"]).stdout == ""
 
 
 def test_a_check_of_nothing_at_all_ends_with_2(tmp_path, monkeypatch, wrong):
@@ -242,8 +319,73 @@ def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
     assert (clearance.note, bool(clearance.by)) == ("more memory", True)
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_command_that_is_interrupted_says_so_without_a_traceback(monkeypatch, options):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidegate.cli.plan.settings_here", interrupted)
+    done = CliRunner().invoke(app, ["plan", "flights", *options])
+    assert (done.exit_code, done.stderr) == (130, "tidegate: interrupted before the command had ended\n")
+    assert bool(options) is (json.loads(done.stdout or "null") == {"error": "interrupted before the command had ended"})
+
+
+def test_one_that_is_interrupted_while_its_modules_are_imported_does_too():
+    interrupting = "raise_ = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)"
+    finder = "import sys; sys.meta_path.insert(0, type('Finder', (), {'find_spec': staticmethod(raise_)}))"
+    command = [sys.executable, "-c", f"{interrupting}; from tidegate.cli.entry import main; {finder}; main()"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert (done.returncode, done.stderr) == (130, "tidegate: interrupted before the command had ended\n")
+
+
+def test_a_note_of_several_lines_is_shown_in_the_one_of_its_batch(stopped):
+    CliRunner().invoke(app, ["clear", "flights", "--note", "more memory\n  for the driver"])
+    told = CliRunner().invoke(app, ["batch", "show", stopped.look("flights").open.id])
+    assert told.output.splitlines()[-1].endswith(" UTC: more memory for the driver")
+
+
 @pytest.mark.usefixtures("stopped")
 def test_what_is_not_stopped_is_not_cleared():
     CliRunner().invoke(app, ["clear", "flights"])
     again = CliRunner().invoke(app, ["clear", "flights"])
-    assert "is failed: nothing was cleared" in str(again.exception)
+    assert "answered redeliver at" in again.output
+    assert "nothing was cleared" in again.output
+    assert again.exit_code == 1
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["no ledger", "a ledger without a run"])
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        (["clear", "orders"], True),
+        (["commit", "orders"], True),
+        (["batches", "orders"], True),
+        (["batch", "show", "b1"], True),
+        (["reprocess", "orders", "--batch", "b1"], True),
+        (["offsets", "accept-cluster", "orders"], True),
+        (["prune", "orders"], False),
+        (["plan", "orders"], False),
+        (["group", "describe", "orders"], False),
+        (["group", "reset", "orders", "--to", "latest", "--dry-run"], False),
+        (["dead-letters", "list", "orders"], False),
+        (["dead-letters", "show", "orders", "0:1"], False),
+        (["dead-letters", "redrive", "orders", "--dry-run"], False),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_a_ledger_that_knows_of_no_run_is_told_and_not_made(command, refused, is_made, tmp_path, monkeypatch):
+    """Its silence about a batch would be taken for an answer, where TIDEGATE_LEDGER is mistyped."""
+    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 1000\n")
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka://127.0.0.1:1")
+    url = f"sqlite:///{tmp_path}/elsewhere/ledger.db"
+    monkeypatch.setenv("TIDEGATE_LEDGER", url)
+    if is_made:
+        SqlLedger(url)
+    done = CliRunner().invoke(app, command)
+    said = f"no run has written to {url} yet" if is_made else f"there is no ledger at {url} yet: no run has made it"
+    assert done.output.count(said) == 1, done.output
+    assert "if runs have been, correct TIDEGATE_LEDGER" in done.output
+    if refused:
+        assert (done.exit_code, done.stdout) == (2, "")
+    assert (tmp_path / "elsewhere").exists() == is_made

@@ -26,7 +26,7 @@ def test_help_waits_for_no_client(command):
     ("arguments", "said"),
     [
         (["list", "orders", "--reason", "("], "is no regular expression"),
-        (["list", "orders", "--since", "yesterday"], "is no time in ISO 8601"),
+        (["list", "orders", "--since", "yesterday"], "is no time in ISO 8601: write it as in 2026-01-31T08:00:00Z"),
         (["list", "orders", "--partition", "-1"], "--partition"),
         (["show", "orders", "17"], "write PARTITION:OFFSET"),
         (["redrive", "orders"], "--yes"),

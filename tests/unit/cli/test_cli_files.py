@@ -46,7 +46,14 @@ def test_paths_come_one_a_line_and_from_a_batch_on(home: Path) -> None:
     assert files("--since", BATCHES[0]).stdout.splitlines() == [path_of(home, BATCHES[1])]
     assert files("--since", BATCHES[1]).stdout == ""
     unknown = files("--since", "b9")
-    assert "batch b9 has published no file" in str(unknown.exception)
+    assert "batch b9 has published no file" in unknown.output
+
+
+def test_json_is_asked_for_as_of_other_commands(home: Path) -> None:
+    assert json.loads(files("--json").stdout) == json.loads(files("--format", "json").stdout) != []
+    assert files("--json", "--format", "symlink").exit_code == 2
+    (home / "include/subscriptions/flights.yaml").unlink()
+    assert "no subscription 'flights'" in json.loads(files("--json").stdout)["error"]
 
 
 def test_a_table_is_read_by_its_format_and_not_so(home: Path) -> None:
@@ -54,7 +61,7 @@ def test_a_table_is_read_by_its_format_and_not_so(home: Path) -> None:
     file.write_text(file.read_text().replace("processing: {", "processing: {format: delta, "))
     told = files()
     assert (told.stdout, told.exit_code != 0) == ("", True)
-    assert "flights publishes into a table (delta: my lake)" in str(told.exception)
+    assert "flights publishes into a table (delta: my lake)" in told.output
 
 
 def test_json_says_what_is_known_of_each_file(home: Path) -> None:

@@ -56,9 +56,9 @@ def test_a_second_one_goes_beside_it_and_the_same_is_refused(here: Path) -> None
     refused = [init("orders"), init("my-prices")]
     (here / "spark_jobs/my_prices_transform.py").unlink()
 
-    assert [done.exit_code for done in refused] == [1, 1]
-    assert f"nothing was written, for {', '.join(FILES)} would be overwritten: " in str(refused[0].exception)
-    assert "for spark_jobs/my_prices_transform.py would be" in str(refused[1].exception)
+    assert [done.exit_code for done in refused] == [2, 2]
+    assert f"nothing was written, for {', '.join(FILES)} would be overwritten: " in refused[0].output
+    assert "for spark_jobs/my_prices_transform.py would be" in refused[1].output
     assert texts(here) == before
     assert init("my-prices", "--topic", "1").exit_code == 0
     assert "2 fine, 0 errors" in CliRunner().invoke(app, ["check"]).output
@@ -67,30 +67,30 @@ def test_a_second_one_goes_beside_it_and_the_same_is_refused(here: Path) -> None
 @pytest.mark.parametrize("name", ["Orders", "a/b", "../up", "1st", ""])
 def test_a_name_that_is_none_is_refused(here: Path, name: str) -> None:
     done = init(name)
-    assert (done.exit_code, texts(here)) == (1, {})
-    assert str(done.exception).startswith(f"{name!r} can't be a subscription's name")
+    assert (done.exit_code, texts(here)) == (2, {})
+    assert done.output.startswith(f"tidegate: {name!r} can't be a subscription's name")
 
 
 def test_a_topic_that_is_none_is_refused(here: Path) -> None:
     done = init("orders", "--topic", 'a"]')
-    assert (done.exit_code, texts(here)) == (1, {})
+    assert (done.exit_code, texts(here)) == (2, {})
 
 
 def test_nothing_stays_where_not_everything_can_be_written(here: Path) -> None:
     (here / "tests").touch()
     (here / "include").mkdir()
     done = init("orders")
-    assert (done.exit_code, texts(here)) == (1, {"tests": ""})
+    assert (done.exit_code, texts(here)) == (2, {"tests": ""})
     assert sorted(each.name for each in here.rglob("*")) == ["include", "tests"]
-    assert "tests/orders.cases.yaml can't be written (Not a directory)" in str(done.exception)
+    assert "tests/orders.cases.yaml can't be written (Not a directory)" in done.output
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_is_read_only_is_named(here: Path) -> None:
     here.chmod(0o500)
     done = init("orders")
-    assert done.exit_code == 1
-    assert "include can't be written (Permission denied)" in str(done.exception)
+    assert done.exit_code == 2
+    assert "include can't be written (Permission denied)" in done.output
 
 
 def test_in_an_airflow_it_goes_where_that_looks_with_the_pages_dag_files(

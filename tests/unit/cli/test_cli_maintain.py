@@ -1,17 +1,21 @@
 """`tidegate maintain`: which tables it looks after, and what it says."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from definition_files import LEAST
 from deltalake import DeltaTable
+from ledger_batches import landed, plan, published
 from pyarrow import fs
 from table_benches import DeltaBench, rows_of
 from table_publishing import publish_by
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Outcome
 
 FORMATS = {"flights": "delta", "gates": "delta", "plain": "parquet"}
 
@@ -53,10 +57,25 @@ def test_a_dry_run_says_what_would_be_done(table: DeltaBench) -> None:
 
 
 @pytest.mark.usefixtures("table")
+def test_of_a_table_without_small_files_no_compaction_is_told() -> None:
+    maintain("flights")
+    for options in ((), ("--dry-run",)):
+        done = maintain("flights", *options)
+        assert "expire" in done.output
+        assert "compact" not in done.output
+
+
+def test_where_there_is_no_definition_it_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    done = maintain()
+    assert (done.exit_code, f"{tmp_path}/include/subscriptions" in done.output) == (2, True), done.output
+
+
+@pytest.mark.usefixtures("table")
 def test_one_that_publishes_no_table_is_refused_by_name() -> None:
     done = maintain("plain")
     assert done.exit_code != 0
-    assert "plain publishes folders of Parquet, which need no maintenance" in str(done.exception or done.output)
+    assert "plain publishes folders of Parquet, which need no maintenance" in done.output
 
 
 @pytest.mark.usefixtures("table")
@@ -97,3 +116,20 @@ def test_a_table_that_isnt_there_yet_is_said(table: DeltaBench) -> None:
     table.drop()
     assert "flights: there is no table yet" in maintain("flights").stdout
     assert not DeltaTable.is_deltatable(table.log.folder(table.table).removeprefix("file://"))
+
+
+def test_a_table_that_isnt_there_any_more_is_an_error(
+    table: DeltaBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/known.db"
+    monkeypatch.setenv("TIDEGATE_LEDGER", url)
+    ledger = SqlLedger(url)
+    batch = landed(ledger, replace(plan(), output=table.table))
+    ledger.adopt(batch.id, published(batch))
+    ledger.close(batch.id, Outcome.COMMITTED)
+    assert maintain("flights").exit_code == 0
+    table.drop()
+    done = maintain("flights")
+    assert done.exit_code == 1
+    assert f"the table isn't there any more, and batch {batch.id} was published into it" in done.output
+    assert "run flights, which says how to go on" in done.output

@@ -65,6 +65,9 @@ def test_one_that_is_named_is_told_alone(ledger: SqlLedger) -> None:
     assert (document["batches"], document["files"], document["bytes"], document["error"]) == (1, 0, 0, None)
     assert document["oldest"] == document["newest"] is not None
     assert len(ledger.history("gates", 9)) == 2
+    would = prune("gates", "--dry-run").stdout
+    assert would.startswith("gates: would remove 1 batch, which ended ")
+    assert would.endswith(", with 0 files of 0 bytes\n")
 
 
 def test_no_ledger_is_made_in_a_database_without_one(
@@ -73,9 +76,14 @@ def test_no_ledger_is_made_in_a_database_without_one(
     empty = tmp_path / "empty.db"
     empty.touch()
     monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{empty}")
-    assert prune().exit_code == 0
+    done = prune()
+    assert (done.exit_code, done.output.count(f"there is no ledger at sqlite:///{empty} yet")) == (0, 2), done.output
+    assert json.loads(prune("gates", "--json").stdout)["no_run"].startswith("there is no ledger")
     unknown = prune("removed", "--removed")
-    assert (unknown.exit_code, "there is no ledger yet that knows" in str(unknown.exception)) == (1, True)
+    assert (unknown.exit_code, f"there is no ledger at sqlite:///{empty} yet" in " ".join(unknown.output.split())) == (
+        2,
+        True,
+    )
     assert empty.stat().st_size == 0
     assert len(ledger.history("flights", 9)) == 2
 
@@ -145,20 +153,20 @@ def test_of_a_removed_definition_all_goes(tmp_path: Path) -> None:
     assert (rows_of("gates", tmp_path), rows_of("flights", tmp_path)) == ({}, others)
     assert [path.name for path in (tmp_path / "data/landing/gates").iterdir()] == []
     again = prune("gates", "--removed")
-    assert "the ledger knows no subscription gates" in str(again.exception)
+    assert "the ledger knows no subscription gates" in again.output
 
 
 def test_what_is_open_or_defined_stays(removed: SqlLedger, tmp_path: Path) -> None:
     batch = removed.open(plan(2, subscription="gates"), removed.look("gates").version)
     before = rows_of("gates", tmp_path)
     done = prune("gates", "--removed")
-    assert (done.exit_code, f"batch {batch.id} of subscription gates is open" in str(done.exception)) == (1, True)
-    assert "`tidegate clear gates --answer skip`" in str(done.exception)
+    assert (done.exit_code, f"batch {batch.id} of subscription gates is open" in done.output) == (1, True)
+    assert "`tidegate clear gates --answer skip`" in done.output
     done = prune("flights", "--removed")
-    assert (done.exit_code, "subscription flights has a definition" in str(done.exception)) == (1, True)
+    assert (done.exit_code, "subscription flights has a definition" in done.output) == (2, True)
     assert prune("--removed").exit_code == 2
     (tmp_path / "include/subscriptions").rename(tmp_path / "not mounted")
-    assert "nothing was removed: there is no folder" in str(prune("flights", "--removed").exception)
+    assert "nothing was removed: there is no folder" in prune("flights", "--removed").output
     assert rows_of("gates", tmp_path) == before
 
 
@@ -171,3 +179,25 @@ def test_a_batch_that_ended_meanwhile_keeps_the_rows(removed: SqlLedger, tmp_pat
     with pytest.raises(StaleError, match="run the command again"):
         rows.forget(seen)
     assert len(removed.history("gates", 9)) == 3
+
+
+@pytest.mark.parametrize("has_folder", [True, False], ids=["an empty folder", "no folder"])
+def test_where_there_is_nothing_to_prune_it_says_where_it_looked(
+    has_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    if has_folder:
+        (tmp_path / "include/subscriptions").mkdir(parents=True)
+    done = prune()
+    assert (done.exit_code, f"{tmp_path}/include/subscriptions" in done.output) == (2, True), done.output
+
+
+def test_a_removed_one_whose_group_went_over_to_another_says_where_its_batches_are(
+    tmp_path: Path, ledger: SqlLedger
+) -> None:
+    ledger.accept_cluster("flights", "g", "c1", "ada")  # which notes the group
+    (tmp_path / "include/subscriptions/flights.yaml").rename(tmp_path / "include/subscriptions/sales.yaml")
+    ledger.take_over_group("sales", "g", "flights")
+    done = prune("flights", "--removed")
+    assert done.exit_code == 0, done.output
+    assert "a subscription that took over its group" in " ".join(done.output.split())

@@ -82,7 +82,10 @@ def test_notifiers_are_imported_by_the_check_and_a_class_is_none(tmp_path, defau
     with_lines("")
     (problem,) = examine([tmp_path], tmp_path, imports=True).problems
     assert (Path(problem.file).name, problem.line) == ("_defaults.yaml", 1)
-    assert "No module named 'alarms'" in problem.message
+    assert problem.message.endswith(
+        f"No module named 'alarms'; looked in {tmp_path}/plugins and where this process imports from: `airflow "
+        "tidegate check` looks in Airflow's plugins and dags folders, too"
+    )
 
 
 @pytest.mark.parametrize("schedule", ["@hourly", "0 6 * * *"])

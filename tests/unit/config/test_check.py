@@ -3,7 +3,8 @@
 import ast
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -93,11 +94,29 @@ def test_a_group_belongs_to_one_subscription(home, define):
     assert [each.name for each in report.subscriptions] == ["c"]
 
 
+@dataclass(frozen=True)
+class Known:
+    """What has run: the subscriptions of each group, and the folder below home of each one's newest batch."""
+
+    home: Path
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def of_group(self, group: str) -> Collection[str]:
+        return self.groups.get(group, ())
+
+    def outputs(self, names: Collection[str]) -> Mapping[str, str]:
+        return {name: f"file://{self.home}/{self.folders[name]}" for name in names if name in self.folders}
+
+    def report(self) -> Report:
+        return examine([self.home / "definitions"], self.home, holders=self)
+
+
 def test_the_definition_that_reads_with_a_group_stays_usable_beside_a_copy_of_it(home, define):
     define("a", group="shared", output="lake/a")
     define("b", group="shared", output="lake/a")
     define("c", group="shared", output="lake/c")
-    report = examine([home / "definitions"], home, holders=lambda group: {"a", "gone"} if group == "shared" else set())
+    report = Known(home, {"shared": {"a", "gone"}}, {"a": "lake/a"}).report()
     assert [each.name for each in report.subscriptions] == ["a"]
     assert told(report) == [
         ("b.yaml", 3, "consumer.group.id", "held-group"),
@@ -105,6 +124,56 @@ def test_the_definition_that_reads_with_a_group_stays_usable_beside_a_copy_of_it
         ("c.yaml", 3, "consumer.group.id", "held-group"),
     ]
     assert "shared is the group that a reads with: give b a group of its own" in report.problems[0].message
+
+
+def test_the_definition_that_writes_into_an_output_stays_usable_beside_one_that_takes_it(home, define):
+    define("a", output="lake")
+    define("b", output="x/../lake")
+    define("c", output="lake/c")
+    report = Known(home, folders={"a": "lake", "gone": "lake"}).report()
+    assert [each.name for each in report.subscriptions] == ["a"]
+    assert told(report) == [
+        ("b.yaml", 5, "processing.output", "shared-output"),
+        ("c.yaml", 5, "processing.output", "shared-output"),
+    ]
+    assert "is what a writes into: give b a folder of its own" in report.problems[0].message
+
+
+def test_the_definition_that_writes_into_an_output_stays_usable_beside_one_around_it(home, define):
+    define("a", output="lake/a")
+    define("b", output="lake")
+    report = Known(home, folders={"a": "lake/a"}).report()
+    assert [each.name for each in report.subscriptions] == ["a"]
+    assert told(report) == [("b.yaml", 5, "processing.output", "shared-output")]
+    assert "is around the folder that a writes into: give b one beside it" in report.problems[0].message
+    both = Known(home, folders={"a": "lake/a", "b": "lake"}).report()
+    assert told(both) == [("a.yaml", 5, "processing.output", "shared-output")]
+
+
+@pytest.mark.parametrize("folders", [{"a": "before", "b": "lake/b"}, {"a": "lake", "b": "lake"}], ids=["no", "both"])
+def test_an_output_that_nobody_or_several_write_into_is_nobodys_yet(home, define, folders):
+    define("a", output="lake")
+    define("b", output="lake")
+    report = Known(home, folders=folders).report()
+    assert [name for name, _, _, _ in told(report)] == ["a.yaml", "b.yaml"]
+    assert report.subscriptions == ()
+
+
+def test_the_tables_that_are_written_into_stay_usable_beside_a_folder_that_takes_theirs(home, define):
+    for name in ("a", "b", "c"):
+        define(name, output="lake", processing="  format: delta\n")
+    define("d", output="lake")
+    report = Known(home, folders={"a": "lake", "b": "lake"}).report()
+    assert [each.name for each in report.subscriptions] == ["a", "b", "c"]
+    assert told(report) == [("d.yaml", 5, "processing.output", "shared-output")]
+
+
+def test_the_definition_that_has_retried_from_a_topic_stays_usable_beside_one_that_takes_it(home, define):
+    define("a", more=f"{RETRY}delayed-retry-topic.topics: [own_1, shared_2]\n")
+    define("b", more=f"{RETRY}delayed-retry-topic.topics: [shared_2]\n")
+    report = Known(home, {"a": {"a"}}).report()
+    assert [each.name for each in report.subscriptions] == ["a"]
+    assert told(report) == [("b.yaml", 7, "delayed-retry-topic.topics", "shared-retry-topic")]
 
 
 def test_the_same_group_on_another_cluster_is_another_group(home, define):
@@ -297,21 +366,21 @@ def test_a_transform_is_found_without_importing_it(home, define, function):
 
 
 @pytest.mark.parametrize(
-    ("transform", "said"),
+    ("transform", "rule", "said"),
     [
-        ("transforms.fligths:departures", "there is no module transforms.fligths in"),
-        ("flights:departures", "/spark_jobs, nor among what Python imports here"),
-        ("transforms:departures", "__init__.py has no function departures"),
-        ("transforms.flights:departure", "did you mean departures?"),
-        ("transforms.flights:inner", "has no function inner"),
-        ("broken:x", "isn't Python"),
-        ("nulls:x", "isn't Python"),
+        ("transforms.fligths:departures", "no-transform", "there is no module transforms.fligths in"),
+        ("flights:departures", "no-transform", "/spark_jobs, nor among what Python imports here"),
+        ("transforms:departures", "no-function", "__init__.py has no function departures"),
+        ("transforms.flights:departure", "no-function", "did you mean departures?"),
+        ("transforms.flights:inner", "no-function", "has no function inner"),
+        ("broken:x", "no-transform", "isn't Python"),
+        ("nulls:x", "no-transform", "isn't Python"),
     ],
 )
-def test_a_transform_that_is_not_there(home, define, transform, said):
+def test_a_transform_that_is_not_there(home, define, transform, rule, said):
     define("a", processing=f"  transform: {transform}\n")
     report = checked(home)
-    assert told(report) == [("a.yaml", 6, "processing.transform", "no-transform")]
+    assert told(report) == [("a.yaml", 6, "processing.transform", rule)]
     assert said in report.problems[0].message
 
 

@@ -240,6 +240,15 @@ def test_a_wrong_output_is_told_once_and_the_others_are_compared(tmp_path: Path,
     assert told(checked(tmp_path)) == [("a", "refused"), ("b", "shared-output"), ("c", "shared-output")]
 
 
+@pytest.mark.parametrize("output", ["x", "x/below/it"])
+def test_a_file_where_the_folder_would_be_is_refused(tmp_path: Path, define: Callable[..., None], output: str) -> None:
+    (tmp_path / "x").touch()
+    define("a", output=output)
+    (problem,) = checked(tmp_path).problems
+    assert problem.rule == "taken-output"
+    assert f"can't be a folder: {tmp_path / 'x'} is a file" in problem.message
+
+
 def test_parquet_over_a_delta_table_is_refused(tmp_path: Path, define: Callable[..., None]) -> None:
     (tmp_path / "x/_delta_log").mkdir(parents=True)
     define("a", output="x")

@@ -173,9 +173,21 @@ def test_operators_are_names_between_commas(listed, names):
     [
         ("TIDEGATE_HOME", "/nowhere/at/all", "isn't a folder"),
         ("TIDEGATE_LEDGER", "data/ledger.db", "isn't a SQLAlchemy URL"),
+        ("TIDEGATE_LEDGER", "mysql://u:secret@h/l", "can't be kept in mysql: write sqlite:///data/ledger.db or"),
+        ("TIDEGATE_LEDGER", "postgres://u:secret@h/l", "can't be kept in postgres: write"),
         ("TIDEGATE_LEDGER", "sqlite://", "in memory"),
         ("TIDEGATE_LEDGER", "sqlite:///:memory:", "in memory"),
         ("TIDEGATE_LANDING", "file://data/landing", "write file:///data/landing"),
+        (
+            "TIDEGATE_LANDING",
+            "foo://x/y",
+            "is foo://x/y, which is no place to land in: write a path, .*s3://connection@",
+        ),
+        ("TIDEGATE_LANDING", "s3:/bucket/landing", "is no place to land in"),
+        ("TIDEGATE_LANDING", "s3://", "is no place to land in"),
+        ("TIDEGATE_LANDING", "s3://minio:9000/bucket", "is no place to land in"),
+        ("TIDEGATE_LANDING", "hdfs:", "is no place to land in"),
+        ("TIDEGATE_LANDING", "/", "is no place to land in"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(name, value, said):
@@ -223,6 +235,14 @@ def test_a_landing_with_credentials_is_refused_without_showing_them(uri):
 
 @pytest.mark.parametrize("uri", ["hdfs://name:8020/a@b", "hdfs://me@name:8020/x", "abfss://c@account/x", "/a:b@c"])
 def test_a_landing_without_credentials_is_taken(uri):
+    assert Settings.from_environment({"TIDEGATE_LANDING": uri}).landing.endswith(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["hdfs:///x", "viewfs://cluster/x", "s3://bucket", "s3a://store@bucket/a b", "gs://bucket/x", "gcs://bucket/x"],
+)
+def test_a_landing_may_be_on_any_file_system_that_can_be_written_to(uri):
     assert Settings.from_environment({"TIDEGATE_LANDING": uri}).landing.endswith(uri)
 
 

@@ -9,7 +9,7 @@ import pytest
 from checkout import PROJECT
 
 from tidegate.config import importing
-from tidegate.config.transforms import TransformFiles, import_complaints
+from tidegate.config.transforms import CALLS, TransformFiles, import_complaints
 
 Write = Callable[[str, str], None]
 FINE = "def rows(batch):\n    return batch\n"
@@ -102,6 +102,27 @@ def test_what_an_import_does_costs_no_other_transform(jobs, write, text, said):
     assert found["z:rwos"] == "it has no function rwos; did you mean rows?"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def rows(records): ...\n", None),
+        ("def rows(records, batch): ...\n", None),
+        ("def rows(records, threshold=3, *, more=4): ...\n", None),
+        ("def rows(*records): ...\n", None),
+        ("class A:\n    def __call__(self, records): ...\nrows = A()\n", None),
+        ("rows = max\n", None),
+        ("def rows(): ...\n", "it is called as f(records) or f(records, batch), and takes ()"),
+        ("def rows(a, b, c): ...\n", "it is called as f(records) or f(records, batch), and takes (a, b, c)"),
+        ("def rows(records, *, limit): ...\n", "and takes (records, *, limit)"),
+    ],
+)
+def test_a_function_that_no_job_can_call_is_told_with_what_it_takes(jobs, write, text, said):
+    write("m.py", text)
+    found = import_complaints(["m:rows"], jobs, calls=CALLS)
+    assert (said in found["m:rows"]) if said else (found == {})
+    assert import_complaints(["m:rows"], jobs) == {}, "a callback may be called otherwise"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["while True: pass\n", "import signal\nsignal.pause()\n", "import sys\nsys.stdin.read()\n"]
@@ -130,7 +151,7 @@ def test_what_a_module_starts_ends_with_the_check(jobs, write):
     )
     assert import_complaints(["m:rows"], jobs) == {}
     pid = int((jobs / "pid").read_text())
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while _runs(pid):
         assert time.monotonic() < deadline
 
@@ -180,7 +201,7 @@ def test_an_error_of_an_installed_package_is_told_with_its_line(jobs, write, mon
     write("installed_ones/__init__.py", "")
     write("installed_ones/m.py", "import json\njson.loads('{')\n" + FINE)
     monkeypatch.syspath_prepend(str(jobs))
-    told = importing._wrong("installed_ones.m", ["rows"], folders=[])["rows"]
+    told = importing._wrong("installed_ones.m", ["rows"], [], folders=[])["rows"]
     assert told.startswith(f"{jobs}/installed_ones/m.py:2: json.decoder.JSONDecodeError")
 
 

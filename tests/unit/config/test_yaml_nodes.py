@@ -133,3 +133,22 @@ def test_words_mean_what_yaml_1_2_says(value, text, meant):
 
 def test_not_a_number(value):
     assert math.isnan(value("a: .nan\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "helps"),
+    [
+        ("a: 1\nschedule: */5 * * * *\n", 2, "quote a value that begins with *, as in '*/5 * * * *'"),
+        ("a:\n\tb: 1\n", 2, "a line begins with a tab: indent by spaces"),
+        ("a: @lake\n", 1, "quote a value that begins with @"),
+        ("a: `lake`\n", 1, "quote a value that begins with `"),
+        ("a: & b\n", 1, "quote a value that begins with &"),
+        ("a: it: breaks\n", 1, "quote a value that has a colon and a space in it"),
+        ('a: 1\nb: "c\nd: e\n', 4, "line 2 opens a quote that isn't closed"),
+        ("a:\n  b: 1\n c: 2\n", 3, "this line isn't indented as those that it belongs to"),
+    ],
+)
+def test_the_slips_that_are_made_most_are_explained(text, line, helps):
+    with pytest.raises(YamlError) as caught:
+        compose(text)
+    assert (caught.value.line, helps in caught.value.message) == (line, True), caught.value.message

@@ -4,9 +4,12 @@ import pytest
 
 from tidegate.dead_letters import waiting
 from tidegate.dead_letters.letter import Intent, TopicIdentity
-from tidegate.dead_letters.waiting import letters_waiting
+from tidegate.dead_letters.superseded import Superseded
+from tidegate.dead_letters.waiting import letters_waiting, superseded_waiting
+from tidegate.model.offsets import Range
+from tidegate.ports import ReprocessedBatch
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryRedrives
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives
 from tidegate.testing.source import MemorySource
 from tidegate.testing.topics import MemoryTopics, Record
 
@@ -70,3 +73,20 @@ def test_what_isnt_read_in_time_is_counted_as_offsets() -> None:
     world.topics.remove(TOPIC, 1, 5)
     world.topics.stick(TOPIC, 4)
     assert world.waiting() == 5
+
+
+def test_what_was_reprocessed_and_not_redriven_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, redrives = MemoryDeadLetters(TOPIC, topic_id="id"), MemoryRedrives()
+    for offset in range(4):
+        told = {"topic": "orders", "partition": "0", "offset": str(offset)}
+        topic.put(b"", *((f"dead-letter-{name}", value.encode()) for name, value in told.items()))
+    superseded = Superseded([ReprocessedBatch("b1", 2, (Range("orders", 0, 1, 9),))])
+    assert superseded_waiting(topic, redrives, superseded) == 3
+    assert superseded_waiting(topic, redrives, Superseded()) == 0
+    turn = redrives.take_turn(TOPIC)
+    to = {(0, topic.letters[2].offset): "orders"}
+    redrives.note(TopicIdentity(TOPIC, "id"), turn, Intent("t1", "t0", "orders", "me", datetime.now(UTC), to))
+    redrives.mark("t1")
+    assert superseded_waiting(topic, redrives, superseded) == 2
+    monkeypatch.setattr(waiting, "_MOST_READ", 3)
+    assert superseded_waiting(topic, redrives, superseded) == 0

@@ -11,17 +11,22 @@ from typing import Any
 
 import pytest
 
+from tidegate.cli.dead_letters_text import left_out
 from tidegate.dead_letters import redriver
 from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, Settled
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
+from tidegate.dead_letters.superseded import Superseded
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
+from tidegate.model.offsets import Range
+from tidegate.model.records import last
 from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
+from tidegate.ports import ReprocessedBatch
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
 
 TOPIC = "dead-letter-topic-orders"
-SECONDS = 60
+SECONDS = 120
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -110,6 +115,14 @@ def test_a_record_comes_back_as_it_was_with_its_history_and_where_it_lay(world):
     assert (record.topic, record.partition, record.timestamp) == ("orders", 1, 1234)
     assert (record.key, record.value) == (b"key", b"value")
     assert record.headers == (*headers, ("tidegate-redriven-from", f"{TOPIC}/3/0".encode()))
+
+
+@pytest.mark.parametrize(("header", "comes_back"), [(b"1234", 1234), (b"-1", None), (b"soon", 99), (None, 99)])
+def test_a_record_comes_back_with_the_timestamp_that_its_letter_names(world, header, comes_back):
+    world.topic.put(b"value", *told(), ("tidegate-timestamp", header), timestamp=99)
+    world.run()
+    [record] = world.turns.produced
+    assert record.timestamp == comes_back
 
 
 def test_a_tombstone_without_key_and_timestamp_comes_back_so(world):
@@ -296,6 +309,37 @@ def test_a_redrive_by_another_ledger_in_between_ends_the_first_one_by_name(world
 
 
 # Crashes
+
+
+def test_letters_of_a_batch_that_was_reprocessed_since_stay_but_for_those_of_its_newest_generation(world):
+    world.put(3)
+    for generation in (2, 3):
+        made = ("tidegate-generation", f"b1/{generation}".encode())
+        world.topic.put(b"newer", *told(offset=1), made)
+    superseded = Superseded([ReprocessedBatch("b1", 3, (Range("orders", 0, 1, 3),))])
+
+    found = survey(ordered(), world.topic, world.ledger, superseded)
+    assert (found.tally.total, found.tally.reprocessed) == (2, 3)
+    world.redriver(ordered()).run(found, lambda _: None)
+    assert [record.value for record in world.turns.produced] == [b"0", b"newer"]
+    assert last(world.turns.produced[1].headers, "tidegate-generation") == b"b1/3"
+
+    everything = ordered(reprocessed=True, again=True)
+    world.redriver(everything).run(survey(everything, world.topic, world.ledger, superseded), lambda _: None)
+    assert len(world.turns.produced) == 2 + 5
+
+
+def test_letters_wait_for_the_end_of_a_reprocess_that_may_have_made_rows_of_them(world):
+    world.put(3)
+    superseded = Superseded([ReprocessedBatch("b1", 2, (Range("orders", 0, 1, 3),), is_open=True)])
+    found = survey(ordered(), world.topic, world.ledger, superseded)
+    assert (found.tally.total, found.tally.reprocessed, found.tally.being_reprocessed) == (1, 0, {"b1": 2})
+    assert found.tally.to_json()["skipped"]["being_reprocessed"] == 2
+    (said,) = left_out("orders", found.tally)
+    assert said.startswith("2 are of batches whose reprocess has begun and hasn't ended")
+    assert "`tidegate reprocess orders --batch ID` (b1)" in said
+    everything = survey(ordered(reprocessed=True), world.topic, world.ledger, superseded)
+    assert everything.tally.total == 3
 
 
 class Crash(Exception):  # noqa: N818 - not an error of anything

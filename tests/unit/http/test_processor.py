@@ -151,6 +151,21 @@ def test_a_template_that_does_not_fit_a_record_rejects_it_unsent(tmp_path: Path)
     assert reasons[1].startswith("no request can be made of it: 'utf-8' codec can't decode byte 0xff")
 
 
+def test_a_delivery_waits_no_longer_than_it_may_for_a_server_that_asks_for_more(tmp_path: Path) -> None:
+    batch = landed(tmp_path)
+
+    def busy(handler: BaseHTTPRequestHandler, _: int) -> None:
+        handler.send_response(429)
+        handler.send_header("Retry-After", "3600")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with hooked(busy) as hook:
+        with pytest.raises(DeliveryTimeoutError, match=r"20 of 20 .*; with .* unless its Retry-After is longer"):
+            deliver(batch, hook.uri, 1.0, retry_before_commit=1, delay_ms=0)
+        assert len(hook.begun) == len(set(hook.begun))  # none was sent again
+
+
 def test_without_a_word_of_anybody_nothing_is_sent_again(tmp_path: Path) -> None:
     """A delivery that ran out of time, then one that comes to an end."""
     first = landed(tmp_path, delivery="a" * 32)
@@ -214,7 +229,7 @@ def apart(batch: Batch, hook: Hook, after: int, **endpoint: Any) -> Iterator["su
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while len(hook.begun) < after:
             assert time.monotonic() < until
             assert child.poll() is None
@@ -266,7 +281,7 @@ def test_while_one_delivery_sends_or_sleeps_amid_it_no_other_begins(tmp_path: Pa
                 with pytest.raises(UnavailableError, match=f"process {child.pid} of .* still sends"):
                     begin()
             child.send_signal(signal.SIGCONT)
-            assert child.wait(30) == 0
+            assert child.wait(120) == 0
         assert audited(first) == (20, 0)
         processor(hook.uri, output=output_of(second)).check()
         deliver(second, hook.uri)

@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from typing import Any
@@ -127,6 +129,46 @@ def test_attempts_are_apart() -> None:
     assert all(0.19 <= later - earlier <= 2 for earlier, later in pairwise(at))
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_says_when_to_come_again_is_asked_no_sooner_and_others_do_not_wait(status: int) -> None:
+    begun: list[float] = []
+
+    def busy(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if number == 1:
+            return say(handler, 200)
+        begun.append(time.monotonic())
+        if len(begun) == 3:
+            return say(handler, 200)
+        handler.send_response(status)
+        if len(begun) == 1:
+            handler.send_header("Retry-After", "1")
+        handler.send_header("Content-Length", "0")
+        return handler.end_headers()
+
+    with hooked(busy) as hook:
+        outcomes = send(hook.uri, {P0: 2}, retry_before_commit=2, delay_ms=0, concurrency=2)
+    assert [(o.request.message.offset, o.attempts) for o in outcomes] == [(1, 1), (0, 3)]
+    assert begun[1] - begun[0] >= 0.99
+
+
+def test_a_time_to_come_again_may_be_a_date_and_a_shorter_one_than_the_definitions_shortens_nothing() -> None:
+    begun: list[float] = []
+    dates = [datetime.now(UTC) + timedelta(seconds=3), datetime(2020, 1, 1, tzinfo=UTC)]
+
+    def busy(handler: BaseHTTPRequestHandler, _: int) -> None:
+        begun.append(time.time())
+        handler.send_response(429)
+        handler.send_header("Retry-After", format_datetime(dates[min(len(begun), 2) - 1], usegmt=True))
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with hooked(busy) as hook:
+        (outcome,) = send(hook.uri, {P0: 1}, retry_before_commit=2, delay_ms=200)
+    assert (outcome.status, outcome.attempts) == (429, 3)
+    assert begun[1] >= int(dates[0].timestamp()) - 0.01
+    assert begun[2] - begun[1] >= 0.19
+
+
 # Servers that misbehave
 
 
@@ -188,6 +230,23 @@ def test_a_connection_that_is_reset_counts_as_an_attempt() -> None:
     with hooked(reset) as hook:
         outcomes = send(hook.uri, {P0: 2})
     assert [(o.request.message.offset, o.status, o.attempts) for o in outcomes] == [(0, None, 2), (1, 200, 1)]
+
+
+@pytest.mark.parametrize("answer", [b"\0\xff no\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/7.0 200 OK\r\n\r\n"])
+def test_an_answer_that_is_not_http_is_none(answer: bytes) -> None:
+    def garble(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if len(hook.begun) == 2:
+            return fine(handler, number)
+        handler.wfile.write(answer)
+        handler.close_connection = True
+        return None
+
+    with hooked(garble) as hook:
+        (outcome,) = send(hook.uri, {P0: 1})
+        assert (outcome.is_success, outcome.attempts) == (True, 2)
+        (outcome,) = send(hook.uri, {P0: 1})
+    assert (outcome.is_success, outcome.status, outcome.attempts) == (False, None, 2)
+    assert outcome.reason == "its answer isn't HTTP"
 
 
 def test_nobody_there_is_said() -> None:

@@ -115,7 +115,7 @@ def test_a_file_whose_writer_was_killed_is_invisible(moto, way, bucket, landing,
             assert child.poll() is None
     finally:
         child.kill()
-        child.wait(60)
+        child.wait(120)
     assert moto.keys(bucket) == []
     assert landing.data_files("flights", "b1") == frozenset()
     assert [Path(key).suffix for key in moto.uploads(bucket)] == [".parquet"]  # a rule of the bucket's aborts it

@@ -134,7 +134,7 @@ def test_of_many_at_once_one_tells(url: str) -> None:
 
         def claim(key: AlertKey = key, start: Barrier = start) -> AlertClaim | None:
             log = AlertLog(url)
-            start.wait(60)
+            start.wait(120)
             return log.claim(key, "batch-1", look(log), AT_ONCE)
 
         with ThreadPoolExecutor(looking) as pool:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ class _Airflow(HTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.ended = Event()
         self.answers: list[tuple[int, Any]] = []
         self.asked: list[tuple[str, Any]] = []
 
@@ -33,6 +34,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((f"{self.command} {self.path}", asked))
         answers = self.server.answers
         return self._answer(*(answers.pop(0) if answers[1:] else answers[0]))
+
+    def do_GET(self) -> None:
+        """Answers nothing before the server ends."""
+        self.server.ended.wait(60)
 
     def do_PATCH(self) -> None:
         self.do_POST()
@@ -53,6 +58,7 @@ def airflow() -> Iterator[_Airflow]:
     with _Airflow() as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
+        server.ended.set()
         server.shutdown()
 
 
@@ -83,3 +89,18 @@ def test_one_that_stays_locked_or_is_refused_is_told(airflow: _Airflow, client: 
     with pytest.raises(LocalStackError, match="403"):
         client.trigger("flights")
     assert len(airflow.asked) == asked + 1
+
+
+def test_one_that_does_not_answer_is_told_with_what_it_was_asked(airflow: _Airflow) -> None:
+    url = f"http://127.0.0.1:{airflow.server_port}"
+    with (
+        AirflowClient(url, user="u", password="p", answer_seconds=0.2) as client,
+        pytest.raises(LocalStackError, match="didn't answer GET /api/v2/dags/flights/dagRuns/r: timed out"),
+    ):
+        client.run("flights", "r")
+
+
+def test_one_that_is_not_there_is_told(airflow: _Airflow, client: AirflowClient) -> None:
+    airflow.server_close()
+    with pytest.raises(LocalStackError, match=r"didn't answer PATCH /api/v2/dags/flights: "):
+        client.pause("flights")

@@ -89,6 +89,6 @@ def test_of_two_that_need_the_jars_one_fetches_and_the_other_takes_those(tmp_pat
         with process.stdout:
             assert process.stdout.readline() == "ready\n"
     (tmp_path / "both").touch()
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(120) for process in both] == [0, 0]
     assert (tmp_path / "runs").read_text() == "run\n"
     assert wrong_jars(jars.place(tmp_path / "cache"), jars.locked()) == []

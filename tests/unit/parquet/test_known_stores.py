@@ -132,11 +132,11 @@ def test_a_forked_process_opens_its_own_and_waits_for_no_thread_of_its_parent(mo
     def hold():
         with known_stores._KNOWN._lock:
             held.set()
-            done.wait(60)
+            done.wait(120)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(60)
+    held.wait(120)
     child = os.fork()
     if child == 0:
         os._exit(0 if not known_stores._KNOWN._kept and known_stores._KNOWN._lock.acquire(timeout=5) else 1)

@@ -112,6 +112,14 @@ def test_a_commit_of_a_group_that_somebody_moved_is_refused() -> None:
         preview_commit(pipeline)
 
 
+@pytest.mark.parametrize(("retries", "times"), [(0, "once"), (2, "up to 3 times")])
+def test_a_redelivery_says_how_often(retries: int, times: str) -> None:
+    world = World()
+    stopped(world)
+    seen = preview_clear(world.pipeline(max_retries=retries), Resolution.REDELIVER)
+    assert seen.consequences == (f"It is delivered {times}. Correct the cause first.",)
+
+
 def test_a_reset_says_what_is_read_again_and_what_is_passed_over() -> None:
     world = World(2)
     pipeline = delivered(world, 5, 3)
@@ -119,6 +127,22 @@ def test_a_reset_says_what_is_read_again_and_what_is_passed_over() -> None:
     seen = reset(pipeline, offsets="orders,0,2\norders,1,6")
     assert rows(seen) == [("orders-0", 5, 2, 3, "read again"), ("orders-1", 3, 6, 3, "passed over")]
     assert seen.summary == "2 positions of 2 move: 3 offsets are read again and 3 offsets are passed over unread."
+
+
+def test_a_reset_that_gives_a_batch_up_counts_what_of_it_is_read_again() -> None:
+    pipeline = stopped(World(2))
+    seen = reset(pipeline, by=0, abandon=True)
+    assert rows(seen) == [
+        ("orders-0", 0, 0, 5, "stays, and the batch is read again"),
+        ("orders-1", 0, 0, 0, "stays"),
+    ]
+    assert seen.summary == "0 positions of 2 move: 5 offsets are read again."
+    assert seen.consequences[-1] == "5 offsets of it are read again, in another batch."
+    assert seen.total == 5
+    in_part = reset(pipeline, offsets="orders,0,3\norders,1,0", abandon=True)
+    assert in_part.summary == "1 position of 2 moves: 2 offsets are read again and 3 offsets are passed over unread."
+    others = reset(pipeline, offsets="orders,1,0", abandon=True)
+    assert others.summary == "0 positions of 1 move: 5 offsets are read again."
 
 
 def test_its_params_are_the_offsets_that_were_shown_and_come_to_the_same() -> None:
@@ -158,6 +182,12 @@ def test_a_replay_is_fixed_by_the_offsets_that_were_shown() -> None:
     assert rows(again) == [("orders-0", 0, 5, 5, "read once more"), ("orders-1", 0, 3, 3, "read once more")]
     assert again.digest == seen.digest
     assert world.ledger.replays("orders") == ()
+
+
+def test_a_replay_says_where_its_output_lies() -> None:
+    preview = replay(delivered(World(), 5), "earliest", "latest", "../again")
+    assert "through the transform into file:///home/again" in preview.summary
+    assert preview.params["output"] == "../again"
 
 
 def test_a_replay_without_an_output_is_refused() -> None:

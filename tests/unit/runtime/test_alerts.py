@@ -31,7 +31,7 @@ STOPPED = {
     "verdict": "STOPPED",
     "reason": "batch flights-1 is stopped: no rate for currency XYZ",
     "since": "2026-01-31T08:05:00+00:00",
-    "action": "correct the job, then `tidegate clear flights` has the batch delivered again",
+    "action": "mend what failed it, then `tidegate clear flights` has the batch delivered again",
     "lag": 1234567,
     "open": BATCH,
 }
@@ -75,7 +75,7 @@ def test_it_says_the_fact_then_where_then_what_to_do(seen: Tell) -> None:
         "batch flights-1 is stopped: no rate for currency XYZ",
         "Since: 2026-01-31 08:05:00 UTC",
         "Lag: 1,234,567 records, 2 s",
-        "What to do: correct the job, then `tidegate clear flights` has the batch delivered again",
+        "What to do: mend what failed it, then `tidegate clear flights` has the batch delivered again",
         "Page: https://a/page",
         "DAG: https://a/dag",
     ]

@@ -1,5 +1,6 @@
 """Definitions by name: files, and those that were stored, of which a file counts."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -120,12 +121,47 @@ def test_files_are_found_while_the_ledger_is_away(settings: Settings) -> None:
         away.load("orders")
 
 
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("data/landing", "the landing"),
+        ("data/landing/flights", "the landing"),
+        ("include", "the definitions"),
+        ("include/../include/subscriptions/lake", "the definitions"),
+        ("spark_jobs/transforms", "Spark's jobs and transforms"),
+        ("data", "the landing"),
+        ("data/logs", "the jobs' logs"),
+        ("data/ledger.db", "the ledger"),
+    ],
+)
+def test_the_installations_own_places_are_no_output_of_a_definition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, said: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    file = tmp_path / "include/subscriptions/flights.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(LEAST.replace("output: out", f"output: {output}"))
+    definitions = AllDefinitions(Settings.from_environment(os.environ))
+    text = f"processing.output is, lies in or holds {said}"
+    with pytest.raises(DefinitionError, match=text):
+        definitions.load_to_run("flights")
+    assert text in " ".join(CliRunner().invoke(app, ["check", str(file)]).output.split())
+    assert list(definitions.refused()) == ["flights"]
+
+
+def test_an_installation_in_the_folder_of_its_definitions_has_its_outputs_there(tmp_path: Path) -> None:
+    environ = {"TIDEGATE_HOME": str(tmp_path), "TIDEGATE_SUBSCRIPTIONS": str(tmp_path)}
+    (tmp_path / "flights.yaml").write_text(LEAST)
+    assert AllDefinitions(Settings.from_environment(environ)).load_to_run("flights").name == "flights"
+
+
 def test_what_would_write_into_another_ones_output_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody points a new definition at the folder of another, or at one with a table in it."""
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     folder = tmp_path / "include/subscriptions"
     folder.mkdir(parents=True)
-    for name, output in {"flights": "lake", "shop": "lake", "gates": "table", "plain": "plain"}.items():
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name, output in {"flights": "lake", "shop": "link/lake", "gates": "table", "plain": "plain"}.items():
         text = LEAST.replace("group.id: g", f"group.id: {name}").replace("output: out", f"output: {output}")
         (folder / f"{name}.yaml").write_text(text)
     (tmp_path / "table/_delta_log").mkdir(parents=True)
@@ -136,6 +172,36 @@ def test_what_would_write_into_another_ones_output_is_not_run(tmp_path: Path, mo
             definitions.load_to_run(name)
         for command in ("run", "plan"):
             refused = CliRunner().invoke(app, [command, name])
-            assert text in " ".join(f"{refused.exception} {refused.output}".split()), command
+            assert text in " ".join(refused.output.split()), command
             assert refused.exit_code != 0
-    assert {each.name for each in tmp_path.iterdir()} == {"include", "table"}
+    assert {each.name for each in tmp_path.iterdir()} == {"include", "link", "table"}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("transform: mine:nofunc", "has no function nofunc; did you mean func?"), ("job: nowhere.py", "there is no file")],
+)
+def test_what_names_a_function_or_a_job_that_is_not_there_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    file, module = tmp_path / "include/subscriptions/flights.yaml", tmp_path / "spark_jobs/mine.py"
+    for each in (file, module):
+        each.parent.mkdir(parents=True)
+    file.write_text(LEAST.replace("output: out", f"output: out, {written}"))
+    module.write_text("def func(records):\n    raise SystemExit\n")
+    for command in ("run", "plan"):
+        refused = CliRunner().invoke(app, [command, "flights", "--json"])
+        error = json.loads(refused.stdout)["error"]
+        assert (refused.exit_code, error.startswith(f"{file}:3: error: "), said in error) == (2, True, True), command
+    assert {each.name for each in tmp_path.iterdir()} == {"include", "spark_jobs"}
+
+
+def test_a_module_that_this_process_does_not_find_keeps_no_run_from_beginning(
+    definitions: AllDefinitions, settings: Settings
+) -> None:
+    """Airflow also looks in its folders of DAGs and plugins, where a command line doesn't."""
+    (settings.subscriptions / "flights.yaml").write_text(
+        text("flights").replace("{output", "{transform: a.b:c, output")
+    )
+    assert definitions.load_to_run("flights").processing.transform == "a.b:c"

@@ -8,9 +8,11 @@ import pytest
 from ledger_batches import plan
 
 from tidegate.model.batch import Resolution, State
+from tidegate.model.errors import LostDataError, TidegateError, WrongDefinitionError, kinds
 from tidegate.model.offsets import TopicPartition
-from tidegate.ports import Contact, HistoryEntry, LastRun
-from tidegate.runtime.health import Facts, Verdict, findings, says_why_the_last_run_failed
+from tidegate.model.subscription import RecordSchedule
+from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
+from tidegate.runtime.health import Facts, Verdict, findings, orphaned, says_why_the_last_run_failed
 from tidegate.runtime.moves import Move
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -20,6 +22,18 @@ AT = TopicPartition("orders", 0)
 
 STOPPED = (State.HELD, Resolution.STOP)
 ASKING = (State.HELD, Resolution.ASK)
+REDELIVERY = Decision("ada", NOW - HOUR)
+
+
+MINUTE = timedelta(minutes=1)
+LATE: dict[str, Any] = {
+    "watched_records": 500,
+    "contact": Contact(NOW, MINUTE, has_answered=True),
+    "schedule": RecordSchedule(100, 5000),
+    "oldest_waits": timedelta(minutes=21, seconds=58),
+}
+ENDED_BEFORE = LastRun(NOW - HOUR, "there is nothing to read")
+LIST_RUNS = "`airflow dags list-runs orders`"
 
 
 def facts(**known: Any) -> Facts:
@@ -66,6 +80,14 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             "triggerer",
         ),
         ({"watched_records": 3}, "WARN", "nobody looks for them", None, "triggerer"),
+        (LATE, "WARN", "500 records wait, the oldest for 0:21:58, and no run has come to them", None, LIST_RUNS),
+        (LATE | {"last_run": ENDED_BEFORE}, "WARN", "no run has come to them", NOW - HOUR, LIST_RUNS),
+        (LATE | {"last_run": LastRun(NOW - MINUTE, "batch b1 is committed")}, "OK", "", None, ""),
+        (LATE | {"open": open_batch(State.PROCESSING)}, "OK", "", None, ""),
+        (LATE | {"oldest_waits": 10 * MINUTE}, "OK", "", None, ""),
+        (LATE | {"schedule": RecordSchedule(100, 10 * 60_000)}, "OK", "", None, ""),
+        (LATE | {"schedule": RecordSchedule(100, None)}, "OK", "", None, ""),
+        (LATE | {"oldest_waits": None}, "OK", "", None, ""),
         (
             {"open": open_batch(*STOPPED)},
             "STOPPED",
@@ -103,6 +125,20 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             NOW - HOUR,
             "on-data-loss: reset",
         ),
+        (
+            {"lost": ("offset 5: gone",), "open": open_batch(State.PLANNED)},
+            "STALLED",
+            "offset 5: gone",
+            None,
+            "`tidegate group reset orders --to earliest --partitions TOPIC:NUMBERS --abandon`",
+        ),
+        (
+            {"lost": ("offset 5: gone",), "open": open_batch(State.PROCESSED)},
+            "WARN",
+            "offset 5: gone",
+            None,
+            f"nothing before batch {plan().id}, which is processed, has ended; then set on-data-loss: reset",
+        ),
         ({"lost": ("offset 5: gone",), "on_data_loss": "reset"}, "WARN", "offset 5: gone", None, "nothing"),
         (
             {"lost": ("offset 5: gone",), "lost_partitions": ("orders:0,2", "refunds:1")},
@@ -120,6 +156,23 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
         ),
         ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR}, "OK", "", None, ""),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, "OK", "", None, ""),
+        (
+            {"last_run": failed("StoppedError"), "open": open_batch(State.FAILED), "redelivery": REDELIVERY},
+            "OK",
+            f"ada answered redeliver at 2026-01-02 11:00:00 UTC: the next run delivers batch {plan().id} again",
+            None,
+            "`tidegate clear orders --answer skip`",
+        ),
+        (
+            {"last_run": failed("BatchFailedError"), "open": open_batch(State.FAILED), "redelivery": REDELIVERY}
+            | {"is_scheduled": False},
+            "WARN",
+            "ada answered redeliver",
+            None,
+            "`tidegate run orders`, or its DAG: no schedule runs it",
+        ),
+        ({"last_run": failed("RecordsFailedError"), "reset_at": NOW + HOUR}, "OK", "", None, ""),
+        ({"last_run": failed("RecordsFailedError"), "reset_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("UnavailableError"), "cleared_at": NOW + HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("MisfitError")}, "STALLED", "it went wrong", NOW, "mend the transform"),
@@ -150,6 +203,14 @@ def test_each_fact_has_its_verdict(
     assert action in found.action
 
 
+def test_what_fails_a_batch_that_has_its_records_is_not_that_others_are_lost() -> None:
+    known = {"lost": ("offset 5: gone",), "open": open_batch(State.PROCESSED), "last_run": failed("LostDataError")}
+    first, second = findings(facts(**known))
+    assert (first.verdict, first.reason) == ("STALLED", "no run goes on: it went wrong")
+    assert "go on by the command that it names" in first.action
+    assert (second.verdict, "offset 5: gone" in second.reason) == ("WARN", True)
+
+
 @pytest.mark.parametrize("error", ["StoppedError", "RecordsFailedError", "BatchFailedError"])
 @pytest.mark.parametrize("held", [STOPPED, ASKING])
 def test_what_stopped_isnt_said_twice(held: tuple[State, Resolution], error: str) -> None:
@@ -168,6 +229,7 @@ def test_what_stopped_isnt_said_twice(held: tuple[State, Resolution], error: str
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING)}, True),
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING), "cleared_at": NOW + HOUR}, True),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, False),
+        ({"last_run": failed("BatchFailedError"), "open": open_batch(State.FAILED), "redelivery": REDELIVERY}, False),
         ({"last_run": failed("LostDataError")}, True),
         ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR}, False),
         ({"last_run": failed("LostDataError"), "reset_at": NOW + HOUR, "lost": ("gone",)}, True),
@@ -198,3 +260,33 @@ def test_monitors_are_told_as_their_plugins_tell_them() -> None:
         "STOPPED": 2,
         "UNREACHABLE": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "error", [*WrongDefinitionError.__subclasses__(), LostDataError], ids=lambda each: each.__name__
+)
+def test_an_error_that_no_next_run_mends_needs_a_person_whichever_of_its_kind_it_is(error: type[TidegateError]) -> None:
+    (found,) = findings(facts(last_run=failed(error.__name__)))
+    assert (found.verdict, found.action != "") == ("STALLED", True)
+
+
+def test_a_class_of_errors_that_nobody_knows_is_its_own_kind() -> None:
+    assert kinds("OfAnotherVersionError") == ("OfAnotherVersionError",)
+    assert kinds("MisfitError") == ("MisfitError", "WrongDefinitionError", "TidegateError")
+
+
+@pytest.mark.parametrize(
+    ("state", "resolution", "waits"),
+    [
+        (State.PROCESSING, None, "its records don't reach the lake before"),
+        (State.HELD, Resolution.STOP, "its records don't reach the lake before"),
+        (State.PUBLISHED, None, "its rows are in the lake, and its offsets aren't committed before"),
+        (State.DISCARDING, Resolution.SKIP, "nothing of it is published, and its offsets aren't committed before"),
+    ],
+)
+def test_a_batch_without_a_definition_says_what_waits_for_one(
+    state: State, resolution: Resolution | None, waits: str
+) -> None:
+    rows = 10 if state is State.PUBLISHED else None
+    found = orphaned(replace(plan(), state=state, resolution=resolution, rows=rows))
+    assert found.action.endswith(f"which takes the batch over; {waits}")

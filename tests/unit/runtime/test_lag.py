@@ -6,7 +6,7 @@ from world import World, deliver
 from tidegate.cli import status_text
 from tidegate.cli.console import out
 from tidegate.model.offsets import TopicPartition
-from tidegate.runtime.lag import PartitionStatus, worst_seconds
+from tidegate.runtime.lag import PartitionStatus, lag_behind, worst_seconds
 from tidegate.runtime.status import status_of
 from tidegate.testing.topics import Record
 
@@ -36,6 +36,19 @@ def test_what_was_read_doesnt_wait() -> None:
     assert lag_seconds(world) == (0, [0])
     produce_at(world, 20)
     assert lag_seconds(world) == (20, [20])
+
+
+def test_behind_a_batch_is_what_came_after_its_ends_and_unknown_where_kafka_does_not_say() -> None:
+    world = World(partitions=2)
+    world.produce(3)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    assert lag_behind(batch, world.pipeline().source) == 0
+    world.produce(5)
+    world.produce(2, partition=1)
+    assert lag_behind(batch, world.pipeline().source) == 7
+    world.topics.delete("orders")
+    assert lag_behind(batch, world.pipeline().source) in (0, None)
 
 
 def test_a_producer_whose_clock_is_ahead_makes_none_negative() -> None:

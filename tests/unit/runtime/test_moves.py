@@ -9,7 +9,8 @@ from ledger_batches import plan
 
 from tidegate.model.batch import Outcome, State
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import GroupReset, HistoryEntry, Loss, PositionChange
+from tidegate.model.receipt import Receipt
+from tidegate.ports import Committed, GroupReset, HistoryEntry, Loss, PositionChange
 from tidegate.runtime.moves import Move, moves
 
 AT = TopicPartition("orders", 0)
@@ -22,6 +23,11 @@ def batch(start: int, end: int, state: State = Outcome.COMMITTED, **values: Any)
     given = {"offsets_committed": state is Outcome.COMMITTED, **values}
     made = replace(plan(), ranges=(Range(*AT, start, end),), state=state, **given)
     return HistoryEntry(made, 1, NOON, NOON)
+
+
+def at(offset: int, receipt: Receipt | None = None) -> dict[TopicPartition, Committed]:
+    """Where the group stands."""
+    return {AT: Committed(offset, metadata=str(receipt or ""))}
 
 
 @pytest.mark.parametrize(
@@ -46,11 +52,11 @@ def batch(start: int, end: int, state: State = Outcome.COMMITTED, **values: Any)
 def test_a_batch_that_begins_elsewhere_than_the_last_ended_shows_a_move(
     oldest_first: list[HistoryEntry], stands: int, found: list[Move]
 ) -> None:
-    assert list(moves(oldest_first[::-1], {AT: stands}, [])) == found
+    assert list(moves(oldest_first[::-1], at(stands), [])) == found
 
 
 def test_what_was_lost_is_no_move() -> None:
-    assert moves([batch(0, 10)], {AT: 30}, [Loss("orders", 0, 10, 30, 40)]) == ()
+    assert moves([batch(0, 10)], at(30), [Loss("orders", 0, 10, 30, 40)]) == ()
 
 
 def reset(at: datetime, after: int = 0, *, is_done: bool = True) -> GroupReset:
@@ -67,13 +73,13 @@ def reset(at: datetime, after: int = 0, *, is_done: bool = True) -> GroupReset:
     ],
 )
 def test_what_a_person_reset_is_no_move(known: GroupReset, found: list[Move]) -> None:
-    assert list(moves([batch(0, 10)], {AT: 0}, [], [known])) == found
+    assert list(moves([batch(0, 10)], at(0), [], [known])) == found
 
 
 def test_what_a_person_reset_is_no_move_once_a_batch_was_read_from_there_either() -> None:
     later = replace(batch(0, 10), opened_at=NOON + 2 * MINUTE)
-    assert moves([later, batch(0, 10)], {AT: 10}, [], [reset(NOON + MINUTE)]) == ()
-    assert moves([later, batch(0, 10)], {AT: 0}, [], [reset(NOON + MINUTE)]) == (Move(AT, 10, 0),)
+    assert moves([later, batch(0, 10)], at(10), [], [reset(NOON + MINUTE)]) == ()
+    assert moves([later, batch(0, 10)], at(0), [], [reset(NOON + MINUTE)]) == (Move(AT, 10, 0),)
 
 
 def test_a_move_says_what_was_passed_over_or_comes_again() -> None:
@@ -110,8 +116,23 @@ def test_what_was_passed_over_and_read_later_is_left_out(
 
 def test_what_came_again_is_told_as_past() -> None:
     oldest_first = [batch(0, 30), later(1, batch(10, 20))]
-    (move,) = moves(oldest_first[::-1], {AT: 20}, [])
+    (move,) = moves(oldest_first[::-1], at(20), [])
     assert str(move) == "orders-0 back to 10, so that [10, 30) is read again"
     oldest_first.append(later(2, batch(20, 40)))
-    (move,) = moves(oldest_first[::-1], {AT: 40}, [])
+    (move,) = moves(oldest_first[::-1], at(40), [])
     assert str(move) == "orders-0 back to 10, so that [10, 30) was read again"
+
+
+@pytest.mark.parametrize("is_in_output", [True, False])
+def test_batches_that_the_ledger_does_not_know_are_a_move_unless_the_output_has_them(is_in_output: bool) -> None:
+    mine = batch(0, 10)
+    other = replace(mine.batch, receipt=mine.batch.next_receipt, id="b" + "7" * 20)
+    next_one = later(
+        1, HistoryEntry(replace(other, receipt=other.next_receipt, ranges=(Range(*AT, 30, 40),)), 1, NOON, NOON)
+    )
+    moved = [] if is_in_output else [Move(AT, 10, 30, by_another_ledger=True)]
+    stands = at(30, other.next_receipt)
+    assert list(moves([mine], stands, [], is_in_output=lambda of: is_in_output or of != other.next_receipt)) == moved
+    seen = [replace(move, seen_at=next_one.opened_at) for move in moved]
+    stands = at(40, next_one.batch.next_receipt)
+    assert list(moves([next_one, mine], stands, [], is_in_output=lambda _: is_in_output)) == seen

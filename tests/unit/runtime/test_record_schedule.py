@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFINITION = "topics: [orders]\nconsumer: {group.id: orders-lake}\nprocessing: {output: data/lake/orders}\n"
 CONNECTIONS = MemoryConnections(Connection("kafka_default", "kafka", "broker", 9092, None, None, {}))
 AT = TopicPartition("orders", 0)
-SECONDS = 20
+SECONDS = 120
 
 
 class World:

@@ -128,19 +128,43 @@ def test_the_output_of_another_subscription_is_refused() -> None:
     others = MemoryDefinitions()
     pipeline = replace(world.pipeline(), definitions=others)
     others.others["flights"] = "file:///lake/flights"
-    with pytest.raises(WrongDefinitionError, match="lies in, or holds the output of flights: nothing was replayed"):
+    with pytest.raises(WrongDefinitionError, match=r"lies in or holds the output of flights, .*: nothing was replayed"):
         begin_replay(pipeline, replace(ALL, output="/lake/flights/again"), HOME)
+
+
+def test_the_output_of_another_subscription_is_refused_by_a_link_too(tmp_path: Path) -> None:
+    world = world_of(3)
+    (tmp_path / "flights").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "flights")
+    others = MemoryDefinitions()
+    others.others["flights"] = f"delta+file://{tmp_path}/flights"
+    pipeline = replace(world.pipeline(), definitions=others)
+    with pytest.raises(WrongDefinitionError, match="link/again is, lies in or holds the output of flights"):
+        begin_replay(pipeline, replace(ALL, output="link/again"), tmp_path)
+    begin_replay(pipeline, replace(ALL, output="again"), tmp_path)
+
+
+@pytest.mark.parametrize("output", ["/home/orders/data/landing", "data/landing/x", "data", "s3://minio@lake/own/x"])
+def test_the_installations_own_places_are_no_output(output: str) -> None:
+    world = world_of(3)
+    own = {"the landing": "file:///home/orders/data/landing", "the logs": "s3://minio@lake/own/"}
+    pipeline = replace(world.pipeline(), definitions=MemoryDefinitions(own=own))
+    with pytest.raises(
+        WrongDefinitionError, match=r"is, lies in or holds the (landing|logs), .*: nothing was replayed"
+    ):
+        begin_replay(pipeline, replace(ALL, output=output), HOME)
+    begin_replay(pipeline, replace(ALL, output="data/again"), HOME)
 
 
 @pytest.mark.parametrize(
     ("format_", "output", "said"),
     [
         ("parquet", "s3a://lake/again", "nothing was replayed: processing.output can't begin with s3a"),
-        ("parquet", "s3://minio@lake/flights/again", "lies in, or holds the output of flights"),
+        ("parquet", "s3://minio@lake/flights/again", "lies in or holds the output of flights"),
         ("delta", "lake.orders.again", "nothing was replayed: processing.output of format delta is a folder"),
-        ("delta", "/lake/orders", "is, or lies in, or holds the output of orders"),
+        ("delta", "/lake/orders", "is, lies in or holds the output of orders"),
         ("iceberg", "lake/again", "nothing was replayed: processing.output of format iceberg must be"),
-        ("iceberg", "lake.orders.live", "is, or lies in, or holds the output of tables"),
+        ("iceberg", "lake.orders.live", "is, lies in or holds the output of tables"),
     ],
 )
 def test_the_output_is_one_of_the_definitions_format_and_of_no_subscription(
@@ -192,7 +216,7 @@ def test_what_would_wait_for_somebody_else_fails_it() -> None:
         ),
         (replace(ALL, end=ToOffsets({P0: 9})), r"orders-0 holds \[0, 5\), and \[0, 9\) is asked for"),
         (replace(ALL, start=ToOffsets({TopicPartition("others", 0): 1})), "the subscription reads no others-0"),
-        (replace(ALL, output="/lake/orders"), "/lake/orders is, or lies in, or holds the output of orders"),
+        (replace(ALL, output="/lake/orders"), "/lake/orders is, lies in or holds the output of orders"),
         (replace(ALL, output="/lake/orders/again"), "lies in"),
         (replace(ALL, output="/lake"), "holds the output"),
     ],

@@ -1,14 +1,30 @@
 """Which batches are made once more: one by its id, or those that were planned in a range of time."""
 
+import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from world import World, deliver, planned
 
+from tidegate.dead_letters.redriver import RedriveRequest
+from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
-from tidegate.runtime.reprocessing import chosen_batch, chosen_between, preview_document, reprocess_all
+from tidegate.runtime.dead_letters import OpenDeadLetters
+from tidegate.runtime.reprocessing import (
+    Chosen,
+    chosen_batch,
+    chosen_between,
+    interrupted,
+    preview_document,
+    refuse_redriven,
+    removed_batches,
+    reprocess_all,
+)
 from tidegate.steps.reprocess import ReprocessRequest
+from tidegate.testing.clock import MemoryClock
 from tidegate.testing.generations import MemoryGenerations
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
 
 HOUR = timedelta(hours=1)
 
@@ -53,15 +69,43 @@ def test_what_is_open_or_not_published_is_left_out_and_named() -> None:
     assert [[each.id for each in part] for part in (found.batches, found.left_out)] == [[world.ids[2]], [open_one.id]]
 
 
+@pytest.mark.parametrize(("start", "removed"), [(-1, 2), (0, 2), (1, 0)])
+def test_batches_of_the_time_that_the_ledger_has_no_more_are_told(start: int, removed: int) -> None:
+    world = Hourly()
+    found = chosen_between(world.pipeline(), world.begun + start * HOUR, world.begun + 9 * HOUR, ended=5)
+    assert found.removed == removed
+    said = removed_batches(found)
+    if removed:
+        assert re.search(
+            r"^2 earlier batches can't be reprocessed, .*`tidegate prune` .* planned 20\d\d-.* UTC$", said or ""
+        )
+    else:
+        assert said is None
+
+
 def test_a_range_without_published_batches_is_refused() -> None:
     world = Hourly()
     with pytest.raises(WrongDefinitionError, match=r"no batch that is published was planned from .*tidegate batches"):
         chosen_between(world.pipeline(), world.begun + 5 * HOUR, world.begun + 6 * HOUR)
+    with pytest.raises(WrongDefinitionError, match="; 2 earlier batches can't be reprocessed"):
+        chosen_between(world.pipeline(), world.begun - 2 * HOUR, world.begun - HOUR, ended=5)
 
 
 def test_an_unknown_batch_is_refused_by_name() -> None:
-    with pytest.raises(StaleError, match=r"(?s)b9.*`tidegate batches orders` lists those that aren't pruned"):
+    said = (
+        r"no such batch, or has it no more, as `tidegate prune` .*\(subscription orders, batch b9\); "
+        r"`tidegate batches orders` lists those that it has$"
+    )
+    with pytest.raises(StaleError, match=said):
         chosen_batch(World().pipeline(), "b9")
+
+
+def test_a_batch_of_another_subscription_is_refused_with_the_command_that_is_right() -> None:
+    world = Hourly(batches=1)
+    flights = world.pipeline(name="flights")
+    said = rf"{world.ids[0]} is subscription orders's: nothing was reprocessed \(subscription flights\); "
+    with pytest.raises(StaleError, match=rf"{said}`tidegate reprocess orders --batch {world.ids[0]}`$"):
+        chosen_batch(flights, world.ids[0])
 
 
 def test_a_preview_says_what_would_be_replaced_and_does_nothing() -> None:
@@ -75,6 +119,25 @@ def test_a_preview_says_what_would_be_replaced_and_does_nothing() -> None:
     elsewhere = preview_document(pipeline, batch, ReprocessRequest("ada", output="file:///lake/again"))
     assert (elsewhere["records_from"], elsewhere["replaces_rows"]) == ("kafka", None)
     assert len(world.processor.delivered) == delivered
+
+
+def test_a_batch_of_which_a_dead_letter_was_redriven_is_not_made_a_second_time() -> None:
+    world = Hourly(batches=2)
+    pipeline = world.pipeline()
+    chosen = chosen_between(pipeline, world.begun, world.begun + 9 * HOUR)
+    chosen = Chosen((chosen.batches[0], replace(chosen.batches[1], rejected=1)))
+    topic = MemoryDeadLetters("dead", others={"orders": 1})
+    for batch in chosen.batches:
+        told = {"topic": "orders", "partition": "0", "offset": str(batch.ranges[0].start)}
+        topic.put(b"", *((f"dead-letter-{name}", value.encode()) for name, value in told.items()))
+    lock, clock, generations = MemoryRedriveLock(), MemoryClock(), MemoryGenerations(world.ledger, world.clock.now)
+    letters = OpenDeadLetters(pipeline.subscription, topic, MemoryRedrives(), lock, clock, generations)
+    refuse_redriven(letters, chosen, ReprocessRequest("ada"))
+    order = RedriveRequest("orders", Targets(pipeline.subscription.topics))
+    letters.redriver(order).run(letters.survey(order), lambda _: None)
+    with pytest.raises(StaleError, match=rf"1 dead letter of it went back.*{chosen.batches[1].id}.*another --output"):
+        refuse_redriven(letters, chosen, ReprocessRequest("ada"))
+    refuse_redriven(letters, chosen, ReprocessRequest("ada", output="file:///lake/again"))
 
 
 def test_batches_before_one_that_fails_stay_done() -> None:
@@ -92,3 +155,22 @@ def test_batches_before_one_that_fails_stay_done() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("count", "done", "said"),
+    [
+        (0, 0, r"^interrupted: nothing was replaced \(subscription orders\); run the same command again$"),
+        (
+            1,
+            0,
+            r"^interrupted after 0 of 1 batch; batch \w+ was under way, and is done whole or .*; run the same [^:;]*$",
+        ),
+        (3, 1, r"after 1 of 3 batches; batch \w+ was .*; those after it are as they were \(.*: it goes on, and makes"),
+        (3, 3, r"^interrupted after 3 of 3 batches \(subscription orders\)$"),
+    ],
+)
+def test_whoever_interrupts_it_is_told_what_is_done_and_how_to_go_on(count: int, done: int, said: str) -> None:
+    world = Hourly()
+    batches = chosen_between(world.pipeline(), world.begun, world.begun + 9 * HOUR).batches[:count]
+    assert re.search(said, interrupted("orders", batches, done))

@@ -1,6 +1,7 @@
 """Where to reset a group to, as people write it."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -38,11 +39,13 @@ def test_words_times_numbers_and_offsets_say_where_to(said: dict[str, str], mean
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({}, "said once"),
-        ({"to": "earliest", "offsets": "orders,0,1"}, "said once"),
+        ({}, "give exactly one of to, offsets and by"),
+        ({"to": "earliest", "offsets": "orders,0,1"}, "give exactly one of to, offsets and by"),
         ({"to": "AT_TIME"}, "AT_TIME and a time belong together"),
         ({"to": "latest", "time": "2026-01-31"}, "AT_TIME and a time belong together"),
         ({"to": "Earliest"}, "'Earliest' is neither earliest nor latest, nor a time"),
+        ({"to": "yesterday"}, "nor a time in ISO 8601: write one of them"),
+        ({"to": "yesterday", "takes_files": True}, "nor a time in ISO 8601, nor a file that is here: write one"),
         ({"to": "1700000000000"}, "as in 2026-01-31T08:00:00Z"),
         ({"offsets": ""}, "the offsets name no partition"),
         ({"offsets": "orders,0,1\norders,0"}, "offsets, line 2: 'orders,0' isn't topic,partition,offset"),
@@ -50,7 +53,7 @@ def test_words_times_numbers_and_offsets_say_where_to(said: dict[str, str], mean
         ({"offsets": "orders,0,1\norders,0,2"}, "offsets, line 2: orders-0 is named twice"),
     ],
 )
-def test_what_says_nothing_or_two_things_is_refused(said: dict[str, str], why: str) -> None:
+def test_what_says_nothing_or_two_things_is_refused(said: dict[str, Any], why: str) -> None:
     with pytest.raises(WrongDefinitionError, match=why):
         target(**said)
 

@@ -12,15 +12,16 @@ from tidegate.cli import status_text
 from tidegate.cli.console import out
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution
-from tidegate.model.errors import BatchFailedError, GroupInUseError, LostDataError, StaleError
+from tidegate.model.errors import BatchFailedError, GroupInUseError, LostDataError, StaleError, UnavailableError
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import Cursor
-from tidegate.ports import RecordSource
+from tidegate.model.subscription import Cursor, DelayedRetryTopic, RecordSchedule, TopicNames
+from tidegate.ports import Loss, RecordSource
 from tidegate.runtime import reset_words
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
 from tidegate.steps.anchor import Earliest
+from tidegate.steps.loss import Lost, partitions_of_lost
 from tidegate.steps.prune import Pruned, prune
 from tidegate.steps.reset_group import By, ResetRequest
 from tidegate.testing.effects import Effect, watched
@@ -130,6 +131,18 @@ def test_what_is_fine_is_ok_and_says_how_the_last_run_ended() -> None:
     assert status_of(world.pipeline(), 10).to_json()["last_run"]["said"] == "there is nothing to read"
 
 
+def test_records_to_which_no_run_comes_though_one_is_due_are_told() -> None:
+    world = World()
+    world.produce(5)  # by timestamps of long ago
+    pipeline = world.pipeline(schedule=RecordSchedule(None, 5000))
+    pipeline.run_log.answered("orders")
+    told, reason = verdict(pipeline)
+    assert (told, reason.startswith("5 records wait, the oldest for ")) == ("WARN", True), reason
+    deliver(pipeline)
+    world.produce(5)
+    assert verdict(pipeline) == ("OK", "")
+
+
 def test_lag_counts_what_can_be_read_and_a_position_whose_records_are_gone_is_named() -> None:
     world = World()
     world.pipeline().plan()
@@ -165,10 +178,42 @@ def test_the_remedy_for_lost_records_moves_no_other_partition_and_ends_the_verdi
     assert verdict(world.pipeline()) == ("OK", "")
 
 
-def test_partitions_are_written_as_they_are_read() -> None:
+def test_lost_partitions_are_written_as_they_are_read() -> None:
     at = frozenset(TopicPartition(topic, number) for topic, number in (("b.c", 10), ("a", 2), ("a", 0)))
-    assert reset_words.written(at) == ("a:0,2", "b.c:10")
-    assert reset_words.partitions(reset_words.written(at), ()) == at
+    lost = [Lost(Loss(each.topic, each.partition, 5, 7, 9), "it expired") for each in at]
+    assert partitions_of_lost(lost) == ("a:0,2", "b.c:10")
+    assert reset_words.partitions(partitions_of_lost(lost), ()) == at
+    created_again = [replace(each, is_of_topic=each.at.topic == "a") for each in lost]
+    assert partitions_of_lost(created_again) == ("a", "b.c:10")
+
+
+def test_records_that_wait_in_a_retry_topic_that_is_read_no_more_are_told_until_it_is_read_again() -> None:
+    world = World()
+    retried = {"failure_strategy": "delayed-retry-topic", "delayed_retry_topic": DelayedRetryTopic(("orders_retry_9",))}
+    world.topics.create("orders_retry_9", 2)
+    world.produce(5)
+    deliver(world.pipeline(**retried))
+    assert verdict(world.pipeline()) == ("OK", ""), "nothing waits there"
+    world.produce(3, topic="orders_retry_9")
+    assert verdict(world.pipeline(**retried)) == ("OK", "")
+    told, why = verdict(world.pipeline())
+    assert (told, why) == (
+        "WARN",
+        "failed records wait to be delivered again in topics that aren't read any more: orders_retry_9 (up to 3)",
+    )
+    assert status_of(world.pipeline(), 10).to_json()["left_retries"] == {"orders_retry_9": 3}
+    world.clock.wait(1)
+    deliver(world.pipeline(**retried))
+    assert verdict(world.pipeline()) == ("OK", "")
+
+
+def test_other_topics_that_are_read_no_more_are_nobodys_alarm() -> None:
+    world = World()
+    world.topics.create("orders_2025")
+    world.produce(5)
+    deliver(world.pipeline(topics=TopicNames(("orders", "orders_2025"))))
+    world.produce(3, topic="orders_2025")
+    assert verdict(world.pipeline()) == ("OK", "")
 
 
 def test_a_position_beyond_the_end_makes_no_lag_negative() -> None:
@@ -289,6 +334,76 @@ def test_what_a_ledger_that_went_back_to_its_backup_does_not_know_is_no_move(
     assert (move.left_at, move.found_at) == (20, 0)
 
 
+def test_a_second_ledger_that_takes_records_of_the_group_is_told_before_and_after_the_next_run() -> None:
+    world, other = World(), World()
+    world.produce(5)
+    deliver(world.pipeline())
+    other.clock, other.topics, other.offsets = world.clock, world.topics, world.offsets
+    world.produce(10)
+    deliver(other.pipeline())
+    for _ in range(2):
+        told, why = verdict(world.pipeline())
+        assert told == "REWOUND"
+        assert "this ledger doesn't know, nor the output, moved the group: orders-0 forward past [5, 15)" in why
+        (finding,) = status_of(world.pipeline(), 10).findings
+        assert "use the same ledger (`tidegate settings` names it" in finding.action
+        world.produce(5)
+        deliver(world.pipeline())
+    world.clock.wait(60)
+    world.pipeline().reset_group(ResetRequest(By(-20), "ada"))
+    assert verdict(world.pipeline()) == ("OK", "")
+
+
+def test_an_output_that_lacks_this_ledgers_own_batch_accuses_no_other_ledger_alone() -> None:
+    world, other = World(), World()
+    world.produce(5)
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    other.clock, other.topics, other.offsets = world.clock, world.topics, world.offsets
+    world.produce(10)
+    deliver(other.pipeline())
+    (finding,) = status_of(world.pipeline(), 10).findings
+    assert "the output lacks" not in finding.reason
+    world.lake.published_attempts.clear()
+    (finding,) = status_of(world.pipeline(), 10).findings
+    assert finding.reason.endswith(f"; the output lacks batch {batch.id}, too, which this ledger has published")
+    assert finding.action.startswith("see whether the output was moved or deleted, and put it back first")
+
+
+def test_an_output_that_is_asked_for_another_ledgers_batch_is_asked_once_and_may_be_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, other = World(partitions=3), World()
+    other.clock, other.topics, other.offsets = world.clock, world.topics, world.offsets
+    for each in (world, other):
+        for partition in range(3):
+            world.produce(5, partition)
+        deliver(each.pipeline())
+    asked: list[object] = []
+
+    def away(*of: object) -> None:
+        asked.append(of)
+        raise UnavailableError("the output doesn't answer")
+
+    monkeypatch.setattr(world.lake, "published", away)
+    assert verdict(world.pipeline()) == ("OK", "")
+    assert len(asked) == 1
+
+
+def test_a_run_that_found_another_delivery_under_way_is_told_by_that() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=2)
+    batch = planned(pipeline)
+    assert batch is not None
+    for _ in range(3):
+        world.ledger.start_delivery(batch.id)
+    run = run_batch(pipeline, lambda _: None)
+    assert "wait for its end" in str(run.error)
+    told, why = verdict(pipeline)
+    assert (told, why) == ("WARN", f"the last run failed: {run.error}")
+
+
 def test_another_group_begins_elsewhere_and_nobody_moved_it() -> None:
     world = World()
     world.produce(5)
@@ -314,6 +429,26 @@ def test_a_topic_that_is_not_there_is_named() -> None:
     assert verdict(world.pipeline()) == ("WARN", "not there: orders")
     world.pipeline().plan()
     assert status_of(world.pipeline(), 10).missing == ("orders",)
+
+
+def test_a_topic_for_failed_records_that_is_not_there_is_named_before_and_after_the_next_run_is_refused() -> None:
+    world = World()
+    world.produce(1)
+    pipeline = world.pipeline(failure_strategy="dead-letter-queue")
+    since = None
+    for _ in range(2):
+        worst, *others = status_of(pipeline, 10).findings
+        assert (worst.verdict, worst.reason) == (
+            "STALLED",
+            "no run begins: dead-letter topic dead-letter-topic-orders isn't there",
+        )
+        assert worst.action.startswith("`tidegate create-topics orders` creates what is missing")
+        assert (worst.since, others) == (since, [])
+        since = world.clock.now()
+        run_batch(pipeline, lambda _: None)
+    world.topics.create("dead-letter-topic-orders", 1)
+    run_batch(pipeline, lambda _: None)
+    assert verdict(pipeline) == ("OK", "")
 
 
 def test_without_kafka_the_verdict_says_since_when() -> None:
@@ -344,11 +479,16 @@ def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
     pipeline = world.pipeline(max_retries=0)
     world.processor.failures.append("no memory")
     run_batch(pipeline, lambda _: None)
+    world.clock.wait(1)
     pipeline.clear("ada", "a bigger machine [2]", Resolution.REDELIVER)
     with out.capture() as shown:
         status_text.print_all([status_of(pipeline, 10).to_json()])
     said = " ".join(shown.get().split())
+    assert "it failed, and was answered since" in said
+    assert "has the batch delivered again" not in said, "nobody is to do again what was done"
     assert "ada answered redeliver, 2" in said
+    assert "ada answered redeliver at 2" in said
+    assert "the next run delivers batch" in said
     assert ": a bigger machine [2]" in said
 
 
@@ -362,6 +502,13 @@ def test_what_the_last_run_said_is_not_said_twice() -> None:
         status_text.print_all([status_of(pipeline, 10).to_json()])
     assert shown.get().count("no memory") == 1, shown.get()
     assert "it failed, as said above" in shown.get()
+
+
+@pytest.mark.parametrize(("waiting", "said"), [(1, "1 dead letter waits"), (2_000, "2,000 dead letters wait")])
+def test_dead_letters_that_wait_are_counted(waiting: int, said: str) -> None:
+    with out.capture() as shown:
+        status_text.print_all([status_of(World().pipeline(), 10).to_json() | {"dead_letters_waiting": waiting}])
+    assert f"  {said} to be redriven: `tidegate dead-letters list orders` says why\n" in shown.get()
 
 
 def test_since_when_runs_have_failed_is_not_since_when_this_has_been_so() -> None:

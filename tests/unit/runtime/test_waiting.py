@@ -31,7 +31,7 @@ CONNECTIONS = MemoryConnections(
     Connection("first", "kafka", "broker", 9092, None, None, {}),
     Connection("second", "kafka", "broker", 9093, None, None, {}),
 )
-SECONDS = 20
+SECONDS = 120
 
 
 class World:

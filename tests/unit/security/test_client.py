@@ -47,6 +47,14 @@ def test_brokers_may_be_named_as_host() -> None:
     assert kafka_client(kafka({"metadata.broker.list": "b:1"}, "h")) == {"bootstrap.servers": "b:1"}
 
 
+def test_a_connection_of_another_type_is_refused_before_its_host_is_asked_for_kafka() -> None:
+    with pytest.raises(WrongDefinitionError, match=r"connection k: it has type postgres, .* of type kafka"):
+        kafka_client(Connection("k", "postgres", "db", 5432, "me", SECRET, {}))
+    for kind in ("", "tidegate_kafka"):
+        assert kafka_client(Connection("k", kind, "h", 9092, None, None, {})) == {"bootstrap.servers": "h:9092"}
+    assert kafka_client(Connection("k", "generic", "h", 1, None, None, BROKERS)) == BROKERS
+
+
 def test_what_a_definition_says_and_what_producers_need_is_left_out_with_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,12 +73,15 @@ def test_a_history_replays_exactly_in_another_process() -> None:
 
 
 def test_histories_differ_and_run_into_every_kind_of_mishap() -> None:
-    told = "\n".join(line for seed in range(150) for line in history(seed).lines)
-    told += "\n".join(line for seed in range(150) for line in history(seed, strategy="dead-letter-queue").lines)
-    mishaps = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
-    mishaps += ["is renamed", "created again", "its clock is set", "another cluster", "a transaction's end"]
-    mishaps += ["group is another cluster's", "end of a redrive's transaction", "its end is sent once more"]
-    assert [each for each in mishaps if each not in told] == []
+    missing = ["CRASHES", "can't tell", "ledger is lost", "resets the group", "offsets expire", "finishes late", "pass"]
+    missing += ["is renamed", "created again", "its clock is set", "another cluster", "a transaction's end"]
+    missing += ["group is another cluster's", "end of a redrive's transaction", "its end is sent once more"]
+    for seed, strategy in product(range(150), (None, "dead-letter-queue")):
+        told = "\n".join(history(seed, strategy=strategy).lines)
+        missing = [each for each in missing if each not in told]
+        if not missing:
+            return
+    pytest.fail(f"no history has {missing}")
 
 
 def test_topics_have_records_transactions_and_gaps() -> None:
@@ -271,7 +274,7 @@ GUARDS: dict[str, tuple[Patch, dict[str, float], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", one_in(3, GUARDS))
 def test_a_guard_is_seen_to_matter(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without, dangers, strategy, found = GUARDS[guard]
 
@@ -284,6 +287,7 @@ def test_a_guard_is_seen_to_matter(guard: str, monkeypatch: pytest.MonkeyPatch) 
     assert any(found in each for each in violations())
 
 
+@pytest.mark.nightly
 def test_latest_may_pass_what_lies_before_a_rejected_record() -> None:
     """Of a job that rejects the last of its records, and acknowledges none."""
     dangers = Dangers(**{**NOTHING, "redrives": 2, "late": 2})

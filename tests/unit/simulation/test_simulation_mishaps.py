@@ -16,7 +16,7 @@ from tidegate.testing.ledger import MemoryLedger
 pytestmark = pytest.mark.simulation
 
 
-@pytest.mark.parametrize("mishap", one_in(4, QUICK))
+@pytest.mark.parametrize("mishap", one_in(6, QUICK))
 def test_one_more_mishap_within_smaller_bounds(mishap: str) -> None:
     explored = Exploration(*QUICK[mishap]).explore()
     assert explored.ends > 1

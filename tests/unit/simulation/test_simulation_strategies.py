@@ -36,12 +36,12 @@ pytestmark = pytest.mark.simulation
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.parametrize("name", one_in(3, STRATEGIES))
+@pytest.mark.parametrize("name", one_in(6, STRATEGIES))
 def test_every_schedule_keeps_the_promise_of_the_strategy(name: str) -> None:
     assert Exploration(*STRATEGIES[name]).explore().ends > 1
 
 
-@pytest.mark.parametrize("name", one_in(3, STRATEGIES_TABLES))
+@pytest.mark.parametrize("name", one_in(6, STRATEGIES_TABLES))
 def test_every_schedule_keeps_it_where_batches_are_published_by_a_tables_log(name: str) -> None:
     assert Exploration(*STRATEGIES_TABLES[name]).explore().ends > 1
 

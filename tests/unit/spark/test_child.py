@@ -24,7 +24,7 @@ def fork_server() -> Iterator[ForkServer]:
     server = ForkServer()
     yield server
     server.end()
-    assert server.process.wait(10) == 0
+    assert server.process.wait(120) == 0
 
 
 @pytest.fixture(params=["spawned", "forked"])

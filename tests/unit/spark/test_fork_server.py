@@ -43,7 +43,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     monkeypatch.setattr(fork_server, "_server", begun)
     yield begun
     begun.end()
-    assert begun.process.wait(10) is not None
+    assert begun.process.wait(120) is not None
 
 
 def program(folder: Path, source: str) -> list[str]:
@@ -58,7 +58,15 @@ def lines(command: list[str]) -> list[str]:
     return said
 
 
-@pytest.mark.usefixtures("server")
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in the foreground", "in the background"])
+def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """This process as a shell starts it: one in the background ignores what Ctrl-C sends."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts", "server")
 def test_a_job_is_what_it_were_if_its_program_had_been_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = [*program(tmp_path, TOLD), "a", "b c"]
@@ -83,7 +91,7 @@ def test_a_job_has_the_pyspark_that_its_own_search_path_leads_to(tmp_path: Path)
 
 def told(child: Child) -> dict[str, object]:
     found: dict[str, object] = json.loads(child.lines.read())
-    assert child.wait(10) == 0
+    assert child.wait(120) == 0
     child.close()
     child.lines.close()
     return found
@@ -121,7 +129,7 @@ def test_a_job_ends_as_it_did_if_its_program_had_been_started(tmp_path: Path) ->
 def end_of(child: Child) -> tuple[int | None, list[str]]:
     """Its status, and the last of its lines: those before may be a traceback, which differs above the program."""
     said = child.lines.read().splitlines()
-    status = child.wait(10)
+    status = child.wait(120)
     child.close()
     child.lines.close()
     return status, said[-1:]
@@ -166,11 +174,11 @@ def test_a_job_outlives_the_server_and_the_next_one_is_a_process_of_its_own(serv
     child = forked(program(tmp_path, WAITS), {})
     pid = int(child.lines.readline())
     server.process.kill()
-    server.process.wait(10)
+    server.process.wait(120)
     assert isinstance(child, ForkedChild)
     assert child.wait(0) is None
     child.send_signal(signal.SIGTERM)
-    assert child.wait(10) == -signal.SIGTERM
+    assert child.wait(120) == -signal.SIGTERM
     assert ends(pid)
     child.close()
     child.lines.close()
@@ -190,7 +198,7 @@ def test_where_no_server_was_begun_a_job_is_a_process_of_its_own(tmp_path: Path)
 def spawned(child: Child) -> str:
     assert isinstance(child, SpawnedChild)
     line = child.lines.readline()
-    assert child.wait(10) == 0
+    assert child.wait(120) == 0
     child.close()
     child.lines.close()
     return line

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
-from tidegate.spark.probe import spark_lacks
+from tidegate.spark import probe
+from tidegate.spark.probe import _why_late, spark_lacks
 from tidegate_local.loopback import free_port
 
 SECONDS = 5.0
@@ -77,6 +79,47 @@ def test_a_spark_connect_that_does_not_listen_is_named() -> None:
     lacks = spark_lacks(connection("spark_connect", "127.0.0.1", port), SECONDS)
     assert lacks is not None
     assert f"Spark Connect at 127.0.0.1:{port} can't be reached (Connection refused)" in lacks
+
+
+HANDSHAKE = "Handshake failed with error SSL_ERROR_SSL: WRONG_VERSION_NUMBER: Invalid certificate verification context"
+BY_TOKEN = f"TLS fails there ({HANDSHAKE}), which the connection's token asks for: let the server speak TLS"
+GRPC = f"""\
+I1126 12:04:57.543140   10693 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: another
+I1126 12:05:07.127656   10694 ssl_transport_security.cc:2563] {HANDSHAKE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("token", "extra", "said", "why"),
+    [
+        (None, {}, "", "is it Spark Connect?"),
+        (None, {}, "I1126 12:05:07.1   10694 a.cc:1] it is odd\n", "is it Spark Connect? (it is odd)"),
+        (
+            "secret",
+            {},
+            GRPC,
+            f"{BY_TOKEN}; on this machine, name the host localhost, where a token needs no TLS",
+        ),
+        (
+            None,
+            {"use_ssl": True},
+            GRPC,
+            f"TLS fails there ({HANDSHAKE}), which the connection's use_ssl asks for: let the server speak TLS",
+        ),
+    ],
+    ids=["nothing said", "something said", "TLS by a token", "TLS by use_ssl"],
+)
+def test_why_no_session_is_opened_in_time_is_what_grpc_said_last(
+    token: str | None, extra: dict[str, Any], said: str, why: str
+) -> None:
+    assert _why_late(replace(connection("spark_connect", "127.0.0.1", **extra), password=token), said) == why
+
+
+def test_a_server_that_says_nothing_in_time_is_named(listening: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_SESSION_SECONDS", 0.5)
+    lacks = spark_lacks(connection("spark_connect", "127.0.0.1", listening), SECONDS)
+    assert lacks is not None
+    assert lacks.startswith(f"what listens at 127.0.0.1:{listening} opens no session within 0 s: is it Spark Connect?")
 
 
 def test_another_type_of_connection_is_refused() -> None:

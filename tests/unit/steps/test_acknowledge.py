@@ -200,6 +200,33 @@ def test_withheld_rows_of_records_that_do_not_come_again_fail_the_delivery() -> 
         pipeline.process(batch.id)
 
 
+def test_latest_says_which_records_it_passed_that_no_delivery_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    batch = landed(world, 5, **LATEST)
+    world.processor.acks = acks([0, 2, 4])
+    fails(world, batch, **LATEST)
+    done = deliver(world.pipeline(**LATEST))
+    assert done is not None
+    said = (
+        "2 records that no delivery acknowledged lie before what is committed, and aren't delivered any more: "
+        "orders-0 at 1, orders-0 at 3"
+    )
+    assert done.reason == said
+    assert said in caplog.text
+    assert "commit-strategy: throttled commits no further" in caplog.text
+
+
+def test_throttled_passes_no_record() -> None:
+    world = World()
+    batch = landed(world, 5, **THROTTLED)
+    world.processor.acks = acks([0, 2, 4])
+    fails(world, batch, **THROTTLED)
+    world.processor.acks = acks([1, 2, 3, 4])
+    done = deliver(world.pipeline(**THROTTLED))
+    assert done is not None
+    assert done.reason is None
+
+
 def test_partitions_shrink_apart() -> None:
     world = World(partitions=2)
     world.produce(3, partition=1)

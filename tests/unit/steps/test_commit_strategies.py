@@ -279,3 +279,17 @@ def test_a_batch_on_receipt_is_not_committed_to_another_store() -> None:
     with pytest.raises(WrongDefinitionError, match="was planned with commit-strategy: on-receipt"):
         changed.receive(batch.id)
     assert world.committed() == 0
+
+
+def test_a_batch_that_waits_for_a_person_says_that_a_person_commits_it() -> None:
+    world, by_hand = world_with(5, commit_strategy="manual")
+    elsewhere = world.pipeline(commit_strategy="checkpoint")
+    assert planned(by_hand) is not None
+    with pytest.raises(WrongDefinitionError, match=r"set manual again .*: run it, then `tidegate commit orders`"):
+        elsewhere.plan()
+    done(by_hand)
+    with pytest.raises(WrongDefinitionError, match=r"set manual again .*: `tidegate commit orders` commits it, or"):
+        elsewhere.plan()
+    with pytest.raises(StaleError, match=r"nothing was cleared \(.*\); `tidegate commit orders` commits it$"):
+        by_hand.clear("ada", "")
+    assert by_hand.commit_open().outcome is Outcome.COMMITTED

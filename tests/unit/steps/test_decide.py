@@ -196,7 +196,7 @@ def told(action: Action) -> object:
 
 EARLIEST = {P0: Earliest(), P1: Earliest()}
 BEYOND = f"batch {BATCH.id} is published from orders-0 at 10, and the group is at 12"
-NEW = "new partitions, or a commit that was cut short"
+NEW = "partitions that are new, or are read again, or that the last commit didn't come to"
 FOREIGN = at({P0: (3, ""), P1: (0, str(RECEIPT))})
 OLDER = Receipt("i1", "b00", 2)
 BEHIND = at({P0: (10, str(RECEIPT)), P1: (0, str(OLDER))})

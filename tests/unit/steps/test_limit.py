@@ -41,6 +41,14 @@ def failing(world: World, times: int, **definition: Any) -> Pipeline:
     return pipeline
 
 
+def stopped(world: World) -> Pipeline:
+    """A subscription that its last retry's commit has stopped."""
+    pipeline = failing(world, 3)
+    with pytest.raises(StoppedError):
+        pipeline.commit(open_id(world))
+    return pipeline
+
+
 def open_id(world: World) -> str:
     batch = world.ledger.look("orders").open
     assert batch is not None
@@ -73,11 +81,26 @@ def test_later_runs_refuse_until_it_is_cleared_and_then_deliver_the_same_batch()
     assert (cleared, clearance.by, clearance.note) == (batch_id, "ada", "more memory")
 
 
+@pytest.mark.parametrize(("answer", "then"), [(Resolution.SKIP, "ignoring"), (Resolution.STOP, "stopped")])
+def test_until_a_redelivery_has_begun_another_answer_is_taken(answer: Resolution, then: str) -> None:
+    world = World()
+    pipeline = stopped(world)
+    pipeline.clear("ada", "by mistake")
+    with pytest.raises(StaleError, match=r"ada answered redeliver at 20.* UTC: nothing was cleared .* --answer skip`"):
+        pipeline.clear("bob", "")
+    assert pipeline.clear("bob", "", answer).condition == then
+    assert [each.answer for _, each in world.ledger.clearances("orders", 5)] == [answer, Resolution.REDELIVER]
+    if answer is Resolution.STOP:
+        with pytest.raises(StoppedError):
+            pipeline.plan()
+        pipeline.clear("bob", "")
+    deliver(pipeline)
+    assert (world.published(), world.committed()) == ([] if answer is Resolution.SKIP else [(0, 5)], 5)
+
+
 def test_a_cleared_batch_that_was_not_delivered_yet_says_so() -> None:
     world = World()
-    pipeline = failing(world, 3)
-    with pytest.raises(StoppedError):
-        pipeline.commit(open_id(world))
+    pipeline = stopped(world)
     pipeline.clear("ada", "")
     with pytest.raises(BatchFailedError, match=r"was cleared: .*the next run delivers the batch again"):
         pipeline.commit(open_id(world))
@@ -85,9 +108,7 @@ def test_a_cleared_batch_that_was_not_delivered_yet_says_so() -> None:
 
 def test_a_cleared_batch_has_all_its_retries_again() -> None:
     world = World()
-    pipeline = failing(world, 3)
-    with pytest.raises(StoppedError):
-        pipeline.commit(open_id(world))
+    pipeline = stopped(world)
     pipeline.clear("ada", "")
     for _ in range(2):
         world.processor.failures.append("again")
@@ -150,9 +171,7 @@ def test_what_goes_on_by_itself_is_not_cleared() -> None:
 
 def test_whoever_resets_the_group_past_a_stopped_batch_goes_on_without_it() -> None:
     world = World()
-    pipeline = failing(world, 3)
-    with pytest.raises(StoppedError):
-        pipeline.commit(open_id(world))
+    pipeline = stopped(world)
     world.offsets.reset({P0: 5})
     world.produce(2)
     batch = deliver(pipeline)
@@ -249,7 +268,7 @@ def test_a_rejected_record_that_stops_says_once_what_to_do_and_names_the_other_s
     with pytest.raises(StoppedError) as caught:
         pipeline.commit(batch.id)
     said = str(caught.value)
-    assert "with failure-strategy: ignore or dead-letter-queue the batch goes on without such records" in said
+    assert "with failure-strategy: ignore or dead-letter-queue its next delivery goes on without such records" in said
     assert (said.count("mend"), said.count("correct")) == (1, 0)
 
 
@@ -319,12 +338,16 @@ def test_interrupted_deliveries_dont_count() -> None:
     world = World()
     world.produce(5)
     pipeline = world.pipeline(max_retries=0)
-    interrupted(world, pipeline, 4)
+    interrupted(world, pipeline, 1)
     batch_id = open_id(world)
     assert world.ledger.batch(batch_id).state is State.FAILED
     with pytest.raises(
         BatchFailedError, match=r"interrupted, which doesn't count: .* the next run delivers the batch again"
     ):
+        pipeline.commit(batch_id)
+    interrupted(world, pipeline, 3)
+    said = r"its last 4 deliveries were interrupted, which don't count as retries: .*; it is stopped after 5 in a row"
+    with pytest.raises(BatchFailedError, match=said):
         pipeline.commit(batch_id)
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]

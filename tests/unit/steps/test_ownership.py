@@ -52,6 +52,21 @@ def test_a_renamed_definition_finishes_the_open_batch_and_goes_on_behind_it(stra
     assert world.ledger.history("orders", 9) == ()
 
 
+def test_a_batch_that_stopped_under_the_former_name_is_cleared_under_the_new_one() -> None:
+    world = World()
+    world.produce(5)
+    first = pipeline(world, max_retries=0)
+    world.processor.failures.append("no memory")
+    assert run_batch(first, lambda _step: None).error is not None
+    renamed = pipeline(world, "purchases", max_retries=0)
+    cleared = renamed.clear("ada", "more of it")
+    assert (cleared.subscription, cleared.condition) == ("purchases", "failed")
+    assert run_batch(renamed, lambda _step: None).error is None
+    assert world.published() == [(0, 5)]
+    with pytest.raises(StaleError, match="no batch is open: nothing was cleared"):
+        renamed.clear("ada", "")
+
+
 def test_a_renamed_definition_without_an_open_batch_goes_on_where_the_ledger_knows() -> None:
     world = World()
     world.produce(10)

@@ -242,6 +242,16 @@ def test_another_format_is_said_with_the_tables_place() -> None:
     )
 
 
+def test_an_open_batch_keeps_its_strategy_and_members_and_the_new_ones_are_said_to_come_later() -> None:
+    world = World()
+    world.produce(5)
+    assert planned(world.pipeline()) is not None
+    assert world.pipeline(commit_strategy="manual", members=2).preview().changes == (
+        "commit-strategy: manual takes effect with the next batch, the open one has after-processing",
+        "members: 2 takes effect with the next batch, the open one has 1",
+    )
+
+
 def test_an_open_batch_keeps_its_output_and_the_new_one_is_said_to_come_later() -> None:
     world = World()
     world.produce(5)
@@ -272,6 +282,24 @@ def test_a_topic_that_is_no_longer_chosen_is_said_with_what_waits_in_it() -> Non
     deliver(world.pipeline(topics=TopicNames(("orders", "returns"))))
     seen = world.pipeline().preview()
     assert seen.changes == ("returns-0 isn't read any more: the group's position there stays at 2",)
+    world.produce(3, topic="returns")
+    (said,) = world.pipeline().preview().changes
+    assert (
+        said == "returns-0 isn't read any more: the group's position there stays at 2, with 3 offsets unread after it"
+    )
+    world.topics.delete("returns")
+    assert world.pipeline().preview().changes == seen.changes
+
+
+def test_topics_that_were_read_apart_are_nobodys_move_once_they_are_read_together() -> None:
+    world = World()
+    world.topics.create("returns", 1)
+    for topic in ("orders", "returns"):
+        world.produce(5, topic=topic)
+        deliver(world.pipeline(topics=TopicNames((topic,))))
+    seen = world.pipeline(topics=TopicNames(("orders", "returns"))).preview()
+    assert {start.why for start in seen.starts} == {"partitions that were read apart are read together"}
+    assert (seen.reread, seen.skipped) == (0, 0)
 
 
 def test_a_topic_that_was_deleted_is_not_promised_to_be_read_from_its_beginning() -> None:

@@ -12,13 +12,17 @@ from world import Before, Crash, World, planned
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import LostDataError, StaleError
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.model.subscription import TopicNames
+from tidegate.model.subscription import DelayedRetryTopic, TopicNames, TopicPattern
 from tidegate.ports import Fence, Landing, Ledger, Loss, OffsetStore, RecordSource
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.reset_words import partitions
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
+from tidegate.steps.anchor import Earliest
 from tidegate.steps.loss import created_again
+from tidegate.steps.reset_group import ResetRequest
+from tidegate.steps.selection import partitions_of
 from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.processor import Acks
@@ -89,7 +93,8 @@ def test_of_many_lost_positions_a_few_are_named_and_the_others_are_counted_befor
     seen, said = str(raised.value)[:400], str(raised.value)
     assert "deleted and created again" in seen
     assert re.search(
-        r"and 3\d more \(subscription orders, group .*or choose where by `tidegate group reset orders`", seen
+        r"and 3\d more \(subscription orders, group .*or choose where by `tidegate group reset orders --to earliest",
+        seen,
     )
     assert all(f"partition {partition}, offset 10)" in said for partition in range(40))
     told = status_of(world.pipeline(**QUICK), 1).findings[0]
@@ -121,6 +126,37 @@ def test_only_the_topic_that_was_created_again_begins_anew() -> None:
     batch = deliver(world.pipeline(**both))
     assert batch is not None
     assert batch.ranges == (Range("orders", 0, 10, 12), Range("returns", 0, 0, 30))
+
+
+@pytest.mark.parametrize(
+    ("name", "also"),
+    [
+        ("returns", {"topics": TopicNames(("orders", "returns"))}),
+        (
+            "again_9",
+            {"failure_strategy": "delayed-retry-topic", "delayed_retry_topic": DelayedRetryTopic(("again_9",))},
+        ),
+    ],
+)
+def test_the_command_that_a_run_names_has_only_the_lost_topic_begin_anew(name: str, also: dict[str, Any]) -> None:
+    world = World()
+    world.topics.create(name)
+    definition: dict[str, Any] = {**QUICK, **also}
+    world.produce(10)
+    world.produce(10, topic=name)
+    assert deliver(world.pipeline(**definition)) is not None
+    recreate(world, partitions=2, topic=name)
+    pipeline = world.pipeline(**definition)
+    with pytest.raises(LostDataError) as raised:
+        deliver(pipeline)
+    (command,) = re.findall(r"`tidegate group reset orders --to earliest --partitions (\S+)`", str(raised.value))
+    chosen = partitions([command], partitions_of(pipeline.subscription, pipeline.source))
+    pipeline.reset_group(ResetRequest(Earliest(), "ada", partitions=chosen))
+    world.produce(2)
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert Range("orders", 0, 10, 12) in batch.ranges
+    assert [(r.start, r.end) for r in batch.ranges if r.topic == name] == [(0, 30), (0, 30)]
 
 
 def test_all_of_several_topics_begin_anew() -> None:
@@ -156,8 +192,34 @@ def test_a_run_while_it_is_missing_promises_its_earliest_record_and_keeps_the_pr
     assert batch is not None
     assert batch.ranges == tuple(Range("orders", number, 0, records) for number in (0, 1))
     assert world.ledger.look("orders").missing == frozenset()
+    assert "a position is lost: the topic was deleted and created again" in caplog.text
+    assert world.ledger.losses("orders") == tuple(Loss("orders", number, 10, 0, records) for number in (0, 1))
+    seen = status_of(world.pipeline(**definition), 1)
+    assert (seen.moves, [each.verdict for each in seen.findings]) == ((), [Verdict.OK])
     world.kafka.expire()
     assert deliver(world.pipeline(**definition)) is None
+
+
+def test_one_of_two_topics_that_a_run_found_gone_is_lost_alone() -> None:
+    world = World()
+    world.topics.create("returns")
+    both: dict[str, Any] = {**QUICK, "topics": TopicNames(("orders", "returns"))}
+    world.produce(10)
+    world.produce(10, topic="returns")
+    assert deliver(world.pipeline(**both)) is not None
+    world.topics.delete("returns")
+    world.kafka.positions = {at: each for at, each in world.kafka.positions.items() if at.topic != "returns"}
+    world.produce(5)
+    batch = deliver(world.pipeline(**both))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 10, 15),)
+    world.topics.create("returns")
+    world.produce(7, topic="returns")
+    batch = deliver(world.pipeline(**both))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 15, 15), Range("returns", 0, 0, 7))
+    assert world.ledger.losses("orders") == (Loss("returns", 0, 10, 0, 7),)
+    assert status_of(world.pipeline(**both), 1).moves == ()
 
 
 def test_a_topic_that_only_hid_for_a_while_goes_on_where_it_stood() -> None:
@@ -172,6 +234,106 @@ def test_a_topic_that_only_hid_for_a_while_goes_on_where_it_stood() -> None:
     batch = deliver(world.pipeline(**QUICK))
     assert batch is not None
     assert batch.ranges == (Range("orders", 0, 10, 11), Range("orders", 1, 10, 10))
+
+
+def hide_returns(world: World) -> Callable[[], None]:
+    """Of the topics `orders` and `returns` the second; what shows it again does so once its positions have expired."""
+    logs, ids = world.topics.logs, dict(world.topics.ids)
+    world.topics.delete("returns")
+
+    def show() -> None:
+        world.topics.logs, world.topics.ids = {**logs, **world.topics.logs}, ids
+        world.kafka.positions = {at: each for at, each in world.kafka.positions.items() if at.topic != "returns"}
+
+    return show
+
+
+@pytest.mark.parametrize("topics", [TopicNames(("orders", "returns")), TopicPattern("orders|returns")], ids=str)
+def test_one_of_two_topics_that_hid_until_its_position_expired_goes_on_where_it_stood(
+    topics: TopicNames | TopicPattern,
+) -> None:
+    world = World()
+    world.topics.create("returns")
+    both: dict[str, Any] = {**QUICK, "topics": topics}
+    world.produce(10)
+    world.produce(10, topic="returns")
+    assert deliver(world.pipeline(**both)) is not None
+    show = hide_returns(world)
+    for count in (1, 2):
+        world.produce(count)
+        assert deliver(world.pipeline(**both)) is not None
+    show()
+    world.produce(3, topic="returns")
+    batch = deliver(world.pipeline(**both))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 13, 13), Range("returns", 0, 10, 13))
+
+
+def test_one_of_two_topics_that_hid_before_its_published_rows_were_committed_goes_on_after_them() -> None:
+    world = World()
+    world.topics.create("returns")
+    both: dict[str, Any] = {**QUICK, "topics": TopicNames(("orders", "returns"))}
+    for topic in ("orders", "returns"):
+        world.produce(6, topic=topic)
+    assert deliver(world.pipeline(**both)) is not None
+    for topic in ("orders", "returns"):
+        world.produce(4, topic=topic)
+    with suppress(Crash):
+        deliver(watched(world.pipeline(**both), Before(Fence.commit)))
+    show = hide_returns(world)
+    assert deliver(world.pipeline(**both)) is not None
+    assert world.committed() == 10
+    show()
+    world.produce(3, topic="returns")
+    batch = deliver(world.pipeline(**both))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 10, 10), Range("returns", 0, 10, 13))
+
+
+@pytest.mark.parametrize("topics", [TopicNames(("orders",)), TopicPattern("orders")], ids=str)
+@pytest.mark.parametrize("expired", [False, True])
+def test_the_only_topic_that_hid_before_its_published_rows_were_committed_goes_on_after_them(
+    topics: TopicNames | TopicPattern, expired: bool
+) -> None:
+    world = ten_are_committed(topics=topics)
+    world.produce(4)
+    with suppress(Crash):
+        deliver(watched(world.pipeline(**QUICK, topics=topics), Before(Fence.commit)))
+    hidden = (world.topics.logs, dict(world.topics.ids))
+    world.topics.delete("orders")
+    assert deliver(world.pipeline(**QUICK, topics=topics)) is None
+    world.topics.logs, world.topics.ids = hidden
+    if expired:
+        world.kafka.expire()
+    else:
+        assert deliver(world.pipeline(**QUICK, topics=topics)) is not None
+    world.produce(3)
+    batch = deliver(world.pipeline(**QUICK, topics=topics))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 14, 17), Range("orders", 1, 10, 10))
+
+
+@pytest.mark.parametrize("topics", [TopicNames(("orders", "returns")), TopicPattern("orders|returns")], ids=str)
+def test_a_topic_that_a_run_found_gone_is_read_from_its_beginning_once_one_of_its_name_is_there(
+    topics: TopicNames | TopicPattern, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    world.topics.create("returns")
+    for topic in ("orders", "returns"):
+        world.produce(10, topic=topic)
+    assert deliver(world.pipeline(**QUICK, topics=topics)) is not None
+    world.produce(7, topic="returns")
+    world.topics.delete("returns")
+    world.kafka.forget("returns")
+    for _ in range(2):
+        assert deliver(world.pipeline(**QUICK, topics=topics)) is None
+    (said,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+    gone = "no such topic or partition any more: returns (subscription orders)"
+    assert said == f"{gone}; once there, it is read from its earliest record"
+    recreate(world, partitions=1, records=3, topic="returns")
+    batch = deliver(world.pipeline(**QUICK, topics=topics))
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 10, 10), Range("returns", 0, 0, 3))
 
 
 def test_a_person_who_resets_the_group_is_honoured_on_the_new_topic() -> None:

@@ -8,11 +8,20 @@ import pytest
 from world import OUTPUT, Before, Crash, World, deliver, planned
 
 from tidegate.model import dead_letter_headers
-from tidegate.model.errors import BatchFailedError, LostDataError, StaleError, WrongDefinitionError
+from tidegate.model.errors import (
+    BatchFailedError,
+    CorruptFileError,
+    LostDataError,
+    MisfitError,
+    StaleError,
+    TidegateError,
+    UnavailableError,
+    WrongDefinitionError,
+)
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
-from tidegate.model.subscription import DeadLetterQueue
+from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.reprocess import ReprocessRequest
@@ -30,6 +39,7 @@ class Reprocessed(World):
     def __init__(self, **definition: Any) -> None:
         super().__init__()
         self.topics.create("dead")
+        self.topics.create("orders_retry_10000")
         self.definition = definition
         self.generations = MemoryGenerations(self.ledger, self.clock.now)
         self.produce(5)
@@ -62,6 +72,16 @@ class On:
     def after(self, effect: Effect) -> None:
         if effect == self._effect:
             self._act()
+
+
+class Refused(On):
+    """Something happens in place of this method of a port."""
+
+    def before(self, effect: Effect) -> None:
+        super().after(effect)
+
+    def after(self, effect: Effect) -> None:
+        """Too late."""
 
 
 def crash() -> None:
@@ -100,6 +120,18 @@ def test_a_batch_that_was_lost_and_read_again_is_not_made_a_second_time(world: R
         world.pipeline().preview_reprocess(world.batch, REQUEST)
     assert world.published() == [(3, 7)]
     assert world.reprocess(request=replace(REQUEST, output=OTHER)).outcome is GenerationOutcome.REPLACED
+
+
+def test_a_batch_whose_rejected_records_are_retried_is_not_made_a_second_time() -> None:
+    retry = DelayedRetryTopic(("orders_retry_10000",))
+    world = Reprocessed(failure_strategy="delayed-retry-topic", delayed_retry_topic=retry)
+    assert world.reprocess().number == 2, "none was rejected"
+    world.batch = replace(world.batch, rejected=3)
+    with pytest.raises(StaleError, match=r"3 rejected records went to a retry topic.*name another --output"):
+        world.reprocess()
+    with pytest.raises(StaleError, match="went to a retry topic"):
+        world.pipeline(**world.definition).preview_reprocess(world.batch, REQUEST)
+    assert world.reprocess(request=replace(REQUEST, output=OTHER)).number == 3
 
 
 def test_into_another_output_what_is_published_stays(world: Reprocessed) -> None:
@@ -143,7 +175,26 @@ def test_what_fails_the_job_replaces_nothing_and_the_next_command_goes_on(world:
     with pytest.raises(BatchFailedError, match="no rate for XYZ"):
         world.reprocess()
     assert world.found() is None
-    assert world.reprocess().number == 2
+    assert world.generations.reprocessed("orders") == ()
+    assert world.reprocess().number == 3
+    failed, replaced = world.generations.of(world.batch.id)
+    assert (failed.outcome, replaced.outcome) == (GenerationOutcome.FAILED, GenerationOutcome.REPLACED)
+    assert not any("-g2-" in folder for folder in world.lake.staged)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_open"),
+    [(MisfitError("no column"), False), (CorruptFileError("damaged"), False), (UnavailableError("away"), True)],
+)
+def test_what_the_output_refuses_has_failed_and_what_it_did_not_answer_may_be_there(
+    world: Reprocessed, error: TidegateError, is_open: bool
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        world.reprocess(watched(world.pipeline(), Refused(Lake.replace, refuse)))
+    assert [each.is_open for each in world.generations.of(world.batch.id)] == [is_open]
 
 
 def test_a_rejected_record_fails_it_where_the_strategy_lets_none_be_rejected(world: Reprocessed) -> None:
@@ -237,9 +288,8 @@ def test_changes_of_a_table_arent_made_again_by_themselves(world: Reprocessed) -
     pipeline = world.pipeline()
     changes = replace(pipeline.subscription.processing, keys=("id",), sequence_by=("offset",))
     feed = replace(pipeline, subscription=replace(pipeline.subscription, processing=changes))
-    with pytest.raises(
-        WrongDefinitionError, match=r"(?s)its rows are changes \(processing\.keys\).*tidegate replay orders"
-    ):
+    said = r"(?s)are changes \(processing\.keys\), and the table has only the newest.*tidegate replay orders"
+    with pytest.raises(WrongDefinitionError, match=said):
         world.reprocess(feed)
 
 

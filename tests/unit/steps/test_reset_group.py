@@ -1,21 +1,27 @@
 """A group's positions go where a person wants them, and nothing else of the subscription does."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 from world import Crash, World, deliver, planned
 
+from tidegate.cli import group as cli_group
+from tidegate.cli.app import app
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import GroupInUseError, LostDataError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Fence, GroupReset, Lake, Ledger, PositionChange
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest
 from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets
 from tidegate.testing.effects import Effect, watched
@@ -250,6 +256,16 @@ def half_way(world: World, state: State, **definition: Any) -> tuple[Pipeline, B
     return pipeline, pipeline.ledger.batch(batch.id)
 
 
+def test_a_batch_that_stopped_is_to_be_cleared_before_a_reset_or_given_up() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    world.processor.failures.append("no memory")
+    run_batch(pipeline, lambda _: None)
+    with pytest.raises(StaleError, match=r"\(stopped\): .*`tidegate clear orders` first; or .*--abandon"):
+        reset(pipeline, ToOffsets({P0: 2}))
+
+
 @pytest.mark.parametrize("state", [State.PLANNED, State.LANDED, State.PROCESSED])
 def test_an_open_batch_is_named_and_given_up_only_if_it_may_be(state: State) -> None:
     world = World()
@@ -286,13 +302,17 @@ def test_a_batch_that_is_published_is_committed_first() -> None:
     assert (world.committed(), world.ledger.batch(batch.id).outcome) == (0, Outcome.COMMITTED)
 
 
-def test_a_batch_whose_output_was_taken_away_is_read_again_as_its_message_says() -> None:
+def test_a_batch_whose_output_was_taken_away_is_read_again_as_its_message_says(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     pipeline, batch = half_way(world, State.PUBLISHED, commit_strategy="manual")
     world.lake.published_attempts.clear()
-    with pytest.raises(LostDataError, match=r"group reset orders --abandon --to FILE` with the.*: orders-0 0"):
+    with pytest.raises(LostDataError) as lost:
         pipeline.commit_open()
-    reset(pipeline, Earliest(), abandon=True)
+    command = re.search("read again: `tidegate (.*?)`", str(lost.value))
+    assert command is not None
+    monkeypatch.setattr(cli_group, "_opened", lambda _, **__: nullcontext(pipeline))
+    done = CliRunner().invoke(app, shlex.split(command[1]))
+    assert done.exit_code == 0, done.output
     again = planned(pipeline)
     assert again is not None
     pipeline.process(again.id)
@@ -305,7 +325,10 @@ def test_a_position_that_was_lost_is_chosen_anew_as_its_message_says() -> None:
     pipeline = read(world, 5)
     world.produce(5)
     world.topics.expire("orders", 8)
-    with pytest.raises(LostDataError, match=r"or choose where by `tidegate group reset orders`"):
+    said = (
+        r"or choose where by `tidegate group reset orders --to earliest --partitions orders:0`, latest or a time: the"
+    )
+    with pytest.raises(LostDataError, match=said):
         pipeline.plan()
     reset(pipeline, Earliest())
     deliver(pipeline)
@@ -323,18 +346,42 @@ def test_a_group_without_a_start_gets_one_as_its_message_says() -> None:
     assert world.published() == [(0, 5)]
 
 
-def test_partitions_that_are_not_named_go_back_to_where_a_batch_began_that_is_given_up() -> None:
-    """Committed on receipt, its records are nowhere but in the landing."""
+@pytest.fixture(params=[True, False], ids=["known", "expired"])
+def is_known(request: pytest.FixtureRequest) -> bool:
+    """Whether Kafka still knows the group's positions."""
+    known: bool = request.param
+    return known
+
+
+@pytest.fixture
+def received(is_known: bool) -> Pipeline:
+    """A batch of five records and four, whose offsets were committed on receipt."""
     world = World(2)
     world.produce(4, partition=1)
     pipeline, batch = half_way(world, State.LANDED, commit_strategy="on-receipt")
     pipeline.receive(batch.id)
     assert [world.committed(0), world.committed(1)] == [5, 4]
-    done = reset(pipeline, ToOffsets({P0: 3}), abandon=True)
-    assert changes(done) == {P0: (5, 3), P1: (4, 0)}
-    again = planned(pipeline)
+    if not is_known:
+        world.offsets.expire()
+    return pipeline
+
+
+def test_partitions_that_are_not_named_go_back_to_where_a_batch_began_that_is_given_up(
+    received: Pipeline, is_known: bool
+) -> None:
+    """Committed on receipt, its records are nowhere but in the landing, and the ledger knows of the commit, too."""
+    preview = reset(received, ToOffsets({P0: 3}), abandon=True, dry_run=True)
+    done = reset(received, ToOffsets({P0: 3}), abandon=True)
+    assert changes(done) == ({P0: (5, 3), P1: (4, 0)} if is_known else {P0: (None, 3), P1: (None, 0)})
+    assert changes(preview) == changes(done)
+    again = planned(received)
     assert again is not None
     assert [(r.start, r.end) for r in again.ranges] == [(3, 5), (0, 4)]
+
+
+def test_by_counts_from_where_a_batch_began_that_is_given_up(received: Pipeline, is_known: bool) -> None:
+    done = reset(received, By(1), abandon=True)
+    assert changes(done) == ({P0: (5, 1), P1: (4, 1)} if is_known else {P0: (None, 1), P1: (None, 1)})
 
 
 def test_a_committer_that_slept_since_the_ledger_was_lost_publishes_nothing_any_more() -> None:

@@ -7,7 +7,7 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import CorruptFileError, MisfitError, RewrittenFilesError, StoppedError
+from tidegate.model.errors import CorruptFileError, MisfitError, RewrittenFilesError, StoppedError, WrongDefinitionError
 from tidegate.runtime.pipeline import Pipeline
 
 
@@ -62,6 +62,27 @@ def test_a_batch_whose_rows_dont_fit_the_table_is_delivered_again_by_what_was_me
     pipeline.clear("ada", "the transform is mended")
     assert deliver(world.pipeline(max_retries=0)) is not None
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
+
+
+def test_a_batch_that_its_table_refuses_waits_and_says_how_it_goes_elsewhere() -> None:
+    world = World()
+    world.produce(3)
+    pipeline = world.pipeline()
+    batch = processed(pipeline)
+    publish = world.lake.publish
+
+    def refused(*_: Any) -> None:
+        raise WrongDefinitionError("the table has deletion vectors")
+
+    world.lake.publish = refused  # type: ignore[method-assign]
+    with pytest.raises(
+        WrongDefinitionError, match=r"(?s)once that is mended the next run.*reset orders --by 0 --abandon"
+    ):
+        pipeline.commit(batch.id)
+    world.lake.publish = publish  # type: ignore[method-assign]
+    delivered = len(world.processor.delivered)
+    assert deliver(world.pipeline()) is not None
+    assert (world.published(), len(world.processor.delivered)) == ([(0, 3)], delivered)
 
 
 def test_a_batch_of_changes_whose_result_is_gone_is_delivered_again() -> None:

@@ -53,9 +53,17 @@ def test_the_record_stays_as_it_was_and_the_headers_come_behind_its_own() -> Non
         "dead-letter-topic",
         "dead-letter-partition",
         "dead-letter-offset",
+        "tidegate-timestamp",
     ]
     assert last(letter.headers, "dead-letter-reason") == b"nack 3 - 7"
-    assert (letter.key, letter.value, letter.timestamp, letter.partition) == (b"key", b"7", 1_782_907_200_123, None)
+    assert (letter.key, letter.value, letter.partition) == (b"key", b"7", None)
+
+
+def test_a_topic_keeps_a_letter_as_long_as_a_new_record_whatever_the_age_of_what_failed() -> None:
+    old = dead_letter(rejected(7, timestamp=1_370_000_000_000), "dead")
+    assert (old.timestamp, last(old.headers, "tidegate-timestamp")) == (None, b"1370000000000")
+    timeless = dead_letter(rejected(7, timestamp=None), "dead")
+    assert (timeless.timestamp, last(timeless.headers, "tidegate-timestamp")) == (None, b"-1")
 
 
 @given(st.none() | st.binary(), st.none() | st.binary(), st.lists(st.tuples(st.text(), st.none() | st.binary())))
@@ -66,7 +74,6 @@ def test_whatever_the_record_holds_is_kept(
     letter = dead_letter(record, "dead")
     kept = [header for header in headers if header[0] != "deserialization-failure-dlq"]
     assert (letter.key, letter.value, list(letter.headers[: len(kept)])) == (key, value, kept)
-    assert letter.timestamp is None
 
 
 def test_a_failed_deserialization_is_told_but_for_its_flag() -> None:

@@ -1,4 +1,4 @@
-from by_night import one_in
+from by_night import one_in, rows_one_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,3 +14,10 @@ def test_of_each_kind_the_first_and_one_in_so_many_are_for_every_run_and_the_oth
 
 def test_without_a_kind_all_cases_are_of_one():
     assert [bool(one.marks) for one in one_in(2, "abcd")] == [False, True, False, True]
+
+
+def test_a_row_has_a_value_for_every_parameter():
+    rows = [("a", 1), ("b", 2), ("a", 3), ("a", 4)]
+    parameters = rows_one_in(2, rows, kind=lambda row: row[0])
+    assert [one.values for one in parameters] == rows
+    assert [bool(one.marks) for one in parameters] == [False, False, True, False]

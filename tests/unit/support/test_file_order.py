@@ -60,6 +60,6 @@ def test_one_worker_has_the_files_of_such_a_folder(tmp_path: Path):
         env={**os.environ, "PYTHONPATH": str(TESTS / "support")},
         cwd=tmp_path,
         check=True,
-        timeout=120,
+        timeout=500,
     )
     assert (tmp_path / "one").read_text() == (tmp_path / "other").read_text()

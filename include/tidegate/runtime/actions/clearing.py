@@ -16,6 +16,14 @@ _EFFECTS = {
     Resolution.STOP: "stays",
 }
 
+NEXT = {
+    Resolution.REDELIVER: "the next run delivers it again",
+    Resolution.DEAD_LETTER: "the next run sends its records to the dead-letter topic",
+    Resolution.SKIP: "the next run ends it, and publishes nothing of it",
+    Resolution.STOP: "every run fails until it is cleared",
+}
+"""What happens to a batch that was cleared."""
+
 
 def preview_clear(
     pipeline: Pipeline, answer: Resolution, batch_id: str | None = None, note: str | None = None
@@ -57,8 +65,8 @@ def _consequences(batch: Batch, answer: Resolution, subscription: Subscription) 
     name = subscription.name
     match answer:
         case Resolution.REDELIVER:
-            tries = counted(subscription.max_retries + 1, "time")
-            return (f"It is delivered up to {tries}. Correct the cause first.",)
+            tries = f"up to {subscription.max_retries + 1:,} times" if subscription.max_retries else "once"
+            return (f"It is delivered {tries}. Correct the cause first.",)
         case Resolution.STOP:
             return ("Every run fails until it is cleared.",)
     by_hand = batch.commit_policy.commit_at is CommitPoint.MANUAL

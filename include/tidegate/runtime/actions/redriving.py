@@ -36,7 +36,7 @@ def redrive_request(letters: OpenDeadLetters, params: Mapping[str, object], by: 
         Targets(subscription.topics),
         wanted,
         again=bool(params.get("again")),
-        limit=_number(params, "limit"),
+        limit=_number(params, "limit", 1),
         by=by,
         ends=_ends(params.get("ends")),
     )
@@ -95,6 +95,8 @@ def _left_out(tally: Tally) -> str:
     said = {
         "redriven before": tally.redriven_before,
         "perhaps redriven": tally.perhaps_redriven,
+        "of batches that were reprocessed since": tally.reprocessed,
+        "of batches whose reprocess was cut short": tally.being_reprocessed.total(),
         "without an origin": tally.without_origin,
         "from topics that the subscription doesn't read": tally.other_topics.total(),
     }
@@ -102,12 +104,12 @@ def _left_out(tally: Tally) -> str:
     return f": {named}" if named else ""
 
 
-def _number(params: Mapping[str, object], name: str) -> int | None:
+def _number(params: Mapping[str, object], name: str, least: int = 0) -> int | None:
     value = params.get(name)
     if value is None or value == "":
         return None
-    if not str(value).isdecimal():
-        raise WrongDefinitionError(f"{name}: {value!r} isn't a number: write digits alone")
+    if not str(value).isdecimal() or int(str(value)) < least:
+        raise WrongDefinitionError(f"{name} must be at least {least}, in digits alone: {value} isn't")
     return int(str(value))
 
 

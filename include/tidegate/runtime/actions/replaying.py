@@ -11,7 +11,7 @@ from tidegate.ports import Replay
 from tidegate.runtime import reset_words
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.replay import Bound, ReplayRequest, preview_replay
+from tidegate.runtime.replay import Bound, ReplayRequest, preview_replay, target
 from tidegate.steps.reset_group import By
 
 _COMMAS_OF_A_LINE = 2
@@ -42,10 +42,12 @@ def preview_of_replay(pipeline: Pipeline, start: str, end: str, request: ReplayR
     if found.is_done:
         why = f"this was replayed before, by {found.by} at {found.at:%Y-%m-%d %H:%M} UTC: there is nothing to do"
         raise StaleError(message(why, location(subscription=found.subscription), "name another range or output"))
-    return _preview(pipeline, start, end, found, is_begun=found.name in begun)
+    into = target(pipeline.subscription, found, home)
+    return _preview(pipeline, (start, end), found, into, is_begun=found.name in begun)
 
 
-def _preview(pipeline: Pipeline, start: str, end: str, found: Replay, *, is_begun: bool) -> ActionPreview:
+def _preview(pipeline: Pipeline, bounds: tuple[str, str], found: Replay, into: str, *, is_begun: bool) -> ActionPreview:
+    start, end = bounds
     total = sum(r.end - r.start for r in found.ranges)
     batches = counted(math.ceil(total / pipeline.subscription.consumer.max_poll_records), "batch").replace("hs", "hes")
     goes_on = (f"It was begun by {found.by} at {found.at:%Y-%m-%d %H:%M} UTC, and goes on with what is left.",)
@@ -53,7 +55,7 @@ def _preview(pipeline: Pipeline, start: str, end: str, found: Replay, *, is_begu
         "replay",
         found.subscription,
         f"{counted(total, 'offset')} of {counted(len(found.ranges), 'partition')} are read once more, in about "
-        f"{batches}, through the transform into {found.output}.",
+        f"{batches}, through the transform into {into}.",
         {"from": start, "to": end, "output": found.output, "note": found.note or None},
         {"name": found.name, "ranges": list(map(str, found.ranges)), "begun": is_begun},
         (*(goes_on if is_begun else ()), "The group's positions and the output of the subscription stay as they are."),

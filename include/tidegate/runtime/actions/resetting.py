@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tidegate.model.batch import Batch
 from tidegate.model.counting import counted
 from tidegate.model.errors import GroupInUseError, StaleError, first_few, location, message
+from tidegate.model.offsets import Range
 from tidegate.ports import PositionChange
 from tidegate.runtime import reset_words
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
@@ -51,14 +53,14 @@ def preview_reset(pipeline: Pipeline, request: ResetRequest) -> ActionPreview:
             "abandoned": [gives_up.id, gives_up.condition] if gives_up else None,
         },
         _consequences(found),
-        tuple(_affected(each) for each in found.changes),
-        total=sum(_count(each) for each in found.changes),
+        tuple(_affected(each, found.abandoned) for each in found.changes),
+        total=sum(_count(each, found.abandoned) for each in found.changes),
     )
 
 
 def _summary(found: ResetResult) -> str:
     moved = [each for each in found.changes if each.before != each.after]
-    again, passed = _again(found.changes), _passed(found.changes)
+    again, passed = _again(found.changes) + _abandoned(found), _passed(found.changes)
     said = [f"{counted(again, 'offset')} {'is' if again == 1 else 'are'} read again"] if again else []
     said += [f"{counted(passed, 'offset')} {'is' if passed == 1 else 'are'} passed over unread"] if passed else []
     positions = counted(len(moved), "position")
@@ -74,26 +76,44 @@ def _consequences(found: ResetResult) -> tuple[str, ...]:
         said.append("What is passed over is read by nobody.")
     if batch := found.abandoned:
         said.append(f"Batch {batch.id}, which is {batch.condition}, is abandoned: nothing of it is published.")
+    if again := _abandoned(found):
+        said.append(f"{counted(again, 'offset')} of it {'is' if again == 1 else 'are'} read again, in another batch.")
     return tuple(said)
 
 
-def _affected(change: PositionChange) -> AffectedPartition:
+def _affected(change: PositionChange, abandoned: Batch | None) -> AffectedPartition:
     before, after = change.before, change.after
     if before is None:
         effect = "gets a position"
     elif before == after:
-        effect = "stays"
+        effect = "stays, and the batch is read again" if _of_batch(change, abandoned) else "stays"
     else:
         effect = "read again" if after < before else "passed over"
-    return AffectedPartition(change.at, before, after, _count(change), effect)
+    return AffectedPartition(change.at, before, after, _count(change, abandoned), effect)
 
 
 def _lines(changes: tuple[PositionChange, ...]) -> str:
     return "\n".join(f"{each.at.topic},{each.at.partition},{each.after}" for each in changes)
 
 
-def _count(change: PositionChange) -> int:
-    return 0 if change.before is None else abs(change.after - change.before)
+def _count(change: PositionChange, abandoned: Batch | None) -> int:
+    moved = 0 if change.before is None else abs(change.after - change.before)
+    return moved + _of_batch(change, abandoned)
+
+
+def _abandoned(found: ResetResult) -> int:
+    """Offsets of the batch that is given up, which the next run reads again though the group hadn't passed them."""
+    changed = {each.at: each for each in found.changes}
+    return sum(_of_range(r, changed.get(r.at)) for r in (found.abandoned.ranges if found.abandoned else ()))
+
+
+def _of_batch(change: PositionChange, batch: Batch | None) -> int:
+    return sum(_of_range(r, change) for r in (batch.ranges if batch else ()) if r.at == change.at)
+
+
+def _of_range(r: Range, change: PositionChange | None) -> int:
+    passed = max(change.after, change.before or 0) if change else r.start
+    return max(0, r.end - max(r.start, passed))
 
 
 def _again(changes: tuple[PositionChange, ...]) -> int:

@@ -26,7 +26,7 @@ _ALL = 100
 
 
 def dead_letter(record: Rejected, topic: str) -> Outgoing:
-    """The dead letter of a record: key, value, timestamp and headers as they were, then the `dead-letter-*` headers.
+    """The dead letter of a record: key, value and headers as they were, then those of `model.dead_letter_headers`.
 
     What a failed deserialization added stays too, save for its flag, as with SmallRye: it would make whoever reads
     the dead letter a dead letter of it at once.
@@ -40,10 +40,11 @@ def dead_letter(record: Rejected, topic: str) -> Outgoing:
         dead_letter_headers.TOPIC: record.at.topic,
         dead_letter_headers.PARTITION: str(record.at.partition),
         dead_letter_headers.OFFSET: str(record.offset),
+        dead_letter_headers.TIMESTAMP: str(-1 if record.timestamp is None else record.timestamp),
     }
     own = tuple(header for header in record.headers if header[0] != dead_letter_headers.UNDECODABLE_FLAG)
     ours = tuple((name, utf8(text)) for name, text in told.items() if text is not None)
-    return Outgoing(topic, None, record.timestamp, record.key, record.value, own + ours)
+    return Outgoing(topic, None, None, record.key, record.value, own + ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ class DeadLetterLimit:
             )
 
 
+def after_last_retry(topic: str) -> str:
+    """What the reason of a batch begins with whose records went to this topic."""
+    return f"dead-lettered to {topic} after the last retry: "
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     """The strategy `dead-letter-queue`: what can't be processed goes to a topic, in the commit's own transaction."""
@@ -127,7 +133,7 @@ class DeadLetters:
         """What is left of the batch becomes dead letters, or, if that may be more than the limit allows, it stops."""
         if too_many := self.too_many(batch):
             return Verdict(Resolution.STOP, f"{too_many}: {batch.reason}")
-        return Verdict(Resolution.DEAD_LETTER, f"dead-lettered to {self.topic} after the last retry: {batch.reason}")
+        return Verdict(Resolution.DEAD_LETTER, f"{after_last_retry(self.topic)}{batch.reason}")
 
     def too_many(self, batch: Batch) -> str | None:
         """That all of the batch's records are more than the limit allows, in words; None if they aren't."""

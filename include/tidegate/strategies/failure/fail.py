@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from tidegate.model.batch import Batch, Resolution
+from tidegate.model.counting import first_of
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
@@ -15,7 +16,7 @@ _NAMED = 5  # ranges
 def where(batch: Batch) -> str:
     """The ranges of a batch that nobody could process, as far as they fit a message."""
     taken = [r for r in batch.ranges if not r.is_empty]
-    return ", ".join(map(str, taken[:_NAMED])) + (f" and {len(taken) - _NAMED} more" if taken[_NAMED:] else "")
+    return first_of(taken, _NAMED)
 
 
 class Fail:
@@ -27,9 +28,9 @@ class Fail:
             said = "; ".join(map(str, rejections.first))
             raise RecordsFailedError(
                 message(
-                    f"the job rejected {rejections.number} of {batch.landed_records} records: {said}",
+                    f"the delivery rejected {rejections.number} of {batch.landed_records} records: {said}",
                     batch,
-                    "with failure-strategy: ignore or dead-letter-queue the batch goes on without such records",
+                    "with failure-strategy: ignore or dead-letter-queue its next delivery goes on without such records",
                 )
             )
 
