@@ -39,7 +39,12 @@ DEPARTURE = {
     "dep_delay": 2,
     "time_hour": "2013-01-01T10:00:00Z",
 }
-VALUES = {"flights": json.dumps(DEPARTURE).encode(), "prices": b'{"symbol": "NOK", "price": 1.5}'}
+VALUES = {
+    "flights": json.dumps(DEPARTURE).encode(),
+    "prices": b'{"symbol": "NOK", "price": 1.5}',
+    "orders_feed": b'{"op": "c", "before": null, "after": {"id": 7, "status": "paid"}}',
+}
+KEYS = {"orders_feed": b'{"id": 7}'}
 
 KINDS = {"yaml", "python", "toml", "sh", "json", TEXT}
 
@@ -116,7 +121,7 @@ def test_a_definition_of_the_pages_delivers(block: Block, desk: Desk, registry: 
         desk.connect("schema_registry_default", conn_type="http", host="http://127.0.0.1", port=registry.port)
         number = registry.register(f"{document['topics'][0]}-value", "AVRO", '"string"')
         value = b"\0" + number.to_bytes(4, "big") + b"\x08Oslo"
-    key = (7).to_bytes(8, "big")
+    key = KEYS.get(name, (7).to_bytes(8, "big"))
     for each in document["topics"]:
         desk.produce(each, [value] * RECORDS * PARTITIONS, key=key)
     if not {"cursor", "assign-seek"} & document.keys() and document["consumer"].get("auto.offset.reset") != "earliest":
