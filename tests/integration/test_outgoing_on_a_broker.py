@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from topic_reader import Arrived, arrived
+from topic_reader import Arrived, arrived, visible
 
 from tidegate.kafka.group import Group
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
@@ -90,7 +90,7 @@ def test_many_records_and_their_offsets_appear_together(
     def outgoing() -> Iterator[Outgoing]:
         for number in range(30_000):
             if number == 29_000:
-                seen.append((len(values(broker, dead)), make_store().committed([at])))
+                seen.append((len(visible(broker.bootstrap_servers, dead)), make_store().committed([at])))
             yield record(dead, b"%d" % number, partition=number % 2)
 
     with store.fence() as fence:

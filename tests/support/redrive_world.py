@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from definitions import subscription
+from topic_reader import await_transactions
 
 from tidegate.config import consumer_properties
 from tidegate.config.settings import Settings
@@ -75,6 +76,7 @@ class Yard:
     def arrived(self, topic: str | None = None) -> list[Any]:
         """What a reader of committed records finds in the topic, now."""
         topic = topic or self.name
+        await_transactions(self.broker.bootstrap_servers, topic)
         found: list[Any] = []
         client = {"group.id": "look", "isolation.level": "read_committed", "enable.partition.eof": True}
         consumer = Consumer(

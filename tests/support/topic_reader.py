@@ -1,13 +1,16 @@
 """What a reader of committed records finds in a topic of a real broker."""
 
+from threading import Event
 from time import monotonic
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidegate.model.records import Headers
 
 _SECONDS = 60
+_PAUSE = Event()
 
 
 class Arrived(NamedTuple):
@@ -21,7 +24,32 @@ class Arrived(NamedTuple):
 
 
 def arrived(bootstrap_servers: str, topic: str) -> list[Arrived]:
-    """All records that are committed, in order of partition and offset."""
+    """All records that are committed, in order of partition and offset, once no transaction is open in the topic."""
+    await_transactions(bootstrap_servers, topic)
+    return visible(bootstrap_servers, topic)
+
+
+def await_transactions(bootstrap_servers: str, topic: str) -> None:
+    """Wait until none is open in the topic.
+
+    A commit is answered before the partitions have its markers: a reader may reach their end without its records.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    deadline = monotonic() + _SECONDS
+    while _ends(admin, topic, IsolationLevel.READ_COMMITTED) != _ends(admin, topic, IsolationLevel.READ_UNCOMMITTED):
+        assert monotonic() < deadline, f"a transaction stays open in {topic}"
+        _PAUSE.wait(0.02)
+
+
+def _ends(admin: AdminClient, topic: str, isolation: IsolationLevel) -> dict[int, int]:
+    numbers = admin.list_topics(topic, _SECONDS).topics[topic].partitions
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in numbers}
+    found = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=_SECONDS)
+    return {at.partition: answer.result().offset for at, answer in found.items()}
+
+
+def visible(bootstrap_servers: str, topic: str) -> list[Arrived]:
+    """The records that a reader of committed ones is given now, in order of partition and offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
