@@ -86,7 +86,7 @@ def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
     assert {told[name] for name in wrong} == {0}
     assert all(said.startswith("lag 0 after") for said in told["quiet"].values())
     assert "task" in told["kills"]
-    assert told["kills"].keys() & {"broker", "postgres"}, "a server is killed every few seconds"
+    assert told["kills"].keys() & {"broker", "postgres"}
     assert told["batches"] > 1
     assert told["records"] > 1000
     assert processes(folder) == []

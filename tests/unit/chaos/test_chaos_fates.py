@@ -45,3 +45,9 @@ def test_whose_runs_take_longer_is_struck_later_and_else_alike() -> None:
     usual, slower = (list(islice(fates(1, 0, slower=times), MANY)) for times in (1, 3))
     assert [3 * fate.after for fate in usual] == pytest.approx([fate.after for fate in slower])
     assert [replace(fate, after=0) for fate in usual] == [replace(fate, after=0) for fate in slower]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_first_strike_is_one_against_the_broker_or_postgresql(seed: int) -> None:
+    first = next(strikes(seed, [target for target in get_args(Target) if target not in ("broker", "postgres")]))
+    assert set(first.targets) <= {"broker", "postgres"}
