@@ -1,7 +1,7 @@
 """`tidegate`: run a batch, check definitions, see where subscriptions stand.
 
 Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition or a setting is wrong, 130
-or 143 a run was interrupted. That of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED,
+or 143 it was interrupted. That of `status --check` is a monitoring plugin's: 0 OK, 1 WARN or REWOUND, 2 STALLED,
 STOPPED or UNREACHABLE, 3 unknown.
 """
 
@@ -127,7 +127,7 @@ def program(
     """Move records from Kafka into a data lake in bounded batches; offsets are committed last.
 
     Exit status: 0 done or nothing to do, 1 a batch, a check or a system failed, 2 a definition, a setting or an option
-    is wrong, 130 or 143 a run was interrupted. plan and status --check have their own.
+    is wrong, 130 or 143 it was interrupted. plan and status --check have their own.
     """
 
 
