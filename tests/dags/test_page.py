@@ -42,6 +42,7 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import LandedFile, Resolution
 from tidegate.model.manifest import Counts
 from tidegate.ports import Decision, GroupReset, PositionChange
+from tidegate.runtime.definitions import AllDefinitions
 from tidegate_airflow.page import asked_of_kafka
 from tidegate_airflow.page.app import PREFIX, page_app
 from tidegate_airflow.page.background import Background, look
@@ -431,6 +432,13 @@ def test_each_value_of_the_definition_says_where_it_is_from(viewer: TestClient, 
     page = viewer.get("/subscriptions/flights/definition").text
     assert "sesame" not in page
     assert "memberz" in page
+
+
+def test_a_value_of_a_definition_that_was_stored_by_rest_is_from_no_file(viewer: TestClient) -> None:
+    document = '{"topics": ["a"], "consumer": {"group.id": "g"}, "processing": {"output": "lake/a"}}'
+    AllDefinitions(Settings.from_environment(os.environ)).store.add("parcels", document, {}, "ann")
+    page = viewer.get("/subscriptions/parcels/definition").text
+    assert re.search(r"consumer\.group\.id</th><td><code>g</code></td><td>REST<", page), page
 
 
 def test_a_file_whose_name_is_none_is_told_by_its_definition(viewer: TestClient, define: Callable[..., Path]) -> None:

@@ -235,7 +235,8 @@ def test_any_definition_is_put_read_replaced_and_deleted(op: TestClient) -> None
     assert op.delete("/subscriptions/parcels").json() == {"name": "parcels", "state": "removed"}
     assert op.get("/subscriptions/parcels").status_code == 404
     assert op.delete("/subscriptions/parcels").status_code == 404
-    assert op.put("/subscriptions/parcels", json=more, headers={"If-Match": "3"}).status_code == 404
+    gone = op.put("/subscriptions/parcels", json=more, headers={"If-Match": "3"})
+    assert (gone.status_code, gone.json()["reason"]) == (412, "subscription parcels isn't there: nothing was changed")
     assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
 
 
@@ -251,8 +252,8 @@ def test_what_is_wrong_with_a_definition_is_told_by_property(op: TestClient) -> 
 def test_a_name_that_a_file_has_cannot_be_put(op: TestClient, home: Path) -> None:
     (home / "include/subscriptions/flights.yaml").write_text(TEXT)
     assert op.put("/subscriptions/flights", json=DEFINITION).status_code == 409
-    assert op.delete("/subscriptions/flights").status_code == 404
-    assert op.get("/subscriptions/flights").status_code == 404
+    for answer in (op.delete("/subscriptions/flights"), op.get("/subscriptions/flights")):
+        assert (answer.status_code, "it is in a file" in answer.json()["reason"]) == (404, True)
 
 
 def test_all_subscriptions_are_listed_with_their_state(op: TestClient, home: Path) -> None:
@@ -274,11 +275,11 @@ def test_every_change_is_in_both_audit_trails(as_role: As) -> None:
     bob.put("/subscriptions/parcels", json={**DEFINITION, "members": 2})
     ann.delete("/subscriptions/parcels")
     changes = bob.get("/subscriptions/parcels/changes").json()["changes"]
-    assert [(each["what"], each["by"]) for each in changes] == [
-        ("removed", "ann"),
-        ("unsubscribed", "ann"),
-        ("changed", "bob"),
-        ("subscribed", "ann"),
+    assert [(each["what"], each["by"], each["revision"]) for each in changes] == [
+        ("removed", "ann", 2),
+        ("unsubscribed", "ann", 2),
+        ("changed", "bob", 2),
+        ("subscribed", "ann", 1),
     ]
     assert [each["definition"] and each["definition"].get("members") for each in changes] == [None, 2, 2, None]
     with create_session() as session:
@@ -341,6 +342,8 @@ def test_a_page_of_another_site_changes_nothing_by_a_cookie(as_role: As, headers
         (b"[" * 100_000, 400),
         (b'{"a": "' + b"x" * (1 << 20) + b'"}', 413),
         (b'{"a": NaN}', 422),
+        (b'{"topics": ["a"], "processing": {"output": "b"}, "topics": ["c"]}', 400),
+        (b'{"consumer": {"group.id": "a", "group.id": "b"}}', 400),
         (b'{"topics": ' + b'{"a": ' * 500 + b"1" + b"}" * 501, 422),
         (b'{"topics": ["a\\u0000"]}', 422),
         (b'{"topics": ["\\ud800"]}', 400),
@@ -353,6 +356,12 @@ def test_a_body_that_is_no_definition_is_refused(op: TestClient, content: bytes,
     assert answer.status_code == status, answer.text
     reference = op.post("/broker/subscription", content=content, headers=headers)
     assert (reference.status_code, reference.json()["success"]) == (400, False)
+
+
+def test_a_property_that_is_given_twice_is_named(op: TestClient) -> None:
+    twice = b'{"consumer": {"group.id": "a", "group.id": "b"}}'
+    answer = op.put("/subscriptions/parcels", content=twice, headers={"Content-Type": "application/json"})
+    assert answer.json()["reason"] == "group.id is given twice: keep one"
 
 
 def test_a_form_is_refused(op: TestClient) -> None:

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tidegate.config.property_table import PROPERTIES, Property, field_of, path_of
 from tidegate.config.reading import Reading
 from tidegate.config.settings import redact
 from tidegate.model.subscription import Subscription
+from tidegate.runtime.definitions import STORED, is_stored
 
 HIDDEN: Final = "(hidden)"
 """In the place of a value that may be a secret."""
@@ -29,6 +31,11 @@ class DefinitionValue:
     def is_default(self) -> bool:
         """Whether nobody has set it."""
         return self.origin == "default"
+
+    @property
+    def place(self) -> str:
+        """The origin in a word: the file's name and line, or `REST`."""
+        return str(STORED) if is_stored(Path(self.origin)) else self.origin.rpartition("/")[2]
 
 
 def definition_values(reading: Reading) -> Iterator[DefinitionValue]:

@@ -5,7 +5,8 @@ Airflow authenticates, its auth manager and `TIDEGATE_OPERATORS` say who may do 
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from tidegate.config.settings import Settings
 from tidegate.model.errors import TidegateError
-from tidegate.ports import StoredDefinition
+from tidegate.ports import DefinitionChange, StoredDefinition
 from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.access import may, refuse_other_sites, require_editor, require_reader
 from tidegate_airflow.rest.metrics import metrics
@@ -62,12 +63,21 @@ async def _body(request: Request, user: GetUserDep) -> dict[str, Any]:  # noqa: 
         if len(read) > _LONGEST_BODY:
             raise RefusedError(413, f"the body is longer than {_LONGEST_BODY:,} bytes")
     try:
-        found = json.loads(read)
+        found = json.loads(read, object_pairs_hook=_object)
         json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is JSON, and no text
     except (ValueError, RecursionError) as error:
         raise RefusedError(400, f"the body isn't JSON: {error}") from None
     if not isinstance(found, dict):
         raise RefusedError(400, "the body must be a JSON object")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of whose names none comes twice: JSON leaves open which of the two counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise RefusedError(400, f"{twice} is given twice: keep one")
     return found
 
 
@@ -80,7 +90,7 @@ def _add_reference_routes(app: FastAPI) -> None:
         consumer, settings = _consumer(body), _settings()
         require_editor(user, consumer.id, settings)
         if not airflow_dags.is_connection(consumer.broker):
-            raise RefusedError(422, f"broker {consumer.broker}: Airflow has no connection of this id")
+            raise RefusedError(422, f"broker {consumer.broker}: Airflow has no connection of this id: make one")
         try:
             Subscribing(settings, user.get_name()).add(consumer.id, consumer.definition(), body)
         except RefusedError as refused:
@@ -130,11 +140,12 @@ def _add_resource_routes(app: FastAPI) -> None:
         entries = [
             {
                 "what": each.what,
+                "revision": revision,
                 "by": each.by,
                 "at": each.at.isoformat(),
                 "definition": None if each.text is None else json.loads(each.text),
             }
-            for each in found
+            for each, revision in zip(found, _revisions(found), strict=True)
         ]
         return {"changes": entries}
 
@@ -154,11 +165,14 @@ def _add_resource_routes(app: FastAPI) -> None:
         known = subscribing.definitions.find(name)
         if known is not None and if_none_match is not None:
             raise RefusedError(412, f"subscription {name} is there already, at revision {known.revision}")
-        if known is None and if_match is None:
+        if known is None and if_match is not None:
+            raise RefusedError(412, f"subscription {name} isn't there: nothing was changed")
+        if known is None:
             response.status_code = 201
             stored = subscribing.add(name, body, {})
         else:
-            stored = subscribing.replace(name, body, _revision(if_match, known))
+            revision = known.revision if if_match is None else _revision(if_match)
+            stored = subscribing.replace(name, body, revision)
         return {**_entry(subscribing, name, stored, frozenset()), "definition": body}
 
     @app.delete("/subscriptions/{name}")
@@ -196,14 +210,21 @@ def _entry(
     return {"name": name, "source": source, "state": state, **changed, **subscribing.state(name)}
 
 
-def _revision(if_match: str | None, known: StoredDefinition | None) -> int:
-    """The revision that is to be replaced: the newest, where the client doesn't say."""
-    if if_match is None:
-        return 0 if known is None else known.revision
+def _revision(if_match: str) -> int:
+    """The revision that is to be replaced."""
     said = if_match.strip('" ')
     if not said.isdecimal():
         raise RefusedError(400, "If-Match must be the number of a revision")
     return int(said)
+
+
+def _revisions(changes: Sequence[DefinitionChange]) -> list[int]:
+    """Which revision each change made, or left as it was; both the newest first."""
+    found, revision = [], 0
+    for each in reversed(changes):
+        revision = {"subscribed": 1, "changed": revision + 1}.get(each.what, revision)
+        found.append(revision)
+    return found[::-1]
 
 
 def _draining(waiting_for: str) -> str:

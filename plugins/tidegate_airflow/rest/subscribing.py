@@ -58,7 +58,8 @@ class Subscribing:
         """The stored definition of this name. Raises RefusedError if there is none."""
         found = self.definitions.find(name)
         if found is None:
-            raise RefusedError(404, f"there is no subscription {name} that was made by REST")
+            elsewhere = ": it is in a file, change that" if self.definitions.file(name).exists() else ""
+            raise RefusedError(404, f"there is no subscription {name} that was made by REST{elsewhere}")
         return found
 
     def group_of(self, name: str) -> str | None:
