@@ -54,6 +54,8 @@ NOTHING = "nothing"
 """XCom key of plan: why there is no batch. Neither key is there when plan failed."""
 NOTE = "note"
 """XCom key of plan and of the last tasks: what their run came to, for the list of runs."""
+FAILURE = "failure"
+"""XCom key of each task that failed: why, for the list of runs."""
 CLEAR = "tidegate_clear"
 RESET = "tidegate_reset"
 COMMIT = "tidegate_commit"
@@ -213,7 +215,29 @@ class StepOperator(EngineOperator):
             raise
 
 
-class PlanOperator(StepOperator):
+class NotedOperator(StepOperator):
+    """A step that leaves what its run came to, or why it fails, for the run's note."""
+
+    @contextmanager
+    def _told(self, context: "Context") -> Iterator[None]:
+        with super()._told(context):
+            try:
+                yield
+            except TidegateError as error:
+                self._note_failure(context, error)
+                raise
+
+    def _note_failure(self, context: "Context", error: TidegateError) -> None:
+        from tidegate.runtime.run_note import failed_note, unplanned_note  # noqa: PLC0415 (nothing of this at parse time)
+
+        text = unplanned_note(str(error)) if self.taken is None else failed_note(self.taken, error)
+        self._note(context, text, FAILURE)
+
+    def _note(self, context: "Context", text: str, key: str = NOTE) -> None:
+        context["ti"].xcom_push(key=key, value=redact(text))
+
+
+class PlanOperator(NotedOperator):
     """Decides which batch this run takes, and returns one landing assignment for each member with work.
 
     An assignment is `{"batch_id": str, "member": int}`. Nothing to read skips the task, and with it the run. While it
@@ -240,7 +264,8 @@ class PlanOperator(StepOperator):
     def _plan(
         self, context: "Context", deadline: datetime | None, may_leave: Callable[[], bool]
     ) -> list[dict[str, Any]]:
-        from tidegate.steps.await_records import Awaited  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.runtime.run_note import unplanned_note  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.steps.await_records import Awaited  # noqa: PLC0415
 
         with self._pipeline(context) as pipeline:
             subscription = pipeline.subscription
@@ -256,25 +281,11 @@ class PlanOperator(StepOperator):
             self.log.info(_CLEARED, subscription.name)
         if plan.batch is None:
             context["ti"].xcom_push(key=NOTHING, value=plan.why)
-            self._note(context, plan.why)
+            self._note(context, unplanned_note(plan.why))
             raise AirflowSkipException(f"nothing to read: {plan.why}")
         self.taken = plan.batch.id
         context["ti"].xcom_push(key=BATCH_ID, value=plan.batch.id)
         return [{"batch_id": plan.batch.id, "member": member} for member in plan.members]
-
-    @contextmanager
-    def _told(self, context: "Context") -> Iterator[None]:
-        with super()._told(context):
-            try:
-                yield
-            except TidegateError as error:
-                self._note(context, str(error))
-                raise
-
-    def _note(self, context: "Context", why: str) -> None:
-        from tidegate.runtime.run_note import unplanned_note  # noqa: PLC0415 (nothing of this at parse time)
-
-        context["ti"].xcom_push(key=NOTE, value=redact(unplanned_note(why)))
 
     def _note_unannounced(self, context: "Context", newest: "Sequence[Batch]", current: "Batch | None") -> None:
         """Tell the last task of batches of which Airflow has no event; the one that this run takes has its own."""
@@ -294,7 +305,7 @@ class PlanOperator(StepOperator):
         )
 
 
-class BatchOperator(LineageOperator, StepOperator):
+class BatchOperator(LineageOperator, NotedOperator):
     """A step of one batch, of which lineage is told."""
 
     @contextmanager

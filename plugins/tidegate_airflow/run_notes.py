@@ -1,4 +1,4 @@
-"""Listener: when a run ends, its note says what it came to, as its last task left it in an XCom.
+"""Listener: when a run ends, its note says what it came to, as its tasks left it in XComs.
 
 A task can't note anything of its run itself: Airflow's interface for tasks has no such request. The scheduler calls
 this where it ends the run, and writes both together.
@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from tidegate_airflow.operators import NOTE
+from tidegate_airflow.operators import FAILURE, NOTE
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,13 @@ def _left(dag_run: Any) -> str | None:
     session = object_session(dag_run)
     if session is None:
         return None  # with DAG.test(): nobody sees that run in a list
-    of_run = (XComModel.dag_id == dag_run.dag_id, XComModel.run_id == dag_run.run_id, XComModel.key == NOTE)
-    found = select(XComModel.value).where(*of_run).order_by(XComModel.timestamp.desc()).limit(1)
+    of_run = (XComModel.dag_id == dag_run.dag_id, XComModel.run_id == dag_run.run_id)
+    found = (
+        select(XComModel.value)
+        .where(*of_run, XComModel.key.in_((NOTE, FAILURE)))
+        .order_by(XComModel.timestamp.desc())
+        .limit(1)
+    )
     with session.no_autoflush:
         text = session.scalar(found)
     return text if isinstance(text, str) else None

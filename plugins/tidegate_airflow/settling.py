@@ -1,11 +1,8 @@
 """The tasks commit and publish of a subscription's DAG: what settles a batch, and announces what was published."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
-from airflow.sdk.log import redact
 
 from tidegate.model.errors import BatchFailedError, TidegateError
 from tidegate_airflow.asset_events import announce, announcement
@@ -15,8 +12,8 @@ from tidegate_airflow.operators import (
     ASK,
     ASKED,
     BATCH_ID,
+    FAILURE,
     NO_RETRY_HELPS,
-    NOTE,
     NOTHING,
     REDELIVERED_BY,
     UNANNOUNCED,
@@ -62,23 +59,21 @@ class _SettlingOperator(BatchOperator):
         from tidegate.runtime.run_note import run_note  # noqa: PLC0415 (nothing of this at parse time)
 
         batch_id = self._batch_id(context)
-        with self._pipeline_for(context, batch_id) as pipeline, self._noting_failure(context, batch_id):
+        with self._pipeline_for(context, batch_id) as pipeline:
             batch = self._settle(pipeline, batch_id)
             lag = None if batch is None else pipeline.lag_behind(batch)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
-        context["ti"].xcom_push(key=NOTE, value=redact(run_note(batch, lag)))
+        self._note(context, run_note(batch, lag))
         return batch
 
-    @contextmanager
-    def _noting_failure(self, context: "Context", batch_id: str) -> Iterator[None]:
-        from tidegate.runtime.run_note import failed_note  # noqa: PLC0415 (nothing of this at parse time)
+    def _note_failure(self, context: "Context", error: TidegateError) -> None:
+        """What an earlier step of the run failed with is why, unless this step says more of it."""
+        from tidegate.runtime.run_note import is_explained  # noqa: PLC0415 (nothing of this at parse time)
 
-        try:
-            yield
-        except TidegateError as error:
-            context["ti"].xcom_push(key=NOTE, value=redact(failed_note(batch_id, error)))
-            raise
+        earlier = context["ti"].xcom_pull(task_ids=sorted(self.get_flat_relative_ids(upstream=True)), key=FAILURE)
+        if not is_explained(error, filter(None, earlier)):
+            super()._note_failure(context, error)
 
     def _announced(self, context: "Context", batch: "Batch | None") -> bool:
         """Whether the task's success tells of published batches: of this one, and of those that plan found."""

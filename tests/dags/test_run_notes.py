@@ -20,16 +20,25 @@ from ledger_batches import closed, plan
 from sqlalchemy import select
 from world import World
 
-from tidegate.model.errors import BatchFailedError
+from tidegate.model.errors import BatchFailedError, EarlierStepError, StoppedError
 from tidegate.model.offsets import TopicPartition
-from tidegate.runtime.run_note import LONGEST, failed_note, run_note
+from tidegate.runtime.run_note import LONGEST, failed_note, is_explained, run_note
 from tidegate.testing.ledger import MemoryLedger
+from tidegate.testing.processor import MemoryProcessor
 from tidegate_airflow.run_notes import noted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
 Define = Callable[..., Path]
 Run = Callable[..., tuple[str, str | None, dict[str, dict[str, str]]]]
+
+
+class Dying(MemoryProcessor):
+    """Its process ends before it can say why."""
+
+    def check(self) -> None:
+        """See `MemoryProcessor`."""
+        raise RuntimeError
 
 
 @pytest.fixture
@@ -100,6 +109,42 @@ def test_a_run_that_failed_is_noted_with_why(world: World, run: Run) -> None:
     assert set(links) == {"plan", "land", "process", "commit"}
 
 
+def test_a_run_whose_spark_is_away_is_noted_with_that(world: World, run: Run) -> None:
+    world.produce(5)
+    world.processor.away = "nobody answers at spark://consumer:7077"
+    state, note, _ = run()
+    batch = world.ledger.history("orders", 1)[0].batch
+    assert (state, note) == ("failed", f"batch {batch.id}: nobody answers at spark://consumer:7077")
+
+
+def test_a_run_whose_landing_fails_is_noted_with_why(world: World, run: Run) -> None:
+    world.produce(5)
+    world.landing.writable = False
+    state, note, _ = run()
+    batch = world.ledger.history("orders", 1)[0].batch
+    assert (state, note) == ("failed", f"batch {batch.id}: the landing memory:///landing was made unwritable")
+
+
+def test_why_an_earlier_run_failed_is_not_noted_of_a_later_one(world: World, run: Run) -> None:
+    world.produce(5)
+    world.processor.failures.append("no memory")
+    run()
+    world.pipeline().clear("ada", "more memory")
+    world.processor.away = "nobody answers at spark://consumer:7077"
+    state, note, _ = run()
+    batch = world.ledger.history("orders", 1)[0].batch
+    assert (state, note) == ("failed", f"batch {batch.id}: nobody answers at spark://consumer:7077")
+
+
+def test_a_step_that_dies_without_a_reason_leaves_the_note_to_the_last_one(world: World, run: Run) -> None:
+    world.produce(5)
+    world.processor = Dying(world.landing, world.lake)
+    state, note, _ = run()
+    assert state == "failed"
+    assert note is not None
+    assert "the batch is only landed, as an earlier step of its run failed" in note
+
+
 def test_a_run_that_finds_nothing_is_noted_with_why_and_has_no_batch_to_link(world: World, run: Run) -> None:
     assert world.ledger.history("orders", 1) == ()
     state, note, links = run()
@@ -140,6 +185,15 @@ def test_a_note_is_short_however_much_there_is_to_say() -> None:
     assert run_note(batch, 1234) == f"{run_note(batch, None)}; lag 1,234"
     assert len(failed_note("b1", BatchFailedError("x" * 2_000))) < LONGEST
     assert failed_note("b1", BatchFailedError("one\ntwo")) == "batch b1: one"
+
+
+def test_the_last_step_says_why_where_it_says_more_than_the_one_that_failed() -> None:
+    note = failed_note("b1", BatchFailedError("no memory"))
+    assert is_explained(EarlierStepError("the batch is only landed"), [note])
+    assert is_explained(BatchFailedError("delivery 1 of 3 failed: no disk"), [note])
+    assert not is_explained(BatchFailedError("delivery 1 of 3 failed: no memory"), [note])
+    assert not is_explained(StoppedError("the batch asks how to go on"), [note])
+    assert not is_explained(EarlierStepError("the batch is only landed"), [])
 
 
 def test_runs_of_other_dags_are_left_alone() -> None:

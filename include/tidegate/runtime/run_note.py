@@ -1,8 +1,10 @@
 """What a run came to, in a few words for the list of runs: its batch, ranges, records, and the lag behind it."""
 
+from collections.abc import Iterable
+
 from tidegate.model.batch import Batch
 from tidegate.model.counting import counted, first_of
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import BatchFailedError, TidegateError
 
 LONGEST = 1_000
 """Characters, as many as Airflow takes of a note."""
@@ -25,6 +27,12 @@ def run_note(batch: Batch, lag: int | None) -> str:
 def failed_note(batch_id: str, error: TidegateError) -> str:
     """`batch X: delivery 1 of 3 failed: ...`, the first line of the error."""
     return f"batch {batch_id}: {_first_line(str(error))}"
+
+
+def is_explained(error: TidegateError, earlier: Iterable[str]) -> bool:
+    """Whether a batch isn't settled for what one of these failed notes of earlier steps says, and the error doesn't."""
+    reasons = [note.partition(": ")[2] for note in earlier]
+    return isinstance(error, BatchFailedError) and bool(reasons) and not any(each in str(error) for each in reasons)
 
 
 def unplanned_note(why: str) -> str:
