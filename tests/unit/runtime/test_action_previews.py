@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import Resolution
+from tidegate.model.batch import Cause, Resolution
 from tidegate.model.errors import BatchFailedError, GroupInUseError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.actions.clearing import preview_clear
@@ -74,6 +74,38 @@ def test_a_clear_has_the_batchs_ranges_and_records(answer: Resolution, effect: s
     seen = preview_clear(stopped(world), answer)
     assert rows(seen) == [("orders-0", 0, 5, 5, effect)]
     assert (seen.total, seen.counted) == (5, "records")
+
+
+@pytest.mark.parametrize(
+    ("answer", "effect"),
+    [
+        (Resolution.REDELIVER, "read"),
+        (Resolution.DEAD_LETTER, "to the dead-letter topic"),
+        (Resolution.SKIP, "ignored"),
+    ],
+)
+@pytest.mark.parametrize("previewed", [preview_run, preview_drain])
+def test_a_run_after_an_answer_says_of_each_partition_what_the_answer_does(
+    previewed: Callable[[Pipeline], ActionPreview], answer: Resolution, effect: str
+) -> None:
+    world = World()
+    world.topics.create("dead-letter-topic-orders")
+    pipeline = stopped(world)
+    pipeline.clear("ada", "", answer)
+    assert rows(previewed(pipeline)) == [("orders-0", 0, 5, 5, effect)]
+
+
+def test_a_run_that_sends_a_batch_to_a_retry_topic_says_so() -> None:
+    world = World()
+    for topic in ("dead-letter-topic-orders", "orders_retry_10000", "orders_retry_20000", "orders_retry_50000"):
+        world.topics.create(topic)
+    pipeline = world.pipeline(failure_strategy="delayed-retry-topic", max_retries=0)
+    world.produce(5)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.ledger.failed(batch.id, world.ledger.start_delivery(batch.id), "no", Cause.RECORDS)
+    world.ledger.resolve(batch.id, Resolution.RETRY_LATER)
+    assert rows(preview_run(pipeline)) == [("orders-0", 0, 5, 5, "to a retry topic")]
 
 
 def test_an_answer_whose_topic_is_missing_has_no_preview() -> None:

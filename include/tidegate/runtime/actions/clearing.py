@@ -9,12 +9,14 @@ from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.clear import clearable
 from tidegate.strategies.failure.dead_letters import DeadLetters
 
-_EFFECTS = {
+EFFECTS = {
     Resolution.REDELIVER: "delivered again",
     Resolution.DEAD_LETTER: "to the dead-letter topic",
+    Resolution.RETRY_LATER: "to a retry topic",
     Resolution.SKIP: "ignored",
     Resolution.STOP: "stays",
 }
+"""What becomes of a batch's offsets, in a word of a preview."""
 
 NEXT = {
     Resolution.REDELIVER: "the next run delivers it again",
@@ -39,7 +41,7 @@ def preview_clear(
         {"condition": batch.condition, "deliveries": ledger.deliveries(batch.id)},
         _consequences(batch, answer, subscription),
         tuple(
-            AffectedPartition(r.at, r.start, r.end, batch.records.get(r.at, 0), _EFFECTS[answer])
+            AffectedPartition(r.at, r.start, r.end, batch.records.get(r.at, 0), EFFECTS[answer])
             for r in batch.ranges
             if not r.is_empty
         ),

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from tidegate.model.counting import counted
+from tidegate.runtime.actions.clearing import EFFECTS
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
@@ -88,8 +89,12 @@ def _consequences(seen: Preview) -> tuple[str, ...]:
 
 
 def _affected(seen: Preview) -> tuple[AffectedPartition, ...]:
-    ranges = [r for r in seen.batch.ranges if not r.is_empty] if seen.batch else []
-    return tuple(AffectedPartition(r.at, r.start, r.end, r.end - r.start, "read") for r in ranges)
+    if seen.batch is None:
+        return ()
+    decided = seen.batch.resolution if seen.batch.is_discarded else None
+    effect = "read" if decided is None else EFFECTS[decided]
+    ranges = [r for r in seen.batch.ranges if not r.is_empty]
+    return tuple(AffectedPartition(r.at, r.start, r.end, r.end - r.start, effect) for r in ranges)
 
 
 def _sentence(text: str) -> str:
