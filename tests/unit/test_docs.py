@@ -6,6 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
+from documents import Block, blocks, definition
+
+from tidegate.config.airflow_defaults import DEFAULTS_FILE
+from tidegate.config.check import examine
+from tidegate.trial.cases import SUFFIX
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -54,6 +60,16 @@ def is_settled(row: list[str]) -> bool:
 def test_every_test_that_a_page_names_is_there(page: Path) -> None:
     named = NAMED.findall(page.read_text("utf-8"))
     assert sorted({each for each in named if not is_there(each)}) == []
+
+
+DEFINITIONS = [block for block in blocks("yaml") if not (block.file or "").endswith((SUFFIX, f"/{DEFAULTS_FILE}"))]
+
+
+@pytest.mark.parametrize("block", DEFINITIONS, ids=str)
+def test_a_definition_of_the_pages_draws_no_warning(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / Path(block.file or "part.yaml").name
+    file.write_text(yaml.safe_dump(definition(block)), "utf-8")
+    assert examine([file], tmp_path).warnings == ()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

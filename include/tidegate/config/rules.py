@@ -128,11 +128,12 @@ def check_timeouts(good: Mapping[str, Values], findings: Findings) -> None:
     if timeouts.EXECUTION in good[""]:
         found += filter(None, [timeouts.execution_breach(good[""][timeouts.EXECUTION], lengths)])
     faulty = findings.faulty
+    given = {path_of("consumer", name) for name in good["consumer"]} | set(good[""])
     for breach in found:
         named = dict(breach.properties)
         if not faulty & named.keys():
             path = next((name for name in named if name in findings.lines), next(iter(named)))
-            message = breach.message
+            message = breach.message(named.keys() - given)
             if timeouts.EXECUTION in named and timeouts.EXECUTION not in findings.lines:
                 message += f"; {timeouts.EXECUTION} is that of {DEFAULTS_FILE}: give {path_of(*_TIMEOUT)} here"
             findings.add(path, message, breach.rule, named[path], breach.severity)

@@ -5,7 +5,7 @@ text demands is an error here, what it recommends a warning. All values are mill
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,12 +31,20 @@ TIMEOUTS = (T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, SESSION, HEARTBEAT)
 
 @dataclass(frozen=True)
 class Breach:
-    """A rule that doesn't hold. `properties` are those it compares, each with its value, the longer first."""
+    """A rule that doesn't hold. `properties` are those it compares, each with its value, the longer first.
+
+    `text` may have `{0}`, `{1}` in their places.
+    """
 
     rule: str
     severity: Severity
     properties: tuple[tuple[str, int], ...]
-    message: str
+    text: str
+
+    def message(self, defaults: Collection[str] = ()) -> str:
+        """What is wrong, why, and what to set; `defaults` are the properties that nobody has given."""
+        shown = (f"{name} ({value}{', the default' if name in defaults else ''})" for name, value in self.properties)
+        return self.text.format(*shown)
 
 
 def breaches(values: Mapping[str, int]) -> tuple[Breach, ...]:
@@ -70,16 +78,16 @@ def least_execution_timeout_ms(values: Mapping[str, int]) -> int:
 def _r1(values: Mapping[str, int]) -> Iterator[Breach]:
     for longer, shorter in pairwise((T1, T3, T4, T6, T7, T8, T9, T10, T11)):
         if not _length(values[longer]) > _length(values[shorter]):
-            yield _breach("R1", "warning", (longer, "longer than", shorter), values)
+            yield _longer("R1", (longer, shorter), "so that it isn't over first", values)
 
 
 def _r2(values: Mapping[str, int]) -> Iterator[Breach]:
     if not _length(values[T1]) > values[T2]:
-        yield _breach("R2", "warning", (T1, "longer than", T2), values)
+        yield _longer("R2", (T1, T2), "or an idle connection is closed during a delivery", values)
     if values[T5] > values[T2]:
-        yield _breach("R2", "error", (T2, "at least as long as", T5), values)
+        yield _at_least("R2", (T2, T5), "or a commit may take longer than a delivery", values)
     elif values[T5] == values[T2]:
-        yield _breach("R2", "warning", (T2, "longer than", T5), values)
+        yield _longer("R2", (T2, T5), "so that it isn't over first", values)
 
 
 def _r3(values: Mapping[str, int]) -> Iterator[Breach]:
@@ -88,28 +96,38 @@ def _r3(values: Mapping[str, int]) -> Iterator[Breach]:
     if values[T4] > whole:
         return
     listed = " + ".join(f"{part} ({values[part]})" for part in parts)
-    text = f"{T4} ({values[T4]}) should be longer than {whole}, the sum of {listed}"
+    text = f"{T4} ({values[T4]}) should be longer than {whole}, the sum of {listed}, to connect and read once within it"
     yield Breach("R3", "warning", tuple((name, values[name]) for name in (T4, *parts)), text)
 
 
 def _r4(values: Mapping[str, int]) -> Iterator[Breach]:
     for shorter in (T6, T7, T8, T11):
         if values[shorter] > values[T2]:
-            yield _breach("R4", "error", (T2, "at least as long as", shorter), values)
+            yield _at_least("R4", (T2, shorter), "or connecting may take longer than a delivery", values)
 
 
 def _r5(values: Mapping[str, int]) -> Iterator[Breach]:
     if 3 * values[HEARTBEAT] > values[SESSION]:
-        yield _breach("R5", "error", (SESSION, "at least three times as long as", HEARTBEAT), values)
+        why = "or a session may end after one lost heartbeat"
+        yield _at_least("R5", (SESSION, HEARTBEAT), why, values, times=3)
     if values[SESSION] > values[T2]:
-        yield _breach("R5", "error", (T2, "at least as long as", SESSION), values)
+        yield _at_least("R5", (T2, SESSION), "or a session may outlast a delivery", values)
 
 
-def _breach(rule: str, severity: Severity, relation: tuple[str, str, str], values: Mapping[str, int]) -> Breach:
-    longer, how, shorter = relation
-    verb = "must" if severity == "error" else "should"
-    text = f"{longer} ({values[longer]}) {verb} be {how} {shorter} ({values[shorter]})"
-    return Breach(rule, severity, ((longer, values[longer]), (shorter, values[shorter])), text)
+def _longer(rule: str, pair: tuple[str, str], why: str, values: Mapping[str, int]) -> Breach:
+    text = f"{{0}} should be longer than {{1}}, {why}: {_remedy(pair, values[pair[1]] + 1)}"
+    return Breach(rule, "warning", tuple((name, values[name]) for name in pair), text)
+
+
+def _at_least(rule: str, pair: tuple[str, str], why: str, values: Mapping[str, int], *, times: int = 1) -> Breach:
+    how = "at least as long as" if times == 1 else "at least three times as long as"
+    text = f"{{0}} must be {how} {{1}}, {why}: {_remedy(pair, times * values[pair[1]])}"
+    return Breach(rule, "error", tuple((name, values[name]) for name in pair), text)
+
+
+def _remedy(pair: tuple[str, str], least: int) -> str:
+    longer, shorter = pair
+    return f"set {longer} to at least {least}, or lower {shorter}"
 
 
 def _length(milliseconds: int) -> float:

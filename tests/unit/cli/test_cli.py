@@ -22,7 +22,10 @@ from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.batch import Resolution, State
 
 WRONG = LEAST + "members: 0\npoll-timeout.ms: 300000\nmax-retrys: 1\n"
-R1 = "consumer.metadata.max.age.ms (300000) should be longer than poll-timeout.ms (300000)"
+R1 = (
+    "consumer.metadata.max.age.ms (300000, the default) should be longer than poll-timeout.ms (300000), so that it "
+    "isn't over first: set consumer.metadata.max.age.ms to at least 300001, or lower poll-timeout.ms"
+)
 FIELDS = ["file", "line", "property", "value", "rule", "severity", "message"]
 
 

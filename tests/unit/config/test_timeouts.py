@@ -1,5 +1,7 @@
 """The rules between timeouts, with the text's own defaults as the starting point."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,9 +103,38 @@ def test_no_connecting_may_take_longer_than_a_delivery(name):
 def test_a_breach_names_both_properties_and_both_values():
     (breach,) = breaches(JAVA_DEFAULTS | {T5: 300_001})
     assert breach.properties == ((T2, 300_000), (T5, 300_001))
-    assert breach.message == (
-        "consumer.max.poll.interval.ms (300000) must be at least as long as commit-timeout.ms (300001)"
+    assert breach.message() == (
+        "consumer.max.poll.interval.ms (300000) must be at least as long as commit-timeout.ms (300001), or a commit "
+        "may take longer than a delivery: set consumer.max.poll.interval.ms to at least 300001, or lower "
+        "commit-timeout.ms"
     )
+
+
+def test_a_breach_says_which_of_both_is_a_default():
+    (breach,) = breaches(JAVA_DEFAULTS | {T2: 600_000})
+    assert breach.message({T1, T3}) == (
+        "consumer.connections.max.idle.ms (540000, the default) should be longer than consumer.max.poll.interval.ms "
+        "(600000), or an idle connection is closed during a delivery: set consumer.connections.max.idle.ms to at least "
+        "600001, or lower consumer.max.poll.interval.ms"
+    )
+
+
+PAIRS = [{T1: 1}, {T3: 1}, {T6: 1}, {T10: 1}, {T5: 300_000}, {T5: 300_001}, {T8: 300_001}, {SESSION: 8_999}]
+
+
+@pytest.mark.parametrize("changes", [*PAIRS, {SESSION: 300_001}])
+def test_what_a_message_has_set_heals_that_breach(changes):
+    values = JAVA_DEFAULTS | changes
+    for breach in breaches(values):
+        if breach.rule == "R3":
+            continue
+        told = re.search(r": set (\S+) to at least (\d+), or lower (\S+)$", breach.message())
+        assert told is not None, breach.message()
+        name, least, other = told[1], int(told[2]), told[3]
+        assert (name, other) == tuple(dict(breach.properties))
+        same = [each.properties[0][0] for each in breaches(values | {name: least}) if each.text == breach.text]
+        assert name not in same
+        assert breach.text in {each.text for each in breaches(values | {name: least - 1})}
 
 
 def test_the_sum_names_every_part():
