@@ -14,7 +14,7 @@ from typing import Any
 from airflow.sdk import DAG, Asset, BaseOperator, get_parsing_context
 
 from tidegate.config.check import Report
-from tidegate.config.executors import EXECUTOR, executor_warnings
+from tidegate.config.executors import EXECUTOR, executor_warnings, no_executor
 from tidegate.config.reading import DefinitionError, Reading
 from tidegate.config.settings import Settings
 from tidegate.config.unknown_variables import unknown_variables
@@ -190,11 +190,7 @@ def _unknown_executor(name: str) -> str | None:
     executors = ExecutorLoader.get_executor_names(validate_teams=False)
     if any(name in {each.alias, each.module_path, each.module_path.rpartition(".")[2]} for each in executors):
         return None
-    known = ", ".join(each.alias or each.module_path for each in executors)
-    return (
-        f"{EXECUTOR}: Airflow has no executor {name}, only {known}: name one of those, or add it to executor below "
-        "[core] in airflow.cfg"
-    )
+    return no_executor(name, (each.alias or each.module_path for each in executors), "[core] executor in airflow.cfg")
 
 
 def _operator_tags(subscription: Subscription, settings: Settings) -> list[str]:

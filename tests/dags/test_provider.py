@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
+from definition_files import LEAST
 
 from tidegate.config.settings import DEFAULTS
 from tidegate_airflow.kafka_hook import KafkaHook
@@ -43,6 +45,16 @@ def test_airflow_tidegate_is_tidegates_own_command_line(home: Path) -> None:
     done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
     (problem,) = json.loads(done.stdout)
     assert (done.returncode, problem["rule"]) == (2, "empty")
+
+
+def test_airflow_tidegate_check_refuses_an_executor_as_airflow_does(home: Path, define: Callable[..., Path]) -> None:
+    """Nobody has configured one: Airflow has its default alone."""
+    define("orders", f"{LEAST}airflow: {{executor: CeleryExecutor}}\n")
+    given = [AIRFLOW, "tidegate", "check", "--json"]
+    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
+    (problem,) = json.loads(done.stdout)
+    assert (done.returncode, problem["rule"], problem["property"]) == (1, "no-executor", "airflow.executor")
+    assert "Airflow has no executor CeleryExecutor, only LocalExecutor" in problem["message"]
 
 
 @pytest.mark.broker

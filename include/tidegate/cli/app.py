@@ -248,9 +248,10 @@ def _named(path: Path, definitions: Any) -> Path:
 
 
 def _with_executors(report: Any, settings: Settings) -> Any:
-    """With a warning where tasks on other machines wouldn't find the ledger or the landing."""
-    from tidegate.config.executors import executor_warnings  # noqa: PLC0415 - see above
+    """With an error for an executor that Airflow doesn't have, a warning for what its tasks wouldn't find elsewhere."""
+    from tidegate.config.executors import executor_warnings, with_executor_errors  # noqa: PLC0415 - see above
 
+    report = with_executor_errors(report, os.environ)
     return replace(report, problems=(*report.problems, *executor_warnings(report, settings, os.environ)))
 
 

@@ -42,6 +42,12 @@ def airflow_home(environ: Mapping[str, str]) -> Path:
     return _place("AIRFLOW_HOME", environ.get("AIRFLOW_HOME") or "~/airflow", environ)
 
 
+def config_file(environ: Mapping[str, str]) -> Path:
+    """Airflow's configuration file, which may be missing. Raises WrongDefinitionError for a relative one."""
+    named = environ.get("AIRFLOW_CONFIG")
+    return _place("AIRFLOW_CONFIG", named, environ) if named else airflow_home(environ) / "airflow.cfg"
+
+
 def dags_folder(environ: Mapping[str, str]) -> Path:
     """Airflow's dags folder, which may be missing. Raises WrongDefinitionError for a relative one."""
     given = core_option(environ, "dags_folder")
@@ -58,13 +64,13 @@ def core_option(environ: Mapping[str, str], name: str) -> Given | None:
     """What `[core]` of Airflow's configuration says of one of Airflow's own options; None where it says nothing."""
     variable = f"AIRFLOW__CORE__{name.upper()}"
     if environ.get(variable):
-        return Given(environ[variable], variable)
-    file = _file(environ)
+        return Given(_expanded(environ[variable], environ), variable)
+    file = config_file(environ)
     parser = ConfigParser(interpolation=None, strict=False)
     with suppress(OSError, UnicodeDecodeError, ConfigParserError):  # which Airflow itself complains of
         parser.read_string(file.read_text("utf-8"))
     value = parser.get("core", name, fallback="")
-    return Given(value, f"[core] {name} in {file}") if value else None
+    return Given(_expanded(value, environ), f"[core] {name} in {file}") if value else None
 
 
 def airflow_options(environ: Mapping[str, str], known: Collection[str]) -> dict[str, Given]:
@@ -73,7 +79,7 @@ def airflow_options(environ: Mapping[str, str], known: Collection[str]) -> dict[
     Raises WrongDefinitionError for an option that isn't known, or that names a command or a secret, and for a file that
     can't be read.
     """
-    file = _file(environ)
+    file = config_file(environ)
     in_file = {name: Given(value, f"[{SECTION}] {name} in {file}") for name, value in _section(file, known).items()}
     variables = {
         variable.removeprefix(PREFIX).lower(): Given(value, variable)
@@ -85,11 +91,6 @@ def airflow_options(environ: Mapping[str, str], known: Collection[str]) -> dict[
         _check_name(name, given.origin, known)
     expanded = {name: Given(_expanded(given.value, environ), given.origin) for name, given in found.items()}
     return {name: given for name, given in expanded.items() if given.value}
-
-
-def _file(environ: Mapping[str, str]) -> Path:
-    named = environ.get("AIRFLOW_CONFIG")
-    return _place("AIRFLOW_CONFIG", named, environ) if named else airflow_home(environ) / "airflow.cfg"
 
 
 def _place(variable: str, path: str, environ: Mapping[str, str]) -> Path:

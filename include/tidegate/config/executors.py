@@ -1,4 +1,4 @@
-"""The executor that runs a subscription's tasks, and what tasks on another machine wouldn't find there.
+"""The executor that runs a subscription's tasks: whether Airflow has it, and what tasks elsewhere wouldn't find.
 
 The engine doesn't import Airflow: what Airflow is configured with is read where Airflow reads it.
 """
@@ -6,16 +6,19 @@ The engine doesn't import Airflow: what Airflow is configured with is read where
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from tidegate.config.airflow_cfg import core_option
+from tidegate.config.airflow_cfg import Given, config_file, core_option
 from tidegate.config.check import Report
 from tidegate.config.drafts import Draft
 from tidegate.config.findings import shown
+from tidegate.config.reading import Reading
 from tidegate.config.settings import Settings, redact
 from tidegate.model.subscription import Problem
 
 EXECUTOR: Final = "airflow.executor"
 PAGE: Final = "docs/executors.md"
 RULE: Final = "not-local"
+_UNKNOWN: Final = "no-executor"
+_DEFAULT: Final = "LocalExecutor"
 _LOCAL = frozenset({"LocalExecutor", "SequentialExecutor", "DebugExecutor"})
 
 
@@ -26,6 +29,32 @@ def configured_executors(written: str) -> tuple[str, ...]:
     """
     for_all = [part for part in written.split(";") if "=" not in part.lstrip("=")]
     return tuple(name for part in for_all for each in part.lstrip("=").split(",") if (name := each.strip()))
+
+
+def with_executor_errors(report: Report, environ: Mapping[str, str]) -> Report:
+    """The report, with an error for each place that names an executor that Airflow, as configured here, doesn't have.
+
+    Nothing is added where there is no configuration of Airflow's: then nobody knows.
+    """
+    names_one = any(draft.airflow.executor for _, draft in report.usable)
+    given = _given(environ) if names_one else None
+    if given is None:
+        return report
+    usable: list[Draft] = []
+    found: list[Problem] = []
+    for reading, draft in report.usable:
+        name = draft.airflow.executor
+        if name is None or _has(given.value, name):
+            usable.append((reading, draft))
+        else:
+            found.append(_error(reading, name, given))
+    return Report(tuple(usable), (*report.problems, *dict.fromkeys(found)))  # a default is that of many
+
+
+def no_executor(name: str, known: Iterable[str], origin: str) -> str:
+    """What to say of an executor that isn't one of those that `origin` names."""
+    fact = f"{EXECUTOR}: Airflow has no executor {name}, only {', '.join(known)}"
+    return f"{fact}: name one of those, or add it to {origin}"
 
 
 def executor_warnings(report: Report, settings: Settings, environ: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -39,6 +68,29 @@ def is_local(executor: str, configured: Iterable[str]) -> bool:
     """Whether an executor runs its tasks on the scheduler's machine; an alias is what it is configured as."""
     aliases = {alias: path for each in configured for alias, mark, path in [each.partition(":")] if mark}
     return aliases.get(executor, executor).rpartition(":")[2].rpartition(".")[2] in _LOCAL
+
+
+def _given(environ: Mapping[str, str]) -> Given | None:
+    """What is configured, or Airflow's default where its configuration says nothing; None without one."""
+    given = core_option(environ, "executor")
+    file = config_file(environ)
+    return given or (Given(_DEFAULT, f"[core] executor in {file}") if file.is_file() else None)
+
+
+def _error(reading: Reading, name: str, given: Given) -> Problem:
+    file, line = reading.place(EXECUTOR)
+    text = no_executor(name, configured_executors(given.value), given.origin)
+    return Problem(text, _UNKNOWN, EXECUTOR, shown(EXECUTOR, name), "error", file, line)
+
+
+def _has(written: str, name: str) -> bool:
+    """Whether the name is an alias, a module path or a class of what is configured, also for a team."""
+    known = set()
+    for team in written.split(";"):
+        for each in team.rpartition("=")[2].split(","):
+            alias, _, path = each.strip().rpartition(":")
+            known |= {alias, path, path.rpartition(".")[2]}
+    return name in known or name.rpartition(".")[2] in known
 
 
 def _named(

@@ -118,6 +118,7 @@ def test_an_executor_that_is_not_local_is_a_warning_for_each_store_of_this_machi
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
     for name in ("TIDEGATE_LEDGER", "TIDEGATE_LANDING", "AIRFLOW__CORE__EXECUTOR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     wrong.write_text(LEAST + "airflow:\n  executor: CeleryExecutor\n")
     done = check(wrong)
     ledger, landing, summary = done.output.splitlines()
@@ -125,6 +126,15 @@ def test_an_executor_that_is_not_local_is_a_warning_for_each_store_of_this_machi
     for line, store in ((ledger, "sqlite:///"), (landing, "file:///")):
         assert line.startswith(f"{wrong}:5: warning: airflow.executor is CeleryExecutor")
         assert store in line
+
+
+def test_an_executor_that_airflow_does_not_have_is_an_error(wrong, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    wrong.write_text(LEAST + "airflow:\n  executor: CeleryExecutor\n")
+    done = check(wrong)
+    error, summary = done.output.splitlines()
+    assert (done.exit_code, summary) == (1, "0 fine, 1 error, 0 warnings")
+    assert error.startswith(f"{wrong}:5: error: airflow.executor: Airflow has no executor CeleryExecutor, only Local")
 
 
 def test_json_has_every_problem_and_nothing_else(wrong):

@@ -8,7 +8,7 @@ import pytest
 from definition_files import LEAST
 
 from tidegate.config.check import examine
-from tidegate.config.executors import configured_executors, executor_warnings, is_local
+from tidegate.config.executors import configured_executors, executor_warnings, is_local, with_executor_errors
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Problem
 
@@ -108,3 +108,77 @@ def test_a_local_executor_finds_everything(warnings: Warnings, executor: str | N
 def test_stores_that_all_machines_reach_are_fine(warnings: Warnings) -> None:
     more = "airflow: {executor: CeleryExecutor}\n"
     assert warnings(more, TIDEGATE_LEDGER=POSTGRES, TIDEGATE_LANDING="hdfs://name/landing") == ()
+
+
+@pytest.fixture
+def errors(tmp_path: Path) -> Warnings:
+    """What is told of a definition with this executor, where airflow.cfg says `cfg`; without, where there is none."""
+
+    def told(executor: str, cfg: str | None = None, **environ: str) -> tuple[Problem, ...]:
+        if cfg is not None:
+            (tmp_path / "airflow.cfg").write_text(cfg)
+        (tmp_path / "flights.yaml").write_text(f"{LEAST}airflow:\n  executor: {executor}\n")
+        report = with_executor_errors(examine([tmp_path], tmp_path), {"AIRFLOW_HOME": str(tmp_path), **environ})
+        assert len(report.usable) == (not report.errors)
+        return report.problems
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("executor = LocalExecutor", "LocalExecutor"),
+        ("executor = LocalExecutor, k8s:KubernetesExecutor", "LocalExecutor, k8s:KubernetesExecutor"),
+        ("executor = $NAMED", "EdgeExecutor"),
+        ("", "LocalExecutor"),
+    ],
+)
+def test_an_executor_that_airflow_does_not_have_is_an_error_at_its_line(
+    errors: Warnings, tmp_path: Path, written: str, known: str
+) -> None:
+    (found,) = errors("CeleryExecutor", f"[core]\n{written}\n", NAMED="EdgeExecutor")
+    assert (places((found,)), found.severity, found.value) == ([("flights.yaml", 5)], "error", "CeleryExecutor")
+    assert found.message == (
+        f"airflow.executor: Airflow has no executor CeleryExecutor, only {known}: name one of those, or add it to "
+        f"[core] executor in {tmp_path}/airflow.cfg"
+    )
+
+
+def test_the_variable_is_what_an_executor_is_to_be_added_to(errors: Warnings) -> None:
+    cfg = "[core]\nexecutor = CeleryExecutor\n"
+    (found,) = errors("CeleryExecutor", cfg, AIRFLOW__CORE__EXECUTOR="LocalExecutor")
+    assert found.message.endswith("only LocalExecutor: name one of those, or add it to AIRFLOW__CORE__EXECUTOR")
+
+
+@pytest.mark.parametrize(
+    ("executor", "written"),
+    [
+        ("CeleryExecutor", "LocalExecutor,CeleryExecutor"),
+        ("airflow.executors.local_executor.LocalExecutor", "LocalExecutor"),
+        ("LocalExecutor", "airflow.executors.local_executor.LocalExecutor"),
+        ("mine", "LocalExecutor,mine:company.executors.Batch"),
+        ("Batch", "LocalExecutor,mine:company.executors.Batch"),
+        ("company.executors.Batch", "LocalExecutor,mine:company.executors.Batch"),
+        ("KubernetesExecutor", "LocalExecutor;team1=KubernetesExecutor"),
+    ],
+)
+def test_an_executor_is_known_by_its_alias_its_class_and_its_module(
+    errors: Warnings, executor: str, written: str
+) -> None:
+    assert errors(executor, AIRFLOW__CORE__EXECUTOR=written) == ()
+
+
+def test_without_airflow_s_configuration_no_executor_is_known_to_be_wrong(errors: Warnings) -> None:
+    assert errors("CeleryExecutor") == ()
+
+
+def test_a_default_that_airflow_does_not_have_is_told_once_and_a_definition_s_own_counts(tmp_path: Path) -> None:
+    (tmp_path / "_defaults.yaml").write_text("airflow:\n  executor: CeleryExecutor\n")
+    for name, more in {"a": "", "b": "", "c": "airflow: {executor: LocalExecutor}\n"}.items():
+        text = f"topics: [t]\nconsumer: {{group.id: {name}}}\nprocessing: {{output: {name}}}\n{more}"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    environ = {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
+    report = with_executor_errors(examine([tmp_path], tmp_path), environ)
+    assert places(report.errors) == [("_defaults.yaml", 2)]
+    assert [each.name for each in report.subscriptions] == ["c"]
