@@ -27,7 +27,8 @@ def commands() -> list[ActionCommand]:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command, with the modules of the dags folder as tasks have them; the process ends as `tidegate` would."""
     from tidegate.cli.entry import main  # noqa: PLC0415 (Airflow imports this module for each of its commands)
+    from tidegate_airflow.pools import pool_names  # noqa: PLC0415 (see above)
 
     import_from_dags_folder()
     sys.argv = ["tidegate", *(arguments.command or ["--help"])]
-    main()
+    main(pool_names)

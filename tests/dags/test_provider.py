@@ -57,6 +57,19 @@ def test_airflow_tidegate_check_refuses_an_executor_as_airflow_does(home: Path, 
     assert "Airflow has no executor CeleryExecutor, only LocalExecutor" in problem["message"]
 
 
+def test_airflow_tidegate_check_asks_airflow_for_a_pool(
+    home: Path,
+    define: Callable[..., Path],
+    airflow_database: None,  # noqa: ARG001
+) -> None:
+    define("orders", f"{LEAST}airflow: {{pool: lakepool}}\n")
+    given = [AIRFLOW, "tidegate", "check", "--json"]
+    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
+    (problem,) = json.loads(done.stdout)
+    assert (done.returncode, problem["rule"], problem["property"]) == (1, "no-pool", "airflow.pool")
+    assert "`airflow pools set lakepool 4 ''`" in problem["message"]
+
+
 @pytest.mark.broker
 def test_the_button_test_asks_the_brokers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"bootstrap.servers": broker.bootstrap_servers}

@@ -46,6 +46,15 @@ def test_what_is_all_there_is_fine(line: CommandLine, topic: Callable[..., str])
     assert problems(line, 0) == []
 
 
+def test_airflow_is_asked_for_a_pool_and_that_it_has_no_database_is_told(
+    line: CommandLine, topic: Callable[..., str]
+) -> None:
+    line.define("orders", topic(), airflow={"pool": "lakepool"})
+    ((rule, severity, message),) = problems(line, 0)
+    assert (rule, severity) == ("no-pool", "warning")
+    assert "whether Airflow has this pool isn't known: `airflow pools list`" in message
+
+
 def test_a_mistyped_topic_is_named_with_the_nearest_that_is_there(line: CommandLine, topic: Callable[..., str]) -> None:
     name = topic()
     line.define("orders", f"{name}s")

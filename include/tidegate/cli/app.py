@@ -171,6 +171,7 @@ def run(
 
 @app.command()
 def check(
+    ctx: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(help="Files, folders, or names of subscriptions; default: all definitions."),
@@ -182,7 +183,7 @@ def check(
     connect: Annotated[
         bool,
         typer.Option(
-            help="Also check what a run needs: brokers, topics, rights, Schema Registry, Spark, HTTP servers."
+            help="Also check what a run needs: pools, brokers, topics, rights, Schema Registry, Spark, HTTP servers."
         ),
     ] = False,
 ) -> None:
@@ -194,8 +195,10 @@ def check(
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
         report = _with_executors(_examined(paths or [], settings, imports=not look_only), settings)
+        asked = report.usable
         if connect:
             report = _connected(report, settings)
+        report = _with_pools(report, asked, ctx.obj, connect=connect)
         if not paths:
             report = _with_orphans(report, settings)
     if as_json:
@@ -253,6 +256,14 @@ def _with_executors(report: Any, settings: Settings) -> Any:
 
     report = with_executor_errors(report, os.environ)
     return replace(report, problems=(*report.problems, *executor_warnings(report, settings, os.environ)))
+
+
+def _with_pools(report: Any, asked: Any, pools: Any, *, connect: bool) -> Any:
+    """With an error for a pool that Airflow doesn't have: inside of Airflow `pools` knows, elsewhere it is asked."""
+    from tidegate.runtime.pools import AirflowPools, with_pool_errors  # noqa: PLC0415 - see above
+
+    ask = pools or (AirflowPools(os.environ) if connect else None)
+    return report if ask is None else with_pool_errors(report, ask, asked)
 
 
 def _with_orphans(report: Any, settings: Settings) -> Any:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
@@ -15,7 +16,8 @@ _PREFIX = "AIRFLOW_CONN_"
 _FIELDS = frozenset(
     {"conn_type", "description", "host", "schema", "login", "password", "port", "extra"}
 )  # of Airflow's JSON form
-_ASK_SECONDS = 60.0  # Airflow takes 4 to 10 s to start
+ASK_SECONDS: Final = 60.0
+"""How long an `airflow` command may take, which needs 4 to 10 s to start."""
 _ASK = ("connections", "get", "-o", "json", "--")
 
 
@@ -42,7 +44,7 @@ class AirflowConnections:
         return connection_of(connection_id, value, f"{_PREFIX}{connection_id.upper()}")
 
     def _ask(self, connection_id: str) -> Connection:
-        command = self._airflow or _command(self._environ)
+        command = self._airflow or airflow_command(self._environ)
         if not command:
             raise _missing(connection_id)
         try:
@@ -51,12 +53,12 @@ class AirflowConnections:
                 env=dict(self._environ),
                 capture_output=True,
                 text=True,
-                timeout=_ASK_SECONDS,
+                timeout=ASK_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             raise UnavailableError(
-                f"`airflow connections get {connection_id}` didn't answer within {_ASK_SECONDS:.0f} s; look at "
+                f"`airflow connections get {connection_id}` didn't answer within {ASK_SECONDS:.0f} s; look at "
                 f"Airflow's database, or set {_PREFIX}{connection_id.upper()}"
             ) from None
         if answer.returncode != 0:
@@ -73,7 +75,8 @@ def connection_of(connection_id: str, value: str, variable: str) -> Connection:
         raise WrongDefinitionError(f"{variable} is no connection in Airflow's JSON or URI form: {why}") from None
 
 
-def _command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+def airflow_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The command `airflow`: the one beside this Python, else the one on the environment's PATH, if there is one."""
     beside = Path(sys.executable).with_name("airflow")
     found = str(beside) if beside.exists() else shutil.which("airflow", path=environ.get("PATH"))
     return (found,) if found else None
