@@ -18,6 +18,7 @@ from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
 from airflow.models.log import Log
+from airflow.models.pool import Pool
 from airflow.utils.session import create_session
 from checkout import PROJECT
 from fastapi.routing import APIRoute
@@ -499,6 +500,26 @@ def test_a_notifier_cannot_be_named(op: TestClient) -> None:
     ]
 
 
+@pytest.fixture
+def pool() -> Iterator[str]:
+    """A pool that Airflow has."""
+    Pool.create_or_update_pool("lake", 4, "", include_deferred=False)
+    yield "lake"
+    Pool.delete_pool("lake")
+
+
+def test_a_pool_that_is_not_there_is_refused_with_how_to_create_it(op: TestClient, home: Path) -> None:
+    (home / "include/subscriptions/_defaults.yaml").write_text("airflow: {pool: lakepool}\n")
+    for own in ({}, {"airflow": {"pool": "lakepool"}}):
+        answer = op.put("/subscriptions/parcels", json={**DEFINITION, **own})
+        (problem,) = answer.json()["problems"]
+        assert (answer.status_code, problem["property"]) == (422, "airflow.pool")
+        assert "Airflow has no pool lakepool" in problem["message"]
+        assert "`airflow pools set lakepool 4 ''`" in problem["message"]
+    assert op.put("/subscriptions/parcels", json={**DEFINITION, "airflow": {"pool": "default_pool"}}).status_code == 201
+
+
+@pytest.mark.usefixtures("pool")
 def test_the_rest_of_the_section_airflow_counts_and_so_do_the_defaults_of_files(op: TestClient, home: Path) -> None:
     (home / "include/subscriptions/_defaults.yaml").write_text("airflow: {owner: ops, tags: [prod], pool: all}\n")
     answer = op.put("/subscriptions/parcels", json={**DEFINITION, "airflow": {"pool": "lake", "tags": ["finance"]}})

@@ -16,7 +16,9 @@ from tidegate.model.batch import Batch
 from tidegate.model.errors import StaleError
 from tidegate.ports import StoredDefinition
 from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.pools import POOL, no_pool
 from tidegate_airflow.dag_factory import subscription_dag
+from tidegate_airflow.pools import pool_names
 from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.refused import RefusedError
 
@@ -142,11 +144,15 @@ class Subscribing:
             raise RefusedError(409, f"{name} is the id of another DAG: take another name")
         text = json.dumps(document, ensure_ascii=False)
         try:
-            subscription_dag(self.definitions.examined(name, text), self.settings)
+            subscription = self.definitions.examined(name, text)
+            subscription_dag(subscription, self.settings)
         except DefinitionError as error:
             errors = [each for each in error.problems if each.severity == "error"]
             problems = [{"property": each.property, "message": each.message} for each in errors]
             raise RefusedError(422, _UNUSABLE, problems) from None
+        pool = subscription.airflow.pool
+        if pool is not None and pool not in pool_names():
+            raise RefusedError(422, _UNUSABLE, [{"property": POOL, "message": no_pool(pool)}])
         return text
 
     def _appear(self, name: str, what: str) -> None:
