@@ -24,6 +24,8 @@ from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from confluent_kafka import Producer
 from fastapi import FastAPI
@@ -32,7 +34,7 @@ from fastapi.testclient import TestClient
 from landed import LANDING, Record
 from ledger_batches import opened, plan, report, result
 from many_observations import observe_many
-from sqlalchemy import delete, make_url
+from sqlalchemy import delete, insert, make_url
 
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.listing import Listing
@@ -311,6 +313,47 @@ def test_a_dag_that_is_paused_or_missing_is_told_beside_the_verdict(
     assert sorted(map(str, told("/"))) == ["no DAG", "no DAG", "paused"]
     found = {name: told(f"/subscriptions/{name}/now") for name in names}
     assert found == {"runs": [], "rests": ["paused"], "gone": ["no DAG"], "never": ["no DAG"]}
+
+
+@pytest.fixture
+def scheduled() -> Iterator[Callable[[str, str], None]]:
+    """Enters a run of a DAG into Airflow's database, whose task plan is scheduled in a pool."""
+    made: list[str] = []
+
+    def enter(name: str, pool: str) -> None:
+        made.append(name)
+        of = {"dag_id": name, "run_id": f"run of {name}"}
+        with create_session() as session:
+            session.execute(
+                insert(DagRun).values(
+                    **of, run_type="manual", state="running", data_interval_end=None, logical_date=None
+                )
+            )
+            task = {"task_id": "plan", "pool": pool, "state": "scheduled", "id": uuid.uuid4()}
+            session.execute(insert(TaskInstance).values(**of, **task))
+
+    yield enter
+    with create_session() as session:
+        for kind in (TaskInstance, DagRun):
+            session.execute(delete(kind).where(kind.dag_id.in_(made)))
+
+
+def test_a_task_that_waits_in_a_pool_that_is_not_there_is_told_in_the_verdict(
+    viewer: TestClient, define: Callable[..., Path], scheduled: Callable[[str, str], None]
+) -> None:
+    define("quiet")
+    define("waits")
+    scheduled("quiet", "default_pool")
+    scheduled("waits", "lakepool")
+    for name in ("quiet", "waits"):
+        observations().note(name, document())
+    page = Page(viewer.get("/").text)
+    assert page.rows() == [("waits", "STALLED"), ("quiet", "OK")]
+    for said in (page.said, Page(viewer.get("/subscriptions/waits/now").text).said):
+        text = " ".join("".join(said).split())
+        assert "no run goes on: task plan waits in pool lakepool, which Airflow doesn't have" in text
+        assert "airflow pools set lakepool 4 ''" in text
+    assert "lakepool" not in viewer.get("/subscriptions/quiet/now").text
 
 
 def test_the_list_shows_the_worst_first_and_only_what_the_user_may_see(

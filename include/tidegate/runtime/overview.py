@@ -5,7 +5,7 @@ Pure functions over `tidegate.ledger.overview`; a batch that has stopped since K
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -79,6 +79,11 @@ def standings(names: Iterable[str], overview: Overview) -> tuple[Standing, ...]:
     return tuple(sorted([*found, *orphans], key=_place))
 
 
+def with_findings(found: Iterable[Standing], more: Mapping[str, Finding]) -> tuple[Standing, ...]:
+    """The same, the worst first, with a finding more for each name that has one."""
+    return tuple(sorted((_with(each, more[each.name]) if each.name in more else each for each in found), key=_place))
+
+
 def counts(found: Iterable[Standing]) -> dict[str, int]:
     """How many there are of each verdict, the worst first; those that nobody has are left out."""
     counted = Counter(each.verdict for each in found)
@@ -122,6 +127,12 @@ def _standing(entry: Entry, now: datetime) -> Standing:
         tells_last_run=says_why_the_last_run_failed(facts),
         run_was_answered=was_answered(facts),
     )
+
+
+def _with(standing: Standing, finding: Finding) -> Standing:
+    rest = (each for each in standing.findings if each.verdict is not Verdict.OK)
+    found = tuple(sorted((finding, *rest), key=lambda each: -each.verdict.rank))
+    return replace(standing, verdict=str(found[0].verdict), findings=found)
 
 
 def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:

@@ -11,7 +11,9 @@ from tidegate.ledger.holders import is_made
 from tidegate.ledger.overview import Overview, overview
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.overview import Standing, standings
+from tidegate.runtime.overview import Standing, standings, with_findings
+from tidegate.runtime.pools import waits_for_pool
+from tidegate_airflow.pools import waiting_without_pool
 from tidegate_airflow.rest.access import require_editor, require_reader
 from tidegate_airflow.rest.refused import RefusedError
 
@@ -24,7 +26,7 @@ def settings_here() -> Settings:
 def all_standings(settings: Settings, user: BaseUser) -> tuple[Overview, tuple[Standing, ...]]:
     """How all subscriptions stand that this user may see, the worst first."""
     known = _overview(settings)
-    found = standings(AllDefinitions(settings).file_names(), known)
+    found = _with_pools(standings(AllDefinitions(settings).file_names(), known))
     allowed = get_auth_manager().filter_authorized_dag_ids(dag_ids={each.name for each in found}, user=user)
     return known, tuple(each for each in found if each.name in allowed)
 
@@ -37,7 +39,7 @@ def standing_of(name: str, settings: Settings, user: BaseUser) -> Standing:
     if not found and (name in known.entries or history_page(settings.ledger, name, 0, 1)):
         found = standings([name], known)  # of which there is only the past
     if found:
-        return found[0]
+        return _with_pools(found)[0]
     raise RefusedError(404, f"{name} is no subscription of Tidegate, so there is nothing to show of it here")
 
 
@@ -48,6 +50,12 @@ def may_act(name: str, settings: Settings, user: BaseUser) -> bool:
     except RefusedError:
         return False
     return True
+
+
+def _with_pools(found: tuple[Standing, ...]) -> tuple[Standing, ...]:
+    """With what keeps runs waiting that no task of ours can see: that their pool isn't there."""
+    waiting = waiting_without_pool()
+    return with_findings(found, {name: waits_for_pool(*task) for name, task in waiting.items()})
 
 
 def _overview(settings: Settings, name: str | None = None) -> Overview:
