@@ -434,6 +434,35 @@ def test_a_file_that_comes_later_counts_and_the_problem_is_told(op: TestClient, 
     assert "REST/flights.yaml" in found.import_errors["broken_subscriptions.py"]
 
 
+def test_a_file_that_comes_later_is_what_is_listed_and_no_run_of_it_is_waited_for(op: TestClient, home: Path) -> None:
+    op.put("/subscriptions/flights", json=DEFINITION)
+    op.post("/broker/subscription", json=SUBSCRIBE)
+    for name in ("flights", "my-first-consumer"):
+        (home / f"include/subscriptions/{name}.yaml").write_text(TEXT.replace("flights", name))
+    listed = op.get("/subscriptions").json()["subscriptions"]
+    assert [(each["name"], each["source"], each["state"], "revision" in each) for each in listed] == [
+        ("flights", "file", "active", False),
+        ("my-first-consumer", "file", "active", False),
+    ]
+    assert op.get("/broker/subscription").json()["data"] == []
+    one = op.get("/subscriptions/flights").json()
+    assert (one["source"], one["state"], one["definition"]) == ("rest", "overridden", DEFINITION)
+    assert op.put("/subscriptions/flights", json=DEFINITION).status_code == 409
+    parse()
+    opened(ledger(), plan(subscription="flights"))
+    with create_session() as session:
+        session.add(DagRun(dag_id="flights", run_id="of-the-file", run_type="manual", state="running"))
+    answer = op.delete("/subscriptions/flights")
+    assert (answer.status_code, answer.json()["state"]) == (200, "removed")
+    assert op.get("/subscriptions/flights").status_code == 404
+    assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 200
+    assert set(bag().dags) >= {"flights", "my-first-consumer"}
+    with create_session() as session:
+        assert not session.get_one(DagModel, "flights").is_stale
+        assert session.scalars(select(DagRun.run_id)).all() == ["of-the-file"]
+    assert bag().import_errors == {}
+
+
 def test_what_drains_begins_no_batch_and_says_what_it_waits_for(op: TestClient) -> None:
     op.post("/broker/subscription", json=SUBSCRIBE)
     parse()

@@ -6,7 +6,7 @@ has, or where all are asked for: most installations have files alone.
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -128,6 +128,17 @@ class AllDefinitions:
         """What the definition of this name says, right or wrong; None if there is none."""
         return self._reading_of(name, _AS_IT_IS)
 
+    def reading_of_stored(self, stored: "StoredDefinition", changed: Mapping[str, object] = _AS_IT_IS) -> Reading:
+        """What a stored definition says, right or wrong; one that is draining has no schedule any more."""
+        reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed, self.defaults)
+        if stored.is_draining and reading.draft is not None:
+            return replace(reading, draft=replace(reading.draft, schedule=None))
+        return reading
+
+    def is_overridden(self, name: str) -> bool:
+        """Whether a file has this name, so that a stored definition of it isn't used."""
+        return self.file(name).exists()
+
     def place(self, name: str) -> Path | None:
         """The file of this name, or what problems name in its place; None if there is no such definition."""
         file = self.file(name)
@@ -151,7 +162,7 @@ class AllDefinitions:
 
     def is_draining(self, name: str) -> bool:
         """See `tidegate.ports.Definitions`; a file never is."""
-        found = None if self.file(name).exists() else self.find(name)
+        found = None if self.is_overridden(name) else self.find(name)
         return found is not None and found.is_draining
 
     def outputs(self) -> Mapping[str, str]:
@@ -169,8 +180,9 @@ class AllDefinitions:
         With `imports` their transforms are imported, too; see `examine`.
         """
         names = {candidate.file.stem for candidate in candidates}
-        rest = self._readings(each for each in self.stored() if each.name not in names)
-        return self._report([*rest, *candidates], imports=imports)
+        stored = [each for each in self.stored() if each.name not in names]
+        report = self._report([*self._readings(stored), *candidates], imports=imports)
+        return Report(report.usable, (*report.problems, *self._overridden(stored)))
 
     def at_hand(self) -> Report:
         """What can be used now: a stored definition never takes a file's DAG away, nor does a ledger that is away.
@@ -187,13 +199,24 @@ class AllDefinitions:
 
     def _stored_report(self) -> Report:
         """What can be used of those that aren't files, and what is wrong with them; nothing is said of files."""
-        stored = self._readings(self.stored())
-        report = self._report(stored) if stored else Report((), ())
+        stored = self.stored()
+        readings = self._readings(stored)
+        report = self._report(readings) if readings else Report((), ())
         usable = tuple(draft for draft in report.usable if is_stored(draft[0].file))
-        return Report(usable, tuple(each for each in report.problems if Path(each.file).is_relative_to(STORED)))
+        problems = [each for each in report.problems if Path(each.file).is_relative_to(STORED)]
+        return Report(usable, (*problems, *self._overridden(stored)))
 
     def _readings(self, stored: "Iterable[StoredDefinition]") -> list[Reading]:
-        return [self._reading(each, _AS_IT_IS) for each in stored]
+        """What those say that are used."""
+        return [self.reading_of_stored(each) for each in stored if not self.is_overridden(each.name)]
+
+    def _overridden(self, stored: "Iterable[StoredDefinition]") -> Iterator[Problem]:
+        for name in (each.name for each in stored if self.is_overridden(each.name)):
+            text = (
+                f"the file {self.file(name)} has this name, and a file counts: no DAG runs this definition; remove it "
+                f"by DELETE /tidegate/subscriptions/{name}"
+            )
+            yield Problem(text, "overridden", file=str(STORED / f"{name}{SUFFIX}"))
 
     def _report(self, more: Sequence[Reading], *, imports: bool = False) -> Report:
         settings = self.settings
@@ -242,18 +265,10 @@ class AllDefinitions:
         return self._read(name, changed) if NAME.fullmatch(name) or name in self.file_names() else None
 
     def _read(self, name: str, changed: Mapping[str, object]) -> Reading | None:
-        file = self.file(name)
-        if file.exists():
-            return read(file, changed)
+        if self.is_overridden(name):
+            return read(self.file(name), changed)
         found = self.find(name)
-        return None if found is None else self._reading(found, changed)
-
-    def _reading(self, stored: "StoredDefinition", changed: Mapping[str, object]) -> Reading:
-        """What a stored definition says; one that is draining has no schedule any more."""
-        reading = read_text(STORED / f"{stored.name}{SUFFIX}", stored.text, changed, self.defaults)
-        if stored.is_draining and reading.draft is not None:
-            return replace(reading, draft=replace(reading.draft, schedule=None))
-        return reading
+        return None if found is None else self.reading_of_stored(found, changed)
 
     def _unknown(self, name: str) -> Problem:
         known = self.names_at_hand()

@@ -99,7 +99,7 @@ def _add_reference_routes(app: FastAPI) -> None:
 
     @app.get("/broker/subscription")
     def subscribed(user: GetUserDep) -> dict[str, Any]:
-        found = Subscribing(_settings(), user.get_name()).definitions.stored()
+        found = Subscribing(_settings(), user.get_name()).used()
         theirs = [each for each in found if each.asked and not each.is_draining]
         return {"data": [each.asked for each in theirs if may(user, "GET", each.name)], "success": True}
 
@@ -121,7 +121,7 @@ def _add_resource_routes(app: FastAPI) -> None:
     @app.get("/subscriptions")
     def listed(user: GetUserDep) -> dict[str, Any]:
         subscribing = Subscribing(_settings(), user.get_name())
-        stored = {each.name: each for each in subscribing.definitions.stored()}
+        stored = {each.name: each for each in subscribing.used()}
         names = [name for name in subscribing.definitions.names() if may(user, "GET", name)]
         broken = subscribing.broken()
         return {"subscriptions": [_entry(subscribing, name, stored.get(name), broken) for name in names]}
@@ -202,11 +202,14 @@ def _entry(
 ) -> dict[str, Any]:
     """A subscription in a list: where its definition is, who changed that when, and how it stands."""
     if stored is None:
-        state, changed = "active", {}
+        source, state, changed = "file", "active", {}
     else:
-        state = stored.state.value
+        source, state = "rest", stored.state.value
         changed = {"revision": stored.revision, "by": stored.by, "at": stored.at.isoformat()}
-    source, state = "file" if stored is None else "rest", "broken" if name in broken else state
+    if stored is not None and subscribing.definitions.is_overridden(name):
+        state = "overridden"
+    elif name in broken:
+        state = "broken"
     return {"name": name, "source": source, "state": state, **changed, **subscribing.state(name)}
 
 

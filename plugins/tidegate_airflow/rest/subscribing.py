@@ -66,8 +66,12 @@ class Subscribing:
 
     def group_of(self, name: str) -> str | None:
         """The consumer group of a stored definition. Raises RefusedError if there is no such definition."""
-        found = self.definitions.group_of(self.find(name).name)
-        return None if found is None else found.group
+        draft = self.definitions.reading_of_stored(self.find(name)).draft
+        return None if draft is None else draft.consumer.group_id
+
+    def used(self) -> tuple[StoredDefinition, ...]:
+        """The stored definitions, without those in whose place a file counts."""
+        return tuple(each for each in self.definitions.stored() if not self.definitions.is_overridden(each.name))
 
     def add(self, name: str, document: Mapping[str, Any], asked: Mapping[str, Any]) -> StoredDefinition:
         """Store a new definition. Raises RefusedError for one that can't be used, StaleError if it isn't new."""
@@ -94,6 +98,7 @@ class Subscribing:
     def unsubscribe(self, name: str) -> str:
         """Begin no new batch, wait for the open one and for runs under way, then remove the definition.
 
+        A definition in whose place a file counts is removed at once: batch and runs are the file's.
         Returns what is waited for still when the time is over; the definition then drains on, and goes when this is
         called again. An empty text: it is gone.
         """
@@ -102,6 +107,9 @@ class Subscribing:
         store.drain(name, self.by)
         airflow_dags.note(name, "unsubscribed", self.by)
         airflow_dags.parse_soon()
+        if self.definitions.is_overridden(name):
+            store.remove(name, self.by)
+            return ""
         deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
         while waiting_for := self._withdraw(name):

@@ -69,8 +69,42 @@ def test_a_file_counts_where_both_have_a_name(definitions: AllDefinitions, setti
     assert definitions.names() == ["flights", "orders"]
     assert definitions.load("orders").consumer.group_id == "of-the-file"
     assert definitions.group_of("orders") == DefinedGroup("of-the-file")
-    refused = [str(each) for each in definitions.report().errors if Path(each.file).parent == STORED]
-    assert any("the name is also that of" in each for each in refused)
+
+
+@pytest.mark.parametrize("content", [text("orders"), text("orders", group="of-the-file"), "["])
+def test_a_definition_that_a_file_overrides_is_told_once_and_counts_against_nobody(
+    definitions: AllDefinitions, settings: Settings, content: str
+) -> None:
+    file = settings.subscriptions / "orders.yaml"
+    file.write_text(content)
+    if "orders-lake" not in content:
+        (settings.subscriptions / "parcels.yaml").write_text(text("parcels", group="orders-lake"))
+    said = (
+        f"the file {file} has this name, and a file counts: no DAG runs this definition; remove it by DELETE "
+        "/tidegate/subscriptions/orders"
+    )
+    for report in (definitions.report(), definitions.at_hand()):
+        told = {each.file: each.message for each in report.errors if each.file != str(file)}
+        assert told == {str(STORED / "orders.yaml"): said}
+        assert [reading.file for reading, _ in report.usable if reading.file.stem == "orders"] == (
+            [] if content == "[" else [file]
+        )
+    assert definitions.refused() == {}
+
+
+def test_check_tells_of_an_overridden_definition_once(
+    definitions: AllDefinitions, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("home", "subscriptions", "ledger"):
+        monkeypatch.setenv(f"TIDEGATE_{name.upper()}", str(getattr(settings, name)))
+    (settings.subscriptions / "orders.yaml").write_text(text("orders"))
+    done = CliRunner().invoke(app, ["check", "--json"])
+    assert [each["file"] for each in json.loads(done.stdout)] == [str(STORED / "orders.yaml")]
+    assert done.exit_code == 1
+    assert CliRunner().invoke(app, ["check", "orders"]).exit_code == 0
+    definitions.store.drain("orders", "ann")
+    definitions.store.remove("orders", "ann")
+    assert CliRunner().invoke(app, ["check"]).exit_code == 0
 
 
 def test_a_group_is_told_of_each(definitions: AllDefinitions, settings: Settings) -> None:
