@@ -41,6 +41,7 @@ from tidegate.dead_letters.listing import Listing
 from tidegate.ledger.observations import Observations
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
+from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.batch import LandedFile, Resolution
 from tidegate.model.manifest import Counts
 from tidegate.ports import Decision, GroupReset, PositionChange
@@ -354,6 +355,26 @@ def test_a_task_that_waits_in_a_pool_that_is_not_there_is_told_in_the_verdict(
         assert "no run goes on: task plan waits in pool lakepool, which Airflow doesn't have" in text
         assert "airflow pools set lakepool 4 ''" in text
     assert "lakepool" not in viewer.get("/subscriptions/quiet/now").text
+
+
+def test_one_that_drains_is_told_beside_the_verdict(viewer: TestClient, define: Callable[..., Path]) -> None:
+    define("flights")
+    stored = SqlStoredDefinitions(Settings.from_environment(os.environ).ledger)
+    for name in ("flights", "orders", "parcels"):
+        stored.add(name, TEXT_OF_ONE.format(number=name), {}, "ann")
+    for name in ("flights", "orders"):
+        stored.drain(name, "ann")
+
+    def told(path: str) -> int:
+        return sum("data-draining" in attrs for _, attrs in Page(viewer.get(path).text).tags)
+
+    found = {name: told(f"/subscriptions/{name}") for name in ("flights", "orders", "parcels")}
+    assert found == {"flights": 0, "orders": 1, "parcels": 0}
+    assert told("/") == 1
+    for path in ("/", "/subscriptions/orders"):
+        said = "".join(Page(viewer.get(path).text).said)
+        assert "it was unsubscribed and is draining" in said
+        assert "DELETE /tidegate/subscriptions/orders" in said
 
 
 def test_the_list_shows_the_worst_first_and_only_what_the_user_may_see(

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ from airflow.utils.session import create_session
 from checkout import PROJECT
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
-from ledger_batches import opened, plan
+from ledger_batches import landed, opened, plan, published
 from queue_over_http_example import EXAMPLE as SUBSCRIBE
 from sqlalchemy import delete, select, update
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Resolution
 from tidegate_airflow.rest import subscribing
 from tidegate_airflow.rest.app import rest_app
 
@@ -481,6 +483,33 @@ def test_what_drains_begins_no_batch_and_says_what_it_waits_for(op: TestClient) 
     assert op.get("/subscriptions").json() == {"subscriptions": []}
 
 
+def test_what_drains_with_a_stopped_batch_says_what_ends_that(op: TestClient) -> None:
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    batch = landed(ledger(), plan(subscription="parcels"))
+    ledger().failed(batch.id, ledger().start_delivery(batch.id), "no memory")
+    ledger().resolve(batch.id, Resolution.STOP, "no memory")
+    answer = op.delete("/subscriptions/parcels")
+    assert answer.status_code == 202
+    assert answer.json()["details"] == (
+        f"no new batch begins, and it ends with what is under way: batch {batch.id} is stopped: clear it first, by "
+        "`tidegate clear parcels` or on its page; unsubscribe again after that"
+    )
+    refused = op.put("/subscriptions/parcels", json=DEFINITION)
+    assert refused.status_code == 409
+    assert refused.json()["reason"] == (
+        "subscription parcels was unsubscribed and is draining: nothing was changed; unsubscribe it again, which says "
+        "what it waits for, and put it once it is gone"
+    )
+
+
+def test_what_drains_and_waits_for_its_commit_says_so(op: TestClient) -> None:
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    batch = landed(ledger(), replace(plan(subscription="parcels"), commit_strategy="manual"))
+    ledger().adopt(batch.id, published(batch))
+    said = op.delete("/subscriptions/parcels").json()["details"]
+    assert f"batch {batch.id} is published: commit it first, by `tidegate commit parcels` or on its page; " in said
+
+
 def shown(page: str) -> Any:
     """The JSON that a page shows."""
     return json.loads((PROJECT / "docs" / page).read_text("utf-8").split("```json elsewhere\n")[1].split("```")[0])
@@ -593,7 +622,11 @@ def test_what_has_drained_since_can_be_subscribed_again(op: TestClient) -> None:
     assert op.post("/broker/unsubscribe", json=SUBSCRIBE).status_code == 202
     assert op.get("/broker/subscription").json()["data"] == []
     early = op.post("/broker/subscription", json=SUBSCRIBE)
-    assert (early.status_code, "goes once nothing of it is under way" in early.json()["reason"]) == (400, True)
+    assert early.status_code == 400
+    assert early.json()["reason"] == (
+        "subscription my-first-consumer was unsubscribed and is draining: nothing was changed; try again once this has "
+        "ended: run by-hand is under way"
+    )
     with create_session() as session:
         session.scalars(select(DagRun)).one().state = "success"
     assert op.post("/broker/subscription", json=SUBSCRIBE).status_code == 200

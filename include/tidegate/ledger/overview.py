@@ -23,7 +23,7 @@ from tidegate.ledger.tables import (
 )
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
+from tidegate.ports import Contact, Decision, DefinitionState, HistoryEntry, LastRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Entry:
 
     The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `redelivery` is who had
     it delivered again, if no delivery of it has begun since. `summary` is the newest observation's document without
-    what is long, and `observed_at` when that was; None where nobody has looked.
+    what is long, and `observed_at` when that was; None where nobody has looked. `is_stored`: a definition of the name
+    was stored by REST; `is_draining`: and unsubscribed.
     """
 
     subscription: str
@@ -44,6 +45,7 @@ class Entry:
     summary: Mapping[str, Any] | None
     is_stored: bool
     is_replay: bool
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ def _query() -> Select[Any]:
         *(clearances.c[each] for each in ("cleared_by", "cleared_at", "note", "answer")),
         *(contacts.c.since.label("answered_since"), contacts.c.has_answered),
         *(observations.c.observed_at, observations.c.summary),
-        *(definitions.c.name.label("stored"), replays.c.name.label("replay")),
+        *(definitions.c.name.label("stored"), definitions.c.state.label("stored_state")),
+        replays.c.name.label("replay"),
     )
     return select(name, *columns).select_from(
         _NAMES.outerjoin(batches, (batches.c.subscription == name) & _IS_OPEN)
@@ -129,6 +132,7 @@ def _entry(row: Row[Any], now: datetime) -> Entry:
         summary=None if row.summary is None else json.loads(row.summary),
         is_stored=row.stored is not None,
         is_replay=row.replay is not None,
+        is_draining=row.stored_state == DefinitionState.DRAINING,
     )
 
 

@@ -182,7 +182,7 @@ class AllDefinitions:
         names = {candidate.file.stem for candidate in candidates}
         stored = [each for each in self.stored() if each.name not in names]
         report = self._report([*self._readings(stored), *candidates], imports=imports)
-        return Report(report.usable, (*report.problems, *self._overridden(stored)))
+        return Report(report.usable, (*report.problems, *self._told_of(stored)))
 
     def at_hand(self) -> Report:
         """What can be used now: a stored definition never takes a file's DAG away, nor does a ledger that is away.
@@ -209,6 +209,15 @@ class AllDefinitions:
     def _readings(self, stored: "Iterable[StoredDefinition]") -> list[Reading]:
         """What those say that are used."""
         return [self.reading_of_stored(each) for each in stored if not self.is_overridden(each.name)]
+
+    def _told_of(self, stored: "Sequence[StoredDefinition]") -> Iterator[Problem]:
+        """What there is to say of stored definitions beside what they say."""
+        yield from self._overridden(stored)
+        for name in (each.name for each in stored if each.is_draining and not self.is_overridden(each.name)):
+            text = (
+                f"it was unsubscribed and is draining: no new batch begins; `tidegate status {name}` says what ends it"
+            )
+            yield Problem(text, "draining", severity="warning", file=str(STORED / f"{name}{SUFFIX}"))
 
     def _overridden(self, stored: "Iterable[StoredDefinition]") -> Iterator[Problem]:
         for name in (each.name for each in stored if self.is_overridden(each.name)):

@@ -84,7 +84,8 @@ class Facts:
     ledger seems to have moved the group.
     `watched_records` are those that wait where runs start by what waits, as `schedule` says, None elsewhere;
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
-    `overdue` says that what the open batch's job made has waited too long to be stored.
+    `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
+    was unsubscribed by REST, and its definition goes once that is asked again and nothing of it is under way.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Facts:
     cleared_at: datetime | None = None
     redelivery: Decision | None = None
     is_scheduled: bool = True
+    is_draining: bool = False
     reset_at: datetime | None = None
     moves: tuple[Move, ...] = ()
     absent: str | None = None
@@ -163,7 +165,7 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
             how = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
             action = f"answer with {how}, or in task ask of the DAG's run, if one waits there"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
-        case State.PUBLISHED, _ if COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL:
+        case State.PUBLISHED, _ if _waits_for_commit(facts):
             reason = f"batch {batch.id} is published and waits for its commit"
             yield Finding(Verdict.WARN, reason, since, f"`tidegate commit {name}` commits its offsets")
     if facts.overdue:
@@ -175,10 +177,36 @@ def _redelivery(facts: Facts) -> Iterator[Finding]:
     if facts.open is None or facts.redelivery is None:
         return
     reason = f"{answered(facts.redelivery)}: the next run delivers batch {facts.open.batch.id} again"
-    if facts.is_scheduled:
+    if facts.is_draining:
+        yield Finding(Verdict.WARN, reason, None, _unsubscribe_again(facts))
+    elif facts.is_scheduled:
         yield Finding(Verdict.OK, reason, None, how_to_change(facts.name))
     else:
         yield Finding(Verdict.WARN, reason, None, f"`tidegate run {facts.name}`, or its DAG: no schedule runs it")
+
+
+def _draining(facts: Facts) -> Iterator[Finding]:
+    if not facts.is_draining:
+        return
+    action, batch = _unsubscribe_again(facts), facts.open.batch if facts.open else None
+    if batch is not None and batch.state is State.HELD:
+        action = f"clear batch {batch.id} first; then {action}"
+    elif batch is not None and _waits_for_commit(facts):
+        action = f"commit batch {batch.id} first; then {action}"
+    yield Finding(Verdict.WARN, "it was unsubscribed and is draining: no new batch begins", None, action)
+
+
+def _unsubscribe_again(facts: Facts) -> str:
+    """What goes on with a subscription that is draining: no schedule begins a run of it."""
+    is_to_run = facts.open is not None and not _waits_for_commit(facts)
+    so = "has a run end its batch" if is_to_run else "removes it"
+    return f"unsubscribe it again, which {so} (`DELETE /tidegate/subscriptions/{facts.name}`)"
+
+
+def _waits_for_commit(facts: Facts) -> bool:
+    """Whether the open batch waits for a person to commit it."""
+    is_published = facts.open is not None and facts.open.batch.state is State.PUBLISHED
+    return is_published and COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL
 
 
 def _loss(facts: Facts) -> Iterator[Finding]:
@@ -264,9 +292,8 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
     elif facts.now - run.failing_since > _PATIENCE:
         yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
     else:
-        yield Finding(
-            Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, "nothing yet: the next run tries again"
-        )
+        action = _unsubscribe_again(facts) if facts.is_draining else "nothing yet: the next run tries again"
+        yield Finding(Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, action)
 
 
 def says_why_the_last_run_failed(facts: Facts) -> bool:
@@ -403,6 +430,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _outage,
     _held_batch,
     _redelivery,
+    _draining,
     _other_cluster,
     _other_store,
     _unproducible,

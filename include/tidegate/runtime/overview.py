@@ -34,7 +34,8 @@ class Standing:
     """One subscription: what was found, the worst first, and since when what is known of Kafka is known.
 
     `lag` in records, `lag_seconds` of the oldest of them; None where that wasn't known. `orphan`: no definition has it.
-    `tells_last_run`: a finding says why the last run failed; `run_was_answered`: somebody has done what it asked for.
+    `is_draining`: it was unsubscribed by REST. `tells_last_run`: a finding says why the last run failed;
+    `run_was_answered`: somebody has done what it asked for.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Standing:
     findings: tuple[Finding, ...]
     entry: Entry
     orphan: bool = False
+    is_draining: bool = False
     tells_last_run: bool = False
     run_was_answered: bool = False
 
@@ -67,9 +69,18 @@ class Standing:
 
 
 def standings(names: Iterable[str], overview: Overview) -> tuple[Standing, ...]:
-    """Each of these subscriptions, each stored one, and each that has an open batch without a definition."""
-    defined = {*names, *(entry.subscription for entry in overview.entries.values() if entry.is_stored)}
-    found = [_standing(overview.entries.get(name) or _unheard_of(name), overview.now) for name in defined]
+    """Each of these subscriptions, each stored one, and each that has an open batch without a definition.
+
+    The names are those of files, which count in the place of stored ones.
+    """
+    files = frozenset(names)
+    stored = {entry.subscription for entry in overview.entries.values() if entry.is_stored}
+    draining = {name for name in stored - files if overview.entries[name].is_draining}
+    defined = files | stored
+    found = [
+        _standing(overview.entries.get(name) or _unheard_of(name), overview.now, is_draining=name in draining)
+        for name in defined
+    ]
     orphans = [
         Standing(name, str(finding.verdict), (finding,), entry, orphan=True)
         for name, entry in overview.entries.items()
@@ -110,9 +121,11 @@ def _place(standing: Standing) -> tuple[int, datetime, str]:
     )
 
 
-def _standing(entry: Entry, now: datetime) -> Standing:
+def _standing(entry: Entry, now: datetime, *, is_draining: bool) -> Standing:
     known = _known(entry)
     facts = _facts(entry, known, now)
+    if is_draining:
+        facts = replace(facts, is_draining=True, is_scheduled=False, watched_records=None)
     found = findings(facts)
     if known and "group" not in known:  # its definition, or what it names, couldn't be used
         rest = (each for each in found if each.verdict is not Verdict.OK)
@@ -124,6 +137,7 @@ def _standing(entry: Entry, now: datetime) -> Standing:
         verdict,
         found,
         entry,
+        is_draining=is_draining,
         tells_last_run=says_why_the_last_run_failed(facts),
         run_was_answered=was_answered(facts),
     )

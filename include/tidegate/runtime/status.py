@@ -37,7 +37,7 @@ class Status:
     `unavailable` says why Kafka told nothing. `missing` are topics, partitions or a pattern that aren't there, `lost`
     positions whose records are gone, in words. `overdue`: what the open batch's job made has waited longer than
     `checkpoint.unsynced-state-max-age.ms` to be stored. `other_cluster`, `other_store`,
-    `watched_records` and `no_run` are as in `tidegate.runtime.health.Facts`.
+    `watched_records`, `no_run` and `is_draining` are as in `tidegate.runtime.health.Facts`.
     """
 
     subscription: Subscription
@@ -64,6 +64,7 @@ class Status:
     other_store: str | None = None
     watched_records: int | None = None
     no_run: str | None = None
+    is_draining: bool = False
 
     @property
     def lag(self) -> int | None:
@@ -124,6 +125,7 @@ class Status:
             "unavailable": self.unavailable,
             "on_data_loss": self.subscription.on_data_loss,
             "is_scheduled": self.subscription.schedule is not None,
+            "is_draining": self.is_draining,
             "other_cluster": self.other_cluster,
             "other_store": self.other_store,
             "watched_records": self.watched_records,
@@ -196,6 +198,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         open=entry,
         redelivery=redelivery(entry.batch, ledger) if entry else None,
         is_scheduled=subscription.schedule is not None,
+        is_draining=pipeline.definitions.is_draining(name),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         watched_records=_watched_records(subscription, seen),
         schedule=_record_schedule(subscription),
@@ -237,6 +240,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         other_store=facts.other_store,
         watched_records=facts.watched_records,
         no_run=no_run,
+        is_draining=facts.is_draining,
     )
 
 

@@ -12,8 +12,8 @@ from tidegate.config.settings import Settings
 from tidegate.ledger.holders import is_made
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Batch
-from tidegate.model.errors import StaleError
+from tidegate.model.batch import Batch, State
+from tidegate.model.errors import StaleError, location, message
 from tidegate.ports import StoredDefinition
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pools import POOL, no_pool
@@ -86,7 +86,7 @@ class Subscribing:
     def replace(self, name: str, document: Mapping[str, Any], revision: int) -> StoredDefinition:
         """Store another text in the place of a revision. Raises RefusedError if that isn't the newest."""
         if self.find(name).is_draining:
-            raise RefusedError(409, f"subscription {name} was unsubscribed and ends: nothing was changed")
+            raise _draining(name, "unsubscribe it again, which says what it waits for, and put it once it is gone")
         text = self._checked(name, document)
         try:
             stored = self.definitions.store.replace(name, text, {}, self.by, revision)
@@ -168,16 +168,22 @@ class Subscribing:
         airflow_dags.appear(name)
 
     def _finish_draining(self, name: str) -> None:
-        """Remove a definition that was unsubscribed and has ended since, so that its name is free."""
+        """Remove a definition that was unsubscribed and has ended since, so that its name is free.
+
+        Raises RefusedError for one that hasn't ended.
+        """
         found = self.definitions.find(name)
-        if found is not None and found.is_draining and not self._withdraw(name):
-            self.definitions.store.remove(name, self.by)
+        if found is None or not found.is_draining:
+            return
+        if waiting_for := self._withdraw(name):
+            raise _draining(name, f"try again once this has ended: {waiting_for}")
+        self.definitions.store.remove(name, self.by)
 
     def _withdraw(self, name: str) -> str:
         """Withdraw the DAG, unless something is under way: that, then."""
         batch = self._open_batch(name)
         runs = airflow_dags.runs_under_way(name) if batch else airflow_dags.withdraw(name)
-        waiting = [f"batch {batch.id} is {batch.condition}"] if batch else []
+        waiting = [f"batch {batch.id} is {batch.condition}{_first(batch)}"] if batch else []
         waiting += [f"run {run} is under way" for run in runs]
         if waiting and airflow_dags.is_paused(name):
             waiting.append("the DAG is paused: unpause it")
@@ -185,6 +191,19 @@ class Subscribing:
 
     def _open_batch(self, name: str) -> Batch | None:
         return self._ledger.look(name).open
+
+
+def _draining(name: str, remedy: str) -> RefusedError:
+    why = f"subscription {name} was unsubscribed and is draining: nothing was changed"
+    return RefusedError(409, message(why, location(subscription=name), remedy))
+
+
+def _first(batch: Batch) -> str:
+    """What a person is to do before unsubscribing again helps; empty for nothing."""
+    name = batch.subscription
+    if batch.state is State.HELD:
+        return f": clear it first, by `tidegate clear {name}` or on its page"
+    return f": commit it first, by `tidegate commit {name}` or on its page" if batch.awaits_commit_by_hand else ""
 
 
 def _named_programs(document: Mapping[str, Any]) -> list[dict[str, str]]:

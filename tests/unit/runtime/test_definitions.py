@@ -123,6 +123,15 @@ def test_one_that_drains_has_no_schedule_any_more(definitions: AllDefinitions) -
     assert not definitions.is_draining("nobody")
 
 
+def test_check_warns_of_one_that_drains(definitions: AllDefinitions) -> None:
+    definitions.store.drain("orders", "ann")
+    (told,) = definitions.report().problems
+    assert (told.file, told.severity) == (str(STORED / "orders.yaml"), "warning")
+    assert told.message == (
+        "it was unsubscribed and is draining: no new batch begins; `tidegate status orders` says what ends it"
+    )
+
+
 def test_what_would_be_stored_is_checked_beside_all_others(definitions: AllDefinitions) -> None:
     assert definitions.examined("parcels", text("parcels")).name == "parcels"
     assert definitions.examined("orders", text("orders", group="another")).consumer.group_id == "another"

@@ -203,6 +203,57 @@ def test_each_fact_has_its_verdict(
     assert action in found.action
 
 
+DRAINING = "it was unsubscribed and is draining: no new batch begins"
+AGAIN = "unsubscribe it again, which removes it (`DELETE /tidegate/subscriptions/orders`)"
+AGAIN_WITH_A_RUN = "unsubscribe it again, which has a run end its batch (`DELETE /tidegate/subscriptions/orders`)"
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({}, [("WARN", DRAINING, AGAIN)]),
+        ({"open": open_batch(State.PROCESSING)}, [("WARN", DRAINING, AGAIN_WITH_A_RUN)]),
+        (
+            {"open": open_batch(State.FAILED), "last_run": failed("UnavailableError")},
+            [("WARN", DRAINING, AGAIN_WITH_A_RUN), ("WARN", "the last run failed: it went wrong", AGAIN_WITH_A_RUN)],
+        ),
+        (
+            {"last_run": failed("UnavailableError")},
+            [("WARN", DRAINING, AGAIN), ("WARN", "the last run failed: it went wrong", AGAIN)],
+        ),
+        (
+            {"open": open_batch(*STOPPED), "last_run": failed("StoppedError")},
+            [
+                ("STOPPED", f"batch {plan().id} is stopped: no memory", "mend what failed it"),
+                ("WARN", DRAINING, f"clear batch {plan().id} first; then {AGAIN_WITH_A_RUN}"),
+            ],
+        ),
+        (
+            {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
+            [
+                ("WARN", f"batch {plan().id} is published and waits for its commit", "`tidegate commit orders`"),
+                ("WARN", DRAINING, f"commit batch {plan().id} first; then {AGAIN}"),
+            ],
+        ),
+        (
+            {"open": open_batch(State.FAILED), "redelivery": REDELIVERY},
+            [
+                ("WARN", "ada answered redeliver", AGAIN_WITH_A_RUN),
+                ("WARN", DRAINING, AGAIN_WITH_A_RUN),
+            ],
+        ),
+    ],
+)
+def test_what_was_unsubscribed_says_so_and_what_ends_it(
+    known: dict[str, Any], told: list[tuple[str, str, str]]
+) -> None:
+    found = findings(facts(is_draining=True, is_scheduled=False, **known))
+    assert [each.verdict for each in found] == [verdict for verdict, _, _ in told]
+    for finding, (_, reason, action) in zip(found, told, strict=True):
+        assert finding.reason.startswith(reason)
+        assert finding.action.startswith(action)
+
+
 def test_what_fails_a_batch_that_has_its_records_is_not_that_others_are_lost() -> None:
     known = {"lost": ("offset 5: gone",), "open": open_batch(State.PROCESSED), "last_run": failed("LostDataError")}
     first, second = findings(facts(**known))

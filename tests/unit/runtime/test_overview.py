@@ -17,6 +17,7 @@ from tidegate.ledger.observations import Observations
 from tidegate.ledger.overview import overview
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
+from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.batch import Resolution
 from tidegate.model.subscription import DelayedRetryTopic
 from tidegate.ports import Decision
@@ -101,6 +102,20 @@ def test_a_batch_that_has_stopped_since_shows_at_once(url: str) -> None:
     assert one.finding.reason == f"batch {stopped} is stopped: division by zero"
     assert "tidegate clear flights" in one.finding.action
     assert one.observed_at is not None
+
+
+def test_what_was_unsubscribed_since_shows_at_once_unless_a_file_counts_in_its_place(url: str) -> None:
+    stored = SqlStoredDefinitions(url)
+    stored.add("flights", "{}", {}, "ann")
+    Observations(url).note("flights", {**FINE, "watched_records": 7})
+    (one,) = standings([], overview(url))
+    assert not one.is_draining
+    stored.drain("flights", "ann")
+    (one,) = standings([], overview(url))
+    assert (one.is_draining, one.verdict, len(one.findings)) == (True, "WARN", 1)
+    assert "is draining" in one.finding.reason
+    (one,) = standings(["flights"], overview(url))
+    assert (one.is_draining, "is draining" in one.finding.reason) == (False, False)
 
 
 def test_the_worst_come_first_and_are_counted(url: str) -> None:

@@ -24,6 +24,7 @@ from tidegate.steps.anchor import Earliest
 from tidegate.steps.loss import Lost, partitions_of_lost
 from tidegate.steps.prune import Pruned, prune
 from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 
 
@@ -47,6 +48,16 @@ def test_it_names_the_open_batch() -> None:
     batch = planned(world.pipeline())
     assert batch is not None
     assert status_of(world.pipeline(), 10).to_json()["open"]["batch_id"] == batch.id
+
+
+def test_it_says_that_the_subscription_was_unsubscribed() -> None:
+    definitions = MemoryDefinitions()
+    pipeline = replace(World().pipeline(), definitions=definitions)
+    assert status_of(pipeline, 10).to_json()["is_draining"] is False
+    definitions.draining.add(pipeline.subscription.name)
+    told = status_of(pipeline, 10).to_json()
+    assert (told["is_draining"], told["verdict"]) == (True, "WARN")
+    assert told["reason"].startswith("it was unsubscribed and is draining")
 
 
 def test_it_names_lost_positions() -> None:
