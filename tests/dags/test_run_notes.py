@@ -42,15 +42,21 @@ class Dying(MemoryProcessor):
 
 
 @pytest.fixture
-def world(define: Define, monkeypatch: pytest.MonkeyPatch) -> World:
+def strategy() -> str:
+    """The commit strategy of `orders`."""
+    return "after-processing"
+
+
+@pytest.fixture
+def world(define: Define, monkeypatch: pytest.MonkeyPatch, strategy: str) -> World:
     """A world, in which the runs find the subscription `orders`."""
-    define("orders", topic="orders")
+    define("orders", topic="orders", retries=f"0\ncommit-strategy: {strategy}")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     made = World()
 
     @contextmanager
     def open_pipeline(*_: Any, **__: Any) -> Iterator[Any]:
-        yield made.pipeline(max_retries=0)
+        yield made.pipeline(max_retries=0, commit_strategy=strategy)
 
     monkeypatch.setattr("tidegate.runtime.pipeline.open_pipeline", open_pipeline)
     return made
@@ -109,6 +115,7 @@ def test_a_run_that_failed_is_noted_with_why(world: World, run: Run) -> None:
     assert set(links) == {"plan", "land", "process", "commit"}
 
 
+@pytest.mark.parametrize("strategy", ["after-processing", "on-receipt", "on-next-poll"])
 def test_a_run_whose_spark_is_away_is_noted_with_that(world: World, run: Run) -> None:
     world.produce(5)
     world.processor.away = "nobody answers at spark://consumer:7077"
