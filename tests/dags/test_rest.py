@@ -494,6 +494,9 @@ def test_what_drains_with_a_stopped_batch_says_what_ends_that(op: TestClient) ->
         f"no new batch begins, and it ends with what is under way: batch {batch.id} is stopped: clear it first, by "
         "`tidegate clear parcels` or on its page; unsubscribe again after that"
     )
+    with create_session() as session:
+        runs = session.scalars(select(DagRun.run_id).where(DagRun.dag_id == "parcels")).all()
+    assert runs == [], "a run would find the batch stopped, and fail"
     refused = op.put("/subscriptions/parcels", json=DEFINITION)
     assert refused.status_code == 409
     assert refused.json()["reason"] == (

@@ -99,8 +99,8 @@ class Subscribing:
         """Begin no new batch, wait for the open one and for runs under way, then remove the definition.
 
         A definition in whose place a file counts is removed at once: batch and runs are the file's.
-        Returns what is waited for still when the time is over; the definition then drains on, and goes when this is
-        called again. An empty text: it is gone.
+        Returns what is waited for still when the time is over, or at once where that is a person; the definition then
+        drains on, and goes when this is called again. An empty text: it is gone.
         """
         self.find(name)
         store = self.definitions.store
@@ -113,7 +113,7 @@ class Subscribing:
         deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
         while waiting_for := self._withdraw(name):
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or self._waits_for_a_person(name):
                 return waiting_for
             if not triggered and not airflow_dags.runs_under_way(name):
                 airflow_dags.trigger(name, self.by)
@@ -188,6 +188,10 @@ class Subscribing:
         if waiting and airflow_dags.is_paused(name):
             waiting.append("the DAG is paused: unpause it")
         return "; ".join(waiting)
+
+    def _waits_for_a_person(self, name: str) -> bool:
+        batch = self._open_batch(name)
+        return batch is not None and bool(_first(batch))
 
     def _open_batch(self, name: str) -> Batch | None:
         return self._ledger.look(name).open
