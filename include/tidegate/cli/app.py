@@ -44,7 +44,7 @@ from tidegate.config.settings import Settings, umask
 from tidegate.config.unknown_variables import unknown_variables
 from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, WrongDefinitionError
-from tidegate.model.subscription import Problem
+from tidegate.model.subscription import Problem, Severity
 
 _OF_CLIENTS = "tidegate.kafka.events"
 _SAYS_SO = frozenset({"asking", "interrupted", "refused", "stopped"})
@@ -194,7 +194,8 @@ def check(
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
-        report = _with_executors(_examined(paths or [], settings, imports=not look_only), settings)
+        report = _examined(paths or [], settings, imports=not look_only)
+        report = _with_executors(report, settings, "error" if ctx.obj else "warning")
         asked = report.usable
         if connect:
             report = _connected(report, settings)
@@ -250,11 +251,11 @@ def _named(path: Path, definitions: Any) -> Path:
     return found
 
 
-def _with_executors(report: Any, settings: Settings) -> Any:
-    """With an error for an executor that Airflow doesn't have, a warning for what its tasks wouldn't find elsewhere."""
-    from tidegate.config.executors import executor_warnings, with_executor_errors  # noqa: PLC0415 - see above
+def _with_executors(report: Any, settings: Settings, severity: Severity) -> Any:
+    """With what there is to say of executors: that Airflow lacks one, and what its tasks wouldn't find elsewhere."""
+    from tidegate.config.executors import executor_warnings, with_missing_executors  # noqa: PLC0415 - see above
 
-    report = with_executor_errors(report, os.environ)
+    report = with_missing_executors(report, os.environ, severity)
     return replace(report, problems=(*report.problems, *executor_warnings(report, settings, os.environ)))
 
 

@@ -12,7 +12,7 @@ from tidegate.config.drafts import Draft
 from tidegate.config.findings import shown
 from tidegate.config.reading import Reading
 from tidegate.config.settings import Settings, redact
-from tidegate.model.subscription import Problem
+from tidegate.model.subscription import Problem, Severity
 
 EXECUTOR: Final = "airflow.executor"
 PAGE: Final = "docs/executors.md"
@@ -31,10 +31,11 @@ def configured_executors(written: str) -> tuple[str, ...]:
     return tuple(name for part in for_all for each in part.lstrip("=").split(",") if (name := each.strip()))
 
 
-def with_executor_errors(report: Report, environ: Mapping[str, str]) -> Report:
-    """The report, with an error for each place that names an executor that Airflow, as configured here, doesn't have.
+def with_missing_executors(report: Report, environ: Mapping[str, str], severity: Severity) -> Report:
+    """The report, with a problem for each place that names an executor that Airflow, as configured here, doesn't have.
 
-    Nothing is added where there is no configuration of Airflow's: then nobody knows.
+    An error is for who runs inside of Airflow: elsewhere its services may have another configuration. Nothing is added
+    where there is none at all.
     """
     names_one = any(draft.airflow.executor for _, draft in report.usable)
     given = _given(environ) if names_one else None
@@ -44,10 +45,10 @@ def with_executor_errors(report: Report, environ: Mapping[str, str]) -> Report:
     found: list[Problem] = []
     for reading, draft in report.usable:
         name = draft.airflow.executor
-        if name is None or _has(given.value, name):
+        missing = [] if name is None or _has(given.value, name) else [_missing(reading, name, given, severity)]
+        found += missing
+        if not missing or severity != "error":
             usable.append((reading, draft))
-        else:
-            found.append(_error(reading, name, given))
     return Report(tuple(usable), (*report.problems, *dict.fromkeys(found)))  # a default is that of many
 
 
@@ -77,10 +78,10 @@ def _given(environ: Mapping[str, str]) -> Given | None:
     return given or (Given(_DEFAULT, f"[core] executor in {file}") if file.is_file() else None)
 
 
-def _error(reading: Reading, name: str, given: Given) -> Problem:
+def _missing(reading: Reading, name: str, given: Given, severity: Severity) -> Problem:
     file, line = reading.place(EXECUTOR)
     text = no_executor(name, configured_executors(given.value), given.origin)
-    return Problem(text, _UNKNOWN, EXECUTOR, shown(EXECUTOR, name), "error", file, line)
+    return Problem(text, _UNKNOWN, EXECUTOR, shown(EXECUTOR, name), severity, file, line)
 
 
 def _has(written: str, name: str) -> bool:

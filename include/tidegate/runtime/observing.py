@@ -4,14 +4,11 @@ So whoever reads needn't wait for Kafka, and is told how old the answer is.
 """
 
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tidegate.config.check import Report
-from tidegate.config.executors import with_executor_errors
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.superseded import Superseded
@@ -114,16 +111,10 @@ def _open_batch(name: str, settings: Settings) -> dict[str, Any] | None:
 
 
 def _loaded(name: str, settings: Settings, refused: Refused) -> Subscription:
-    definitions = AllDefinitions(settings)
-    subscription = definitions.load(name)
-    if errors := refused.get(name) or _executor_errors(subscription, definitions):
-        raise DefinitionError(errors)
+    subscription = AllDefinitions(settings).load(name)
+    if name in refused:
+        raise DefinitionError(refused[name])
     return subscription
-
-
-def _executor_errors(subscription: Subscription, definitions: AllDefinitions) -> Sequence[Problem]:
-    reading = definitions.reading(subscription.name) if subscription.airflow.executor else None
-    return with_executor_errors(Report(((reading, subscription),), ()), os.environ).errors if reading else ()
 
 
 def _dead_letters(pipeline: Pipeline, status: Status, settings: Settings) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 from definition_files import LEAST
 
 from tidegate.config.check import examine
-from tidegate.config.executors import configured_executors, executor_warnings, is_local, with_executor_errors
+from tidegate.config.executors import configured_executors, executor_warnings, is_local, with_missing_executors
 from tidegate.config.settings import Settings
 from tidegate.model.subscription import Problem
 
@@ -118,7 +118,9 @@ def errors(tmp_path: Path) -> Warnings:
         if cfg is not None:
             (tmp_path / "airflow.cfg").write_text(cfg)
         (tmp_path / "flights.yaml").write_text(f"{LEAST}airflow:\n  executor: {executor}\n")
-        report = with_executor_errors(examine([tmp_path], tmp_path), {"AIRFLOW_HOME": str(tmp_path), **environ})
+        report = with_missing_executors(
+            examine([tmp_path], tmp_path), {"AIRFLOW_HOME": str(tmp_path), **environ}, "error"
+        )
         assert len(report.usable) == (not report.errors)
         return report.problems
 
@@ -179,6 +181,9 @@ def test_a_default_that_airflow_does_not_have_is_told_once_and_a_definition_s_ow
         text = f"topics: [t]\nconsumer: {{group.id: {name}}}\nprocessing: {{output: {name}}}\n{more}"
         (tmp_path / f"{name}.yaml").write_text(text)
     environ = {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
-    report = with_executor_errors(examine([tmp_path], tmp_path), environ)
+    report = with_missing_executors(examine([tmp_path], tmp_path), environ, "error")
     assert places(report.errors) == [("_defaults.yaml", 2)]
     assert [each.name for each in report.subscriptions] == ["c"]
+    warned = with_missing_executors(examine([tmp_path], tmp_path), environ, "warning")
+    assert (places(warned.warnings), warned.errors) == ([("_defaults.yaml", 2)], ())
+    assert [each.name for each in warned.subscriptions] == ["a", "b", "c"]

@@ -54,21 +54,6 @@ def test_a_transform_or_a_job_that_isnt_there_is_told_as_check_tells_it(
     assert "tidegate check" in told["action"]
 
 
-def test_an_executor_that_airflow_does_not_have_is_told_as_check_tells_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of one that is looked at alone, as the page looks."""
-    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
-    settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)})
-    settings.subscriptions.mkdir(parents=True)
-    (settings.subscriptions / "orders.yaml").write_text(LEAST + "airflow: {executor: CeleryExecutor}\n")
-    told = status_document("orders", settings, MemoryConnections(), 10)
-    assert told["verdict"] == "STALLED"
-    assert "no DAG runs it" in told["reason"]
-    assert "Airflow has no executor CeleryExecutor, only LocalExecutor" in told["reason"]
-    assert "tidegate check" in told["action"]
-
-
 @pytest.mark.parametrize("written", ["job: nowhere.py", "jobs: nowhere.py"])
 def test_the_open_batch_of_a_definition_that_is_broken_is_told(tmp_path: Path, written: str) -> None:
     """Whether it is by what it says, or by what isn't there."""
