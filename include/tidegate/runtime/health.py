@@ -182,7 +182,7 @@ def _redelivery(facts: Facts) -> Iterator[Finding]:
     elif facts.is_scheduled:
         yield Finding(Verdict.OK, reason, None, how_to_change(facts.name))
     else:
-        yield Finding(Verdict.WARN, reason, None, f"`tidegate run {facts.name}`, or its DAG: no schedule runs it")
+        yield Finding(Verdict.WARN, reason, None, _run_by_hand(facts))
 
 
 def _draining(facts: Facts) -> Iterator[Finding]:
@@ -292,8 +292,18 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
     elif facts.now - run.failing_since > _PATIENCE:
         yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
     else:
-        action = _unsubscribe_again(facts) if facts.is_draining else "nothing yet: the next run tries again"
-        yield Finding(Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, action)
+        yield Finding(Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, _another_run(facts))
+
+
+def _another_run(facts: Facts) -> str:
+    """What there is to do for the run that tries again."""
+    if facts.is_draining:
+        return _unsubscribe_again(facts)
+    return "nothing yet: the next run tries again" if facts.is_scheduled else _run_by_hand(facts)
+
+
+def _run_by_hand(facts: Facts) -> str:
+    return f"`tidegate run {facts.name}`, or its DAG: no schedule runs it"
 
 
 def says_why_the_last_run_failed(facts: Facts) -> bool:

@@ -254,6 +254,18 @@ def test_what_was_unsubscribed_says_so_and_what_ends_it(
         assert finding.action.startswith(action)
 
 
+@pytest.mark.parametrize(
+    ("known", "action"),
+    [
+        ({}, "nothing yet: the next run tries again"),
+        ({"is_scheduled": False}, "`tidegate run orders`, or its DAG: no schedule runs it"),
+    ],
+)
+def test_who_starts_the_run_that_tries_again_is_told(known: dict[str, Any], action: str) -> None:
+    (found,) = findings(facts(last_run=failed("UnavailableError"), **known))
+    assert (found.verdict, found.action) == ("WARN", action)
+
+
 def test_what_fails_a_batch_that_has_its_records_is_not_that_others_are_lost() -> None:
     known = {"lost": ("offset 5: gone",), "open": open_batch(State.PROCESSED), "last_run": failed("LostDataError")}
     first, second = findings(facts(**known))
