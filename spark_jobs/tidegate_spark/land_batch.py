@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count, takewhile
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
@@ -78,13 +79,19 @@ def land(spark: SparkSession, uri: str, client: Mapping[str, str]) -> None:
         # no folder that is there already is written to: an attempt has one of its own
         writer = read.observe(observed, F.count(F.lit(1)).alias("records")).write.mode("error").options(**_WRITING)
         writer.parquet(spark_uri(order.folder))
-    number = int(observed.get["records"])
+    number = _written(spark, observed.get, spark_uri(order.folder))
     result = json.dumps({"format": FORMAT, "batch_id": order.batch_id, "records": number})
     write_line(spark, spark_uri(order.folder), _RESULT, result)
     print(  # noqa: T201 (a program's own output)
         f"batch {order.batch_id}: landed {number} records of {len(order.ranges)} partitions; "
         f"{time.monotonic() - started:.1f} s"
     )
+
+
+def _written(spark: SparkSession, observed: Mapping[str, Any], folder: str) -> int:
+    """How many records were written; a busy Spark Connect server may answer before its observation is there."""
+    number = observed.get("records")
+    return spark.read.parquet(folder).count() if number is None else int(number)
 
 
 def read_order(spark: SparkSession, uri: str) -> LandingRequest:
