@@ -6,6 +6,7 @@ same seed gives the same sequences of choices. When they fall is the machine's t
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from random import Random
 from typing import Literal
 
@@ -155,10 +156,9 @@ def fates(seed: int, runner: int, *, spark_every: int = 0, slower: int = 1) -> I
 def strikes(seed: int, beside: Collection[Target] = ()) -> Iterator[Strike]:
     """The strikes against the broker, PostgreSQL and what there is beside them, without end; first one of these two."""
     draw = Random(f"{seed} servers")  # noqa: S311 (a seed is to be repeated)
-    often: dict[tuple[Target, ...], int] = {("broker",): 4, ("postgres",): 5, ("postgres", "broker"): 1}
+    servers: dict[tuple[Target, ...], int] = {("broker",): 4, ("postgres",): 5, ("postgres", "broker"): 1}
     others: dict[tuple[Target, ...], int] = {(target,): times for target, times in _OFTEN.items() if target in beside}
-    while True:
+    for often in chain([servers], repeat(servers | others)):
         targets = draw.choices(list(often), list(often.values()))[0]
-        often |= others
         longest = draw.choice((0, 0, 1, 5)) if targets[0] in _SERVERS else _LONGEST_HOLD
         yield Strike(targets, calm=draw.uniform(3, 12), away=longest * draw.random())

@@ -60,7 +60,7 @@ class Subscribing:
         """The stored definition of this name. Raises RefusedError if there is none."""
         found = self.definitions.find(name)
         if found is None:
-            elsewhere = ": it is in a file, change that" if self.definitions.file(name).exists() else ""
+            elsewhere = ": it is in a file, change that" if self.definitions.is_overridden(name) else ""
             raise RefusedError(404, f"there is no subscription {name} that was made by REST{elsewhere}")
         return found
 
@@ -112,8 +112,8 @@ class Subscribing:
             return ""
         deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
-        while waiting_for := self._withdraw(name):
-            if time.monotonic() >= deadline or self._waits_for_a_person(name):
+        while waiting_for := self._withdraw(name, batch := self._open_batch(name)):
+            if time.monotonic() >= deadline or (batch is not None and _first(batch)):
                 return waiting_for
             if not triggered and not airflow_dags.runs_under_way(name):
                 airflow_dags.trigger(name, self.by)
@@ -146,7 +146,7 @@ class Subscribing:
             raise RefusedError(422, f"{name[:_LONGEST_NAME]!r} can't be a subscription's name: write {wanted}")
         if named := _named_programs(document):
             raise RefusedError(422, _UNUSABLE, named)
-        if self.definitions.file(name).exists():
+        if self.definitions.is_overridden(name):
             raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
         if airflow_dags.is_other_dag(name):
             raise RefusedError(409, f"{name} is the id of another DAG: take another name")
@@ -175,23 +175,18 @@ class Subscribing:
         found = self.definitions.find(name)
         if found is None or not found.is_draining:
             return
-        if waiting_for := self._withdraw(name):
+        if waiting_for := self._withdraw(name, self._open_batch(name)):
             raise _draining(name, f"try again once this has ended: {waiting_for}")
         self.definitions.store.remove(name, self.by)
 
-    def _withdraw(self, name: str) -> str:
+    def _withdraw(self, name: str, batch: Batch | None) -> str:
         """Withdraw the DAG, unless something is under way: that, then."""
-        batch = self._open_batch(name)
         runs = airflow_dags.runs_under_way(name) if batch else airflow_dags.withdraw(name)
         waiting = [f"batch {batch.id} is {batch.condition}{_first(batch)}"] if batch else []
         waiting += [f"run {run} is under way" for run in runs]
         if waiting and airflow_dags.is_paused(name):
             waiting.append("the DAG is paused: unpause it")
         return "; ".join(waiting)
-
-    def _waits_for_a_person(self, name: str) -> bool:
-        batch = self._open_batch(name)
-        return batch is not None and bool(_first(batch))
 
     def _open_batch(self, name: str) -> Batch | None:
         return self._ledger.look(name).open
