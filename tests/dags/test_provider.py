@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -40,20 +41,24 @@ def test_airflow_lists_the_provider_the_plugin_and_the_options(airflow_database:
     assert all(name in options for name in get_provider_info()["config"]["tidegate"]["options"])
 
 
-def test_airflow_tidegate_is_tidegates_own_command_line(home: Path) -> None:
+def checked(home: Path) -> tuple[int, dict[str, Any]]:
+    """The exit status of `airflow tidegate check`, and the only problem that it has."""
     given = [AIRFLOW, "tidegate", "check", "--json"]
     done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
     (problem,) = json.loads(done.stdout)
-    assert (done.returncode, problem["rule"]) == (2, "empty")
+    return done.returncode, problem
+
+
+def test_airflow_tidegate_is_tidegates_own_command_line(home: Path) -> None:
+    status, problem = checked(home)
+    assert (status, problem["rule"]) == (2, "empty")
 
 
 def test_airflow_tidegate_check_refuses_an_executor_as_airflow_does(home: Path, define: Callable[..., Path]) -> None:
     """Nobody has configured one: Airflow has its default alone."""
     define("orders", f"{LEAST}airflow: {{executor: CeleryExecutor}}\n")
-    given = [AIRFLOW, "tidegate", "check", "--json"]
-    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
-    (problem,) = json.loads(done.stdout)
-    assert (done.returncode, problem["rule"], problem["property"]) == (1, "no-executor", "airflow.executor")
+    status, problem = checked(home)
+    assert (status, problem["rule"], problem["property"]) == (1, "no-executor", "airflow.executor")
     assert "Airflow has no executor CeleryExecutor, only LocalExecutor" in problem["message"]
 
 
@@ -63,10 +68,8 @@ def test_airflow_tidegate_check_asks_airflow_for_a_pool(
     airflow_database: None,  # noqa: ARG001
 ) -> None:
     define("orders", f"{LEAST}airflow: {{pool: lakepool}}\n")
-    given = [AIRFLOW, "tidegate", "check", "--json"]
-    done = subprocess.run(given, cwd=home, capture_output=True, text=True, check=False, timeout=500)
-    (problem,) = json.loads(done.stdout)
-    assert (done.returncode, problem["rule"], problem["property"]) == (1, "no-pool", "airflow.pool")
+    status, problem = checked(home)
+    assert (status, problem["rule"], problem["property"]) == (1, "no-pool", "airflow.pool")
     assert "`airflow pools set lakepool 4 ''`" in problem["message"]
 
 
