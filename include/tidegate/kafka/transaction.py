@@ -3,8 +3,8 @@
 A transactional producer with the id `tidegate-<group.id>` commits the offsets; nobody joins the group. Its
 `init_transactions` raises the epoch of that id, so that an older committer's next word is refused, and ends what
 an older one left pending. Measured on Kafka 4.1: 1 s for the first one on a fresh cluster, then 0.01 s, and half a
-second whenever the client isn't connected when it begins (it tries again after that long), so it is asked for
-something else first; a commit takes 0.05 s. Records that go with a commit are produced in its transaction.
+second whenever the client isn't connected to a broker when it begins (it tries again after that long), so it is asked
+for something else first; a commit takes 0.05 s. Records that go with a commit are produced in its transaction.
 """
 
 import time
@@ -81,9 +81,14 @@ class TransactionalFence:
         return self
 
     def _take(self, deadline: float) -> None:
-        """Take the fence by a client of its own: one whose lookup of a coordinator got lost waits long for it."""
+        """Take the fence by a client of its own: one whose lookup of a coordinator got lost waits long for it.
+
+        It is asked twice before: the first answer may have come by the connection to a bootstrap server, which the
+        client gives up once it knows the brokers.
+        """
         self._producer = self._group.producer(f"tidegate-{self._group.id}", self._timeout, self._client_errors.on_error)
-        self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
+        for _ in range(2):
+            self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
         _until(deadline, self._producer.init_transactions)
 
     def __exit__(
