@@ -76,7 +76,9 @@ def test_a_subscription_whose_every_run_is_refused_says_why(
     assert "on-data-loss: reset" in said
 
 
-def test_members_in_the_group_are_named(line: CommandLine, topic: MakeTopic, produce: Produce, broker: Broker) -> None:
+def test_members_in_the_group_are_named_until_they_are_gone(
+    line: CommandLine, topic: MakeTopic, produce: Produce, broker: Broker
+) -> None:
     name = topic()
     produce(name, 5)
     line.define("orders", name)
@@ -94,6 +96,10 @@ def test_members_in_the_group_are_named(line: CommandLine, topic: MakeTopic, pro
     assert code == 2
     assert "STALLED orders: no run goes on" in said
     assert "intruder" in said
+    code, said = checked(line)
+    assert code == 1
+    assert said.startswith("WARN orders: the last run failed because the group had live members, and it has none any")
+    assert "`tidegate run orders`" in said
 
 
 def test_a_group_moved_past_unread_records_is_shown(

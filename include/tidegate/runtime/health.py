@@ -86,6 +86,7 @@ class Facts:
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
     was unsubscribed by REST, and its definition goes once that is asked again and nothing of it is under way.
+    `members_left`: the group has none of the live members any more for which the last run was refused.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Facts:
     redelivery: Decision | None = None
     is_scheduled: bool = True
     is_draining: bool = False
+    members_left: bool = False
     reset_at: datetime | None = None
     moves: tuple[Move, ...] = ()
     absent: str | None = None
@@ -286,7 +288,10 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
     if _is(run, "WrongDefinitionError") and (facts.other_cluster or facts.other_store):
         return
     known = next((each for each in kinds(run.error) if each in _NEEDS_A_PERSON), None)
-    if known is not None:
+    if facts.members_left and is_by_members(run):
+        reason = "the last run failed because the group had live members, and it has none any more"
+        yield Finding(Verdict.WARN, reason, run.failing_since, _another_run(facts))
+    elif known is not None:
         action = _NEEDS_A_PERSON[known]
         yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, action)
     elif facts.now - run.failing_since > _PATIENCE:
@@ -312,6 +317,11 @@ def says_why_the_last_run_failed(facts: Facts) -> bool:
     if run is None or run.error is None:
         return False
     return _is_held(facts) if _is(run, "StoppedError") else not was_answered(facts)
+
+
+def is_by_members(run: LastRun | None) -> bool:
+    """Whether the run was refused because the group had live members."""
+    return run is not None and _is(run, "GroupInUseError")
 
 
 def _is(run: LastRun, kind: str) -> bool:

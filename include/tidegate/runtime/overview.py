@@ -174,6 +174,7 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         unproducible=known.get("unproducible"),
         redelivery=entry.redelivery,
         is_scheduled=known.get("is_scheduled", True),
+        members_left=known.get("members_left", False) and not _has_run_since(entry),
         cleared_at=_instant(known.get("cleared_at")),
         reset_at=_instant(known.get("reset_at")),
         moves=tuple(map(_move, known.get("moves", ()))),
@@ -184,6 +185,12 @@ def _has_answered_since(entry: Entry) -> bool:
     """Whether a broker has answered a run after it was last asked for the list."""
     contact, seen = entry.contact, entry.observed_at
     return contact is not None and contact.has_answered and seen is not None and contact.since > seen
+
+
+def _has_run_since(entry: Entry) -> bool:
+    """Whether a run has ended after Kafka was last asked for the list."""
+    run, seen = entry.last_run, entry.observed_at
+    return run is not None and seen is not None and run.ended_at > seen
 
 
 def _move(told: Mapping[str, Any]) -> Move:

@@ -13,7 +13,7 @@ from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
 from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss, RecordSource
-from tidegate.runtime.health import Facts, Finding, findings, was_answered
+from tidegate.runtime.health import Facts, Finding, findings, is_by_members, was_answered
 from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
@@ -57,6 +57,7 @@ class Status:
     reset_at: datetime | None = None
     last_run: LastRun | None = None
     run_was_answered: bool = False
+    members_left: bool = False
     answered_at: datetime | None = None
     unavailable: str | None = None
     overdue: bool = False
@@ -108,6 +109,7 @@ class Status:
             "moves": [_move_to_json(move) for move in self.moves],
             "resets": [_reset_to_json(reset) for reset in self.resets],
             "last_run": _run_to_json(self.last_run, answered=self.run_was_answered) if self.last_run else None,
+            "members_left": self.members_left,
             "answered_at": _text(self.answered_at),
             "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
@@ -199,6 +201,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         redelivery=redelivery(entry.batch, ledger) if entry else None,
         is_scheduled=subscription.schedule is not None,
         is_draining=pipeline.definitions.is_draining(name),
+        members_left=unavailable is None and is_by_members(last_run) and _has_no_members(pipeline),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         watched_records=_watched_records(subscription, seen),
         schedule=_record_schedule(subscription),
@@ -233,6 +236,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         reset_at=facts.reset_at,
         last_run=last_run,
         run_was_answered=was_answered(facts),
+        members_left=facts.members_left,
         answered_at=contact.since if contact and contact.has_answered else None,
         unavailable=unavailable,
         overdue=facts.overdue,
@@ -366,6 +370,14 @@ def _is_in_output(pipeline: Pipeline, of: Receipt) -> bool:
         return pipeline.lake.published(pipeline.output, of) is not None
     except TidegateError:
         return True
+
+
+def _has_no_members(pipeline: Pipeline) -> bool:
+    """Whether the group has no live member; not where that isn't known."""
+    try:
+        return not pipeline.offsets.members()
+    except TidegateError:
+        return False
 
 
 def _absent(pipeline: Pipeline, history: Sequence[HistoryEntry]) -> str | None:

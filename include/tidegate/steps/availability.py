@@ -37,7 +37,7 @@ class Availability:
         contact = self._run_log.unanswered(name)
         if contact.ago.total_seconds() * 1000 < limit_ms:
             return
-        what = "no broker has answered" if contact.has_answered else "no broker has ever answered, tried"
+        what = "no broker has answered a run" if contact.has_answered else "no broker has ever answered, tried"
         raise BrokerUnavailableError(
             message(
                 f"{what} since {contact.since:%Y-%m-%d %H:%M:%S} UTC, longer than unavailable-after.ms ({limit_ms}): "

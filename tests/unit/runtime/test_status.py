@@ -266,7 +266,15 @@ def test_runs_that_are_refused_say_why_and_since_when() -> None:
         "GroupInUseError",
     )
     assert "somebody" in told["reason"]
+    assert told["members_left"] is False
     world.kafka.leave("somebody")
+    status = status_of(pipeline, 10)
+    assert status.to_json()["members_left"] is True
+    assert verdict(pipeline) == (
+        "WARN",
+        "the last run failed because the group had live members, and it has none any more",
+    )
+    assert "`tidegate run orders`" in status.findings[0].action
     deliver(pipeline)
     assert verdict(pipeline) == ("OK", "")
 

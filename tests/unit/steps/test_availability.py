@@ -25,7 +25,7 @@ def test_runs_without_an_answer_are_empty_polls_until_that_has_lasted_and_then_f
     world.clock.wait(5)
     with pytest.raises(
         BrokerUnavailableError,
-        match=r"no broker has answered since 2026-01-01 08:00:0.*unavailable-after.ms \(600000\).*unreachable.*orders",
+        match=r"no broker has answered a run since 2026-01-01 08:00:0.*-after.ms \(600000\).*unreachable.*orders",
     ):
         run_without_a_broker(world)
 
