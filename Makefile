@@ -89,7 +89,7 @@ dist: install ## build the wheel and the sdist into dist/
 
 lock: ## resolve the dependencies anew into requirements.lock, and the benchmark's own into its folder
 	@$(UV) pip compile requirements-build.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file requirements-build.lock
-	@$(UV) pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
+	@$(UV) pip compile pyproject.toml --excludes requirements-excludes.in --all-extras --group dev --universal --generate-hashes --no-emit-index-url --quiet --output-file requirements.lock
 	@$(UV) pip compile benchmarks/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet --output-file benchmarks/requirements.lock
 
 clean: ## remove what was installed, fetched and written, data too

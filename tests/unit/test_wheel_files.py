@@ -45,3 +45,8 @@ def test_the_wheel_holds_each_file_of_its_packages_and_no_other(held: set[str]) 
 @pytest.mark.parametrize("name", DATA)
 def test_the_wheel_holds_what_is_no_module(held: set[str], name: str) -> None:
     assert name in held
+
+
+def test_who_installs_the_wheel_from_this_folder_gets_all_that_it_needs() -> None:
+    said = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
+    assert "uv" not in said["tool"], "uv minds these settings in this folder, whatever it installs"
