@@ -154,7 +154,7 @@ def test_broken_defaults_are_told_once(section: Section, define: Define) -> None
     assert "_defaults.yaml:1: error: airflow.pol isn't a property; did you mean pool?" in message
 
 
-def test_a_parse_warns_of_tasks_that_would_find_no_ledger(
+def test_a_parse_warns_of_what_tasks_on_other_machines_would_not_find(
     section: Section, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     section("flights")
@@ -163,7 +163,7 @@ def test_a_parse_warns_of_tasks_that_would_find_no_ledger(
         found = bag()
     assert "flights" in found.dags
     told = [each.getMessage() for each in caplog.records if each.name == "tidegate_airflow.dag_factory"]
-    assert len(told) == 2, "of the ledger and of the landing"
+    assert len(told) == 3, "of the ledger, the landing and an output below home"
     assert all("AIRFLOW__CORE__EXECUTOR is CeleryExecutor" in each for each in told)
 
 

@@ -4,6 +4,8 @@ The engine doesn't import Airflow: what Airflow is configured with is read where
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from tidegate.config.airflow_cfg import Given, config_file, core_option
@@ -12,12 +14,13 @@ from tidegate.config.drafts import Draft
 from tidegate.config.findings import shown
 from tidegate.config.reading import Reading
 from tidegate.config.settings import Settings, redact
-from tidegate.model.subscription import Problem, Severity
+from tidegate.model.subscription import Problem, Severity, Subscription
 
 EXECUTOR: Final = "airflow.executor"
 PAGE: Final = "docs/executors.md"
 RULE: Final = "not-local"
 _UNKNOWN: Final = "no-executor"
+_OUTPUT: Final = "processing.output"
 _DEFAULT: Final = "LocalExecutor"
 _LOCAL = frozenset({"LocalExecutor", "SequentialExecutor", "DebugExecutor"})
 
@@ -59,10 +62,15 @@ def no_executor(name: str, known: Iterable[str], origin: str) -> str:
 
 
 def executor_warnings(report: Report, settings: Settings, environ: Mapping[str, str]) -> tuple[Problem, ...]:
-    """A warning for each place that names an executor that isn't local, and each store that only this machine has."""
+    """A warning for each place that names an executor that isn't local, and each store that only this machine has.
+
+    Another for each output of such an executor's tasks that each machine has below its own home.
+    """
+    remote = tuple(_remote(report.usable, environ, settings))
+    named = dict.fromkeys(each.named for each in remote)
     stores = tuple(_local_stores(settings))
-    named = dict.fromkeys(_named(report.usable, environ, settings)) if stores else ()
-    return tuple(_warning(file, line, name, said, store) for file, line, name, said in named for store in stores)
+    outputs = (_output_warning(each, settings) for each in remote if _is_below_home(each.draft))
+    return (*(_warning(place, store) for place in named for store in stores), *outputs)
 
 
 def is_local(executor: str, configured: Iterable[str]) -> bool:
@@ -94,19 +102,39 @@ def _has(written: str, name: str) -> bool:
     return name in known or name.rpartition(".")[2] in known
 
 
-def _named(
-    usable: Iterable[Draft], environ: Mapping[str, str], settings: Settings
-) -> Iterator[tuple[str, int, str, str]]:
-    """The executors that aren't local: the file and line that name each, and by what it is named."""
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """An executor that isn't local: the file and line that name it, and by what it is named."""
+
+    file: str
+    line: int
+    executor: str
+    said: str
+
+    @property
+    def fact(self) -> str:
+        return f"{self.said} is {self.executor}, whose tasks may run on other machines"
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """A definition whose tasks may run on other machines."""
+
+    reading: Reading
+    draft: Subscription
+    named: _Named
+
+
+def _remote(usable: Iterable[Draft], environ: Mapping[str, str], settings: Settings) -> Iterator[_Remote]:
     given = core_option(environ, "executor")
     configured = configured_executors(given.value) if given else ()
     for reading, subscription in usable:
         own = subscription.airflow.executor
         if own is not None and not is_local(own, configured):
-            file, line = reading.place(EXECUTOR)
-            yield file, line, own, EXECUTOR
+            yield _Remote(reading, subscription, _Named(*reading.place(EXECUTOR), own, EXECUTOR))
         elif own is None and given and configured and not is_local(configured[0], configured):
-            yield str(settings.subscriptions), 0, configured[0], given.origin
+            named = _Named(str(settings.subscriptions), 0, configured[0], given.origin)
+            yield _Remote(reading, subscription, named)
 
 
 def _local_stores(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -123,9 +151,23 @@ def _local_stores(settings: Settings) -> Iterator[tuple[str, str]]:
         )
 
 
-def _warning(file: str, line: int, name: str, said: str, store: tuple[str, str]) -> Problem:
+def _warning(named: _Named, store: tuple[str, str]) -> Problem:
     fact, remedy = store
-    where = f"{said} is {name}, whose tasks may run on other machines, and {fact}"
-    text = f"{where}, which those don't have: {remedy} ({PAGE})"
-    path = EXECUTOR if said == EXECUTOR else ""
-    return Problem(text, RULE, path, shown(path, name), "warning", file, line)
+    text = f"{named.fact}, and {fact}, which those don't have: {remedy} ({PAGE})"
+    path = EXECUTOR if named.said == EXECUTOR else ""
+    return Problem(text, RULE, path, shown(path, named.executor), "warning", named.file, named.line)
+
+
+def _is_below_home(subscription: Subscription) -> bool:
+    processing = subscription.processing
+    is_path = processing.format != "iceberg" and "://" not in processing.output
+    return is_path and not Path(processing.output).is_absolute()
+
+
+def _output_warning(remote: _Remote, settings: Settings) -> Problem:
+    text = (
+        f"{remote.named.fact}, and {_OUTPUT} is a folder below TIDEGATE_HOME, {settings.home}, which is each machine's "
+        f"own: write a path or URI that all machines reach ({PAGE})"
+    )
+    output = shown(_OUTPUT, remote.draft.processing.output)
+    return Problem(text, RULE, _OUTPUT, output, "warning", *remote.reading.place(_OUTPUT))

@@ -21,11 +21,16 @@ def warnings(tmp_path: Path) -> Warnings:
     """What is told of two definitions, the first with more lines."""
 
     def told(
-        more: str = "", executor: str | None = None, defaults: str = "", cfg: str = "", **stores: str
+        more: str = "",
+        executor: str | None = None,
+        defaults: str = "",
+        cfg: str = "",
+        output: str = "/shared/flights",
+        **stores: str,
     ) -> tuple[Problem, ...]:
         (tmp_path / "airflow.cfg").write_text(cfg)
-        (tmp_path / "flights.yaml").write_text(LEAST + more)
-        (tmp_path / "weather.yaml").write_text("topics: [b]\nconsumer: {group.id: h}\nprocessing: {output: b}\n")
+        (tmp_path / "flights.yaml").write_text(re.sub("output: .*}", f"output: {output}}}", LEAST) + more)
+        (tmp_path / "weather.yaml").write_text("topics: [b]\nconsumer: {group.id: h}\nprocessing: {output: /b}\n")
         if defaults:
             (tmp_path / "_defaults.yaml").write_text(defaults)
         environ = {
@@ -103,6 +108,23 @@ def test_what_airflow_cfg_says_counts_unless_the_variable_says_otherwise(warning
 @pytest.mark.parametrize("executor", [None, "", "LocalExecutor", "LocalExecutor,CeleryExecutor"])
 def test_a_local_executor_finds_everything(warnings: Warnings, executor: str | None) -> None:
     assert warnings(executor=executor) == ()
+
+
+def test_an_output_that_each_machine_has_below_its_own_home_is_told_at_its_line(
+    warnings: Warnings, tmp_path: Path
+) -> None:
+    reached = {"TIDEGATE_LEDGER": POSTGRES, "TIDEGATE_LANDING": "s3://lake/landing"}
+    (found,) = warnings(executor="CeleryExecutor", output="data/lake/flights", **reached)
+    assert places((found,)) == [("flights.yaml", 3)]
+    assert found.message == (
+        "AIRFLOW__CORE__EXECUTOR is CeleryExecutor, whose tasks may run on other machines, and processing.output is a "
+        f"folder below TIDEGATE_HOME, {tmp_path}, which is each machine's own: write a path or URI that all machines "
+        "reach (docs/executors.md)"
+    )
+    assert (
+        warnings("airflow: {executor: LocalExecutor}\n", "CeleryExecutor", output="data/lake/flights", **reached) == ()
+    )
+    assert warnings(executor="CeleryExecutor", output="s3://lake/flights", **reached) == ()
 
 
 def test_stores_that_all_machines_reach_are_fine(warnings: Warnings) -> None:
