@@ -1,7 +1,8 @@
 """From trigger to commit: a warm run of 10,000 records through the stack of `make run`, and who took the time.
 
 `make bench`, or `python benchmarks/trigger.py [--rounds N] [--json] [--write]`. Real Kafka, Spark Connect and Airflow
-in a temporary folder; every run is triggered over REST as the UI's button does it. Figures are medians.
+in a temporary folder; every run is triggered over REST, a second after it is due: Airflow begins a run that is due
+now only when its database's clock is past that instant, and SQLite's has whole seconds. Figures are medians.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Event, Thread
 from typing import Any
@@ -78,6 +79,14 @@ def test_a_run_is_triggered_once_however_often_it_is_asked_for(airflow: _Airflow
     airflow.answers = [LOCKED, (409, {"detail": "there is such a run"})]
     run = client.trigger("flights")
     assert [asked["dag_run_id"] for _, asked in airflow.asked] == [run, run]
+
+
+def test_a_run_is_due_also_by_a_clock_of_whole_seconds(airflow: _Airflow, client: AirflowClient) -> None:
+    airflow.answers = [(200, {})]
+    client.trigger("flights")
+    (_, asked) = airflow.asked[-1]
+    second = datetime.now(UTC).replace(microsecond=0)
+    assert datetime.fromisoformat(asked["run_after"]) <= second
 
 
 def test_one_that_stays_locked_or_is_refused_is_told(airflow: _Airflow, client: AirflowClient) -> None:
