@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -44,23 +45,33 @@ def without_secrets(alert: Alert) -> Alert:
 def _call(name: str, context: Mapping[str, Any], ended: "SimpleQueue[BaseException | None]") -> None:
     try:
         notifier = _imported(name)
-        if isinstance(notifier, BaseNotifier):
-            _notify(notifier, context)
-        else:
-            notifier(context)
+        returned = _notify(notifier, context) if isinstance(notifier, BaseNotifier) else notifier(context)
+        _refuse_awaitable(returned)
     except BaseException as error:  # noqa: BLE001 - a notifier may raise anything
         ended.put(error)
     else:
         ended.put(None)
 
 
-def _notify(notifier: BaseNotifier, context: Mapping[str, Any]) -> None:
-    """As calling it does, but for what it raises, which Airflow only logs."""
+def _notify(notifier: BaseNotifier, context: Mapping[str, Any]) -> object:
+    """As calling it does, but for what it raises, which Airflow only logs; returns what its `notify` does."""
     rendered = copy.copy(notifier)
     fields = {field: getattr(rendered, field) for field in rendered.template_fields}
     everything: Any = {**context, **fields}
     rendered.render_template_fields(everything)
-    rendered.notify(everything)
+    returned: object = rendered.notify(everything)
+    return returned
+
+
+def _refuse_awaitable(returned: object) -> None:
+    """Raises WrongDefinitionError for what would tell only if somebody awaited it."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+    if inspect.isawaitable(returned):
+        raise WrongDefinitionError(
+            f"it returned a {type(returned).__name__}, which nobody awaits, and told nobody: write it with def, and "
+            "return nothing"
+        )
 
 
 def _imported(name: str) -> Any:

@@ -79,6 +79,14 @@ def hanging(context):
     time.sleep(600)
 
 
+async def coroutine(context):
+    mail(context)
+
+
+def forgetful(context):
+    return Chat("never called")
+
+
 class Chat(BaseNotifier):
     template_fields = ("text",)
 
@@ -99,6 +107,14 @@ class Broken(Chat):
 
 
 broken_chat = Broken("")
+
+
+class Async(Chat):
+    async def notify(self, context):
+        _write({"said": self.text})
+
+
+async_chat = Async("")
 """
 Define = Callable[..., Path]
 
@@ -266,6 +282,9 @@ def test_a_notifier_of_airflow_gets_its_templates_rendered_and_may_fail(scene: S
         ("notifiers_of_a_test:nobody", "it can't be imported"),
         ("notifiers_of_nobody:mail", "it can't be imported (No module named 'notifiers_of_nobody')"),
         ("notifiers_of_a_test:broken", "OSError: no server answers"),
+        ("notifiers_of_a_test:coroutine", "it returned a coroutine, which nobody awaits, and told nobody: write it"),
+        ("notifiers_of_a_test:forgetful", "it returned a Chat, which nobody awaits"),
+        ("notifiers_of_a_test:async_chat", "it returned a coroutine, which nobody awaits"),
     ],
 )
 def test_whoever_cannot_be_told_makes_it_red_and_keeps_no_other_from_being_told(

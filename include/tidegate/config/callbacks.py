@@ -1,4 +1,4 @@
-"""The callbacks and notifiers that definitions name: those whose import fails, each where it is named."""
+"""The callbacks and notifiers that definitions name: those that can't be imported or called, each where it is named."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,9 @@ _RULES: Mapping[tuple[str, str], str] = {
     ("airflow", "on_success_callback"): "no-callback",
     ("alerts", "notify"): "no-notifier",
 }
-"""The properties that name them, and the rule that one breaks that can't be imported."""
+"""The properties that name them, and the rule that one breaks that can't be used."""
+_CALLS: Mapping[str, Sequence[Sequence[str]]] = {"no-callback": (), "no-notifier": (("context",),)}
+"""By that rule how they are called: Airflow calls its callbacks as it likes."""
 
 _Named = tuple[str, int, str, str, str]
 """File, line, property, rule, and what is named there."""
@@ -26,18 +28,21 @@ def callback_problems(
     plugins: Path,
     longest: float,
 ) -> Iterator[Problem]:
-    """What can't be imported from the folder `plugins`, nor from where this process imports.
+    """What can't be imported from the folder `plugins`, nor from where this process imports, or can't be called.
 
     A child process imports it, and gives each module `longest` seconds.
     """
     named = [each for reading, draft in drafts for each in _of_definition(reading, draft)]
     named += [each for default in defaults for each in _of_defaults(default)]
     named = list(dict.fromkeys(named))
-    complaints = import_complaints(sorted({function for *_, function in named}), plugins, longest)
-    for file, line, path, rule, function in named:
-        if function in complaints:
-            text = f"{path}: {complaints[function]}{_where_else(function, complaints[function], plugins)}"
-            yield Problem(text, rule, path, shown(path, function), file=file, line=line)
+    for rule, calls in _CALLS.items():
+        of_rule = [each for each in named if each[3] == rule]
+        complaints = import_complaints(sorted({function for *_, function in of_rule}), plugins, longest, calls)
+        for file, line, path, _, function in of_rule:
+            if function in complaints:
+                wrong = f"{complaints[function]}{_where_else(function, complaints[function], plugins)}"
+                text = f"{path}: {function} can't be used: {wrong}"
+                yield Problem(text, rule, path, shown(path, function), file=file, line=line)
 
 
 def _where_else(function: str, complaint: str, plugins: Path) -> str:

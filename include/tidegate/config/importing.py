@@ -55,6 +55,8 @@ def _may_be_called(found: object) -> bool:
 
 def _uncallable(function: Any, calls: list[list[str]]) -> str:
     """What is wrong with a function that none of these calls fits; some of what is written in C doesn't tell."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(function.__call__):
+        return "it is async, and nobody awaits what it returns: write it with def"
     try:
         signature = inspect.signature(function)
     except ValueError:

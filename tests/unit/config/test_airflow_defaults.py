@@ -181,7 +181,9 @@ def test_callbacks_are_imported_by_the_check_and_told_where_they_are_named(tmp_p
     report = examine([path.parent], tmp_path, imports=True)
     faild, alarms = report.problems
     assert (Path(faild.file).name, faild.line, faild.property) == ("_defaults.yaml", 2, "airflow.on_failure_callback")
-    assert faild.message == f"{faild.property}: it has no function faild; did you mean failed?"
+    assert faild.message == (
+        "airflow.on_failure_callback: alerts:faild can't be used: it has no function faild; did you mean failed?"
+    )
     assert (Path(alarms.file).name, alarms.line, alarms.property) == ("flights.yaml", 5, "airflow.on_success_callback")
     assert "No module named 'alarms'" in alarms.message
     defaults("airflow: {on_failure_callback: 'alerts:failed'}")

@@ -76,8 +76,11 @@ def test_notifiers_are_imported_by_the_check_and_a_class_is_none(tmp_path, defau
     with_lines("alerts:\n  notify: ['alerts:Mail', 'alerts:page', 'alerts:mial']\n")
     first, second = examine([tmp_path], tmp_path, imports=True).problems
     assert (Path(first.file).name, first.line, first.rule) == ("flights.yaml", 5, "no-notifier")
-    assert first.message == ("alerts.notify: its Mail is a class: name a function, or an instance that can be called")
-    assert second.message == "alerts.notify: it has no function mial; did you mean mail?"
+    assert first.message == (
+        "alerts.notify: alerts:Mail can't be used: its Mail is a class: name a function, or an instance that can be "
+        "called"
+    )
+    assert second.message == "alerts.notify: alerts:mial can't be used: it has no function mial; did you mean mail?"
     defaults.write_text("alerts: {notify: ['alarms:mail']}\n")
     with_lines("")
     (problem,) = examine([tmp_path], tmp_path, imports=True).problems
@@ -86,6 +89,33 @@ def test_notifiers_are_imported_by_the_check_and_a_class_is_none(tmp_path, defau
         f"No module named 'alarms'; looked in {tmp_path}/plugins and where this process imports from: `airflow "
         "tidegate check` looks in Airflow's plugins and dags folders, too"
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("async def mail(context): ...", "it is async, and nobody awaits what it returns: write it with def"),
+        ("class Mail:\n    async def __call__(self, context): ...\nmail = Mail()", "it is async, and nobody awaits"),
+        ("def mail(): ...", "it is called as f(context), and takes ()"),
+        ("def mail(context, channel): ...", "it is called as f(context), and takes (context, channel)"),
+        ("def mail(*, context): ...", "it is called as f(context), and takes (*, context)"),
+    ],
+)
+def test_a_notifier_that_nobody_can_be_told_by_is_an_error_of_the_check(tmp_path, with_lines, function, said):
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/alerts.py").write_text(f"{function}\n")
+    with_lines("alerts: {notify: ['alerts:mail']}\n")
+    (problem,) = examine([tmp_path], tmp_path, imports=True).problems
+    assert (problem.rule, problem.severity) == ("no-notifier", "error")
+    assert problem.message.startswith(f"alerts.notify: alerts:mail can't be used: {said}")
+
+
+def test_a_notifier_may_take_its_context_by_any_name_and_more_that_has_a_default(tmp_path, with_lines):
+    (tmp_path / "plugins").mkdir()
+    text = "def mail(told, channel='ops'): ...\ndef page(*any): ...\nclass Chat:\n    def __call__(self, *any): ...\n"
+    (tmp_path / "plugins/alerts.py").write_text(f"{text}chat = Chat()\nshown = print\n")
+    with_lines("alerts: {notify: ['alerts:mail', 'alerts:page', 'alerts:chat', 'alerts:shown']}\n")
+    assert examine([tmp_path], tmp_path, imports=True).problems == ()
 
 
 @pytest.mark.parametrize("schedule", ["@hourly", "0 6 * * *"])

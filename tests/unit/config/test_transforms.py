@@ -123,6 +123,12 @@ def test_a_function_that_no_job_can_call_is_told_with_what_it_takes(jobs, write,
     assert import_complaints(["m:rows"], jobs) == {}, "a callback may be called otherwise"
 
 
+def test_an_async_function_is_told_whatever_it_takes(jobs, write):
+    write("m.py", "import functools\nasync def rows(records): ...\nsome = functools.partial(rows, 1)\n")
+    said = "it is async, and nobody awaits what it returns: write it with def"
+    assert import_complaints(["m:rows", "m:some"], jobs) == {"m:rows": said, "m:some": said}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["while True: pass\n", "import signal\nsignal.pause()\n", "import sys\nsys.stdin.read()\n"]
