@@ -30,11 +30,13 @@ def tell_of(
 ) -> list[Alert]:
     """Tell of a subscription what its definition says, or, where that can't be used, the defaults of its folder.
 
-    `document` is its status as a look saw it that began at an instant of the ledger's clock. Raises UntoldAlertError.
+    `document` is its status as a look saw it that began at an instant of the ledger's clock, or `gone`, whose own
+    section is gone with it. Raises UntoldAlertError.
     """
-    alerts, after = _alerts(name, settings)
+    alerts, after = (AlertProperties(), _AT_ONCE) if "gone" in document else _alerts(name, settings)
     look = Look(name, began_at, document, page_url(name), dag_url(name))
-    return tell(look, alerts, after, AlertLog(settings.ledger), partial(_send, context))
+    told = AlertLog(settings.ledger)
+    return tell(look, alerts, after, told, partial(_send, context), elsewhere=partial(_told_ends, settings))
 
 
 def tell_at_once(subscription: Subscription, settings: Settings, context: Mapping[str, Any]) -> None:
@@ -51,6 +53,13 @@ def tell_at_once(subscription: Subscription, settings: Settings, context: Mappin
     except Exception as error:
         log.warning("the alert is left to the DAG tidegate_monitor: %s", error)
         log.debug("where that was raised", exc_info=True)
+
+
+def _told_ends(settings: Settings) -> frozenset[str]:
+    """The notifiers that any definition, or the defaults, names with `resolved: true`."""
+    definitions = AllDefinitions(settings)
+    sections = [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
+    return frozenset(notifier for section in sections if section.resolved for notifier in section.notify)
 
 
 def _send(context: Mapping[str, Any], notifier: str, alert: Alert) -> None:

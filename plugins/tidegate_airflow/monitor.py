@@ -69,9 +69,11 @@ class _Monitoring:
     def run(self) -> None:
         """Look and tell. Raises UnavailableError, UnusableLedgerError."""
         from tidegate.ledger.alerts import AlertLog  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.runtime.alert_rules import gone  # noqa: PLC0415 (see above)
         from tidegate.runtime.observing import orphans  # noqa: PLC0415 (see above)
 
-        began_at = AlertLog(self._settings.ledger).now()
+        kept = AlertLog(self._settings.ledger)
+        began_at = kept.now()
         names = self._definitions.names()
         self.failures += [str(each) for each in self._definitions.defaults.problems if each.severity == "error"]
         for sighting in self._sightings(names):
@@ -80,8 +82,11 @@ class _Monitoring:
             else:
                 self.seen.append(sighting.seen)
                 self._tell(sighting.subscription, sighting.began_at, sighting.seen.document)
-        for document in orphans(names, self._settings):
+        orphaned = list(orphans(names, self._settings))
+        for document in orphaned:
             self._tell(document["subscription"], began_at, document)
+        for name in sorted({*kept.subscriptions()} - {*names, *(each["subscription"] for each in orphaned)}):
+            self._tell(name, began_at, gone(name))
 
     def _sightings(self, names: list[str]) -> "Iterator[Sighting]":
         from tidegate.runtime.side_by_side import observe_side_by_side  # noqa: PLC0415 (see above)

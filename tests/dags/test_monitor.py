@@ -25,12 +25,12 @@ from ledger_batches import landed, plan
 from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
-from tidegate.ledger.alerts import LEASE
+from tidegate.ledger.alerts import LEASE, AlertLog
 from tidegate.ledger.database import Database
 from tidegate.ledger.observations import Observations
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import alerts
-from tidegate.model.batch import Batch, Cause, Resolution
+from tidegate.model.batch import Batch, Cause, Outcome, Resolution
 from tidegate.model.errors import StoppedError
 from tidegate.ports import Decision
 from tidegate_local.broker import Broker
@@ -253,6 +253,36 @@ def test_the_notifiers_of_the_defaults_are_told_also_of_a_broken_definition(scen
     assert scene.monitor().returned["told"] == []
 
 
+def test_the_end_of_what_is_gone_is_told_to_whoever_is_still_named(scene: Scene) -> None:
+    mail = "notify: ['notifiers_of_a_test:mail'], states: [unreachable], resolved: true"
+    path = scene.define("flights", mail)
+    other = scene.define("weather", mail)
+    assert scene.monitor().returned["told"] == ["flights can't reach its brokers", "weather can't reach its brokers"]
+    path.unlink()
+    assert scene.monitor().returned["told"] == ["flights has no definition any more"]
+    assert scene.told()[-1]["text"].splitlines()[0] == (
+        "it was told that it can't reach its brokers: that is over, and no batch of it is open"
+    )
+    assert scene.monitor().returned["told"] == []
+    other.unlink()
+    scene.define("trains", "")
+    assert scene.monitor().returned["told"] == [], "nobody is named any more"
+    assert AlertLog(scene.ledger).subscriptions() == []
+
+
+def test_an_open_batch_without_a_definition_is_not_over(scene: Scene, define: Define) -> None:
+    define("_defaults", "alerts: {notify: ['notifiers_of_a_test:mail'], states: [stopped, stalled], resolved: true}\n")
+    scene.define("weather", "notify: []")
+    path = scene.define("flights", "")
+    batch = scene.stopped("flights")
+    assert scene.monitor().returned["told"] == ["flights is stopped"]
+    path.unlink()
+    assert scene.monitor().returned["told"] == ["flights is stalled"]
+    SqlLedger(scene.ledger).close(batch.id, Outcome.ABANDONED, "nobody wants it")
+    assert scene.monitor().returned["told"] == ["flights has no definition any more"] * 2
+    assert scene.monitor().returned["told"] == []
+
+
 def test_broken_defaults_make_it_red(scene: Scene, define: Define) -> None:
     scene.define("flights")
     define("_defaults", "alerts: {notfy: ['notifiers_of_a_test:mail']}\n")
@@ -341,11 +371,14 @@ def test_a_lag_above_its_threshold_is_told_and_its_end_where_that_is_wanted(
     (told,) = scene.told()
     assert told["text"].splitlines()[0] == "10 records wait, more than 9"
     scene.define("flights", mail.replace("9", "20"), topic=name, connection="there")
-    assert scene.monitor().returned["told"] == ["flights: lag.records is over"]
+    assert scene.monitor().returned["told"] == ["flights no longer lags by more than 20 records"]
     scene.define("flights", mail, topic=name, connection="nowhere")
     assert scene.monitor().returned["told"] == ["flights can't reach its brokers"]
     scene.define("flights", mail, topic=name, connection="there")
-    assert sorted(scene.monitor().returned["told"]) == ["flights lags by 10 records", "flights: unreachable is over"]
+    assert sorted(scene.monitor().returned["told"]) == [
+        "flights lags by 10 records",
+        "flights reaches its brokers again",
+    ]
 
 
 PROGRAM = """\

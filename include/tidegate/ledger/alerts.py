@@ -89,6 +89,11 @@ class AlertLog:
         with self._database.write() as connection:
             connection.execute(update(alerts).where(_is_of(claim)).values(claim=None, claimed_at=None))
 
+    def subscriptions(self) -> Sequence[str]:
+        """The names of those of which something is kept."""
+        with self._database.read() as connection:
+            return list(connection.scalars(select(alerts.c.subscription).distinct().order_by(alerts.c.subscription)))
+
     def of(self, subscription: str) -> Sequence[KeptAlert]:
         """The alerts of a subscription, by kind and notifier."""
         with self._database.read() as connection:

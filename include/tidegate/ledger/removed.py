@@ -8,7 +8,6 @@ from sqlalchemy import Connection, delete, select
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
-    alerts,
     batches,
     checkpoints,
     clearances,
@@ -51,7 +50,6 @@ _OF_A_SUBSCRIPTION = (
     observations,
     lag_samples,
     totals,
-    alerts,
 )
 
 
@@ -81,7 +79,8 @@ class RemovedSubscription:
     def forget(self, seen: dict[str, tuple[ExpiredBatch, ...]]) -> None:
         """Remove all rows, if its batches are those that were seen; raises StaleError if they aren't.
 
-        What was redriven and answered stays, and so does what was done with its definition by REST.
+        What was redriven and answered stays, and so does what was done with its definition by REST. Its alerts stay
+        until their end was told.
         """
         with self._database.write() as connection:
             names = self._names(connection)

@@ -1,10 +1,11 @@
 """What a subscription alerts about, and whom: the `alerts:` section of a definition."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 AlertState = Literal["stopped", "asked", "unreachable", "stalled", "rewound", "warn"]
 """What may alert without a threshold: verdicts of `tidegate status`; asked is a batch that waits for an answer."""
+ALL_STATES: tuple[AlertState, ...] = get_args(AlertState)
 ALERT_STATES: tuple[AlertState, ...] = ("stopped", "asked", "unreachable", "stalled")
 """Those that do by default: what nobody but a person ends, and brokers that don't answer."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tidegate.model.alerting import AlertProperties
+from tidegate.model.alerting import ALL_STATES, AlertProperties
 from tidegate.runtime.health import Verdict
 
 Document = Mapping[str, Any]
@@ -20,6 +20,7 @@ _ENDS_AT = 0.8  # of its threshold: a lag that swings around it is one state
 _ASKED = "asking"  # the condition of a batch that waits for an answer
 _FROM_LEDGER = frozenset({"stopped", "asked", OPEN_BATCH})
 """What is known while Kafka doesn't answer, beside that it doesn't."""
+_ALL: Final = frozenset({*ALL_STATES, LAG_RECORDS, LAG_MS, OPEN_BATCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,49 @@ _FACTS: Mapping[str, str] = {
     "stalled": "is stalled",
     "rewound": "has a group that somebody moved",
     "warn": "has a warning",
+    LAG_RECORDS: "lags",
+    LAG_MS: "lags",
+    OPEN_BATCH: "has had a batch open for long",
 }
+_ENDS: Mapping[str, str] = {
+    "stopped": "is no longer stopped",
+    "asked": "no longer asks how to go on",
+    "unreachable": "reaches its brokers again",
+    "stalled": "is no longer stalled",
+    "rewound": "no longer has a group that somebody moved",
+    "warn": "no longer has a warning",
+}
+
+
+def gone(subscription: str) -> Document:
+    """What there is to say of one that has neither a definition nor an open batch any more: all is over."""
+    return {"subscription": subscription, "verdict": Verdict.OK, "reason": "", "gone": True}
+
+
+def end_of(kind: str, document: Document, alerts: AlertProperties) -> tuple[str, str]:
+    """How an end is told: a sentence's end after the subscription's name, and the reason."""
+    if "gone" in document:
+        reason = f"it was told that it {_FACTS[kind]}: that is over, and no batch of it is open"
+        return "has no definition any more", reason
+    if kind not in wanted(alerts):
+        return f"is no longer watched for {kind}", f"its alerts don't name {kind} any more; {_now(document)}"
+    return _end(kind, alerts), _now(document)
+
+
+def _end(kind: str, alerts: AlertProperties) -> str:
+    if kind == LAG_RECORDS:
+        return f"no longer lags by more than {alerts.lag_records:,} records"
+    if kind == LAG_MS:
+        return f"no longer lags by more than {_length((alerts.lag_ms or 0) / 1_000)}"
+    if kind == OPEN_BATCH:
+        return f"no longer has a batch open for more than {_length((alerts.open_batch_ms or 0) / 1_000)}"
+    return _ENDS[kind]
+
+
+def _now(document: Document) -> str:
+    kind = _kind(document, document)
+    now = f"now it {_FACTS[kind]}" if kind in _FACTS else "`tidegate status` finds nothing wrong"
+    return f"{now}: {document['reason']}" if document["reason"] else now
 
 
 def _kind(finding: Document, document: Document) -> str:
@@ -121,11 +164,12 @@ _IS_OPEN = "see the log of its last run"
 
 def _unknown(document: Document, alerts: AlertProperties) -> frozenset[str]:
     """Kinds whose state stays as it was: what can't be seen now, and a lag just below its threshold."""
-    kinds = wanted(alerts)
+    if "gone" in document:
+        return frozenset()
     if "group" not in document:
-        return kinds  # the definition can't be used, and nothing was asked
+        return _ALL  # the definition can't be used, and nothing was asked
     if document.get("unavailable"):
-        return kinds - _FROM_LEDGER
+        return wanted(alerts) - _FROM_LEDGER
     lag, seconds = document.get("lag"), document.get("lag_seconds")
     waits = {LAG_RECORDS: (lag, alerts.lag_records), LAG_MS: (seconds and seconds * 1_000, alerts.lag_ms)}
     return frozenset(kind for kind, (now, limit) in waits.items() if limit and (now is None or now > limit * _ENDS_AT))

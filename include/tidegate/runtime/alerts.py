@@ -4,14 +4,15 @@ Several may look at once, as the DAG tidegate_monitor and a run that stops its s
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from tidegate.ledger.alerts import AlertClaim, AlertKey, AlertLog
 from tidegate.model.alerting import AlertProperties
 from tidegate.model.errors import TidegateError
-from tidegate.runtime.alert_rules import Condition, Conditions, Document, conditions, wanted
+from tidegate.runtime.alert_rules import Condition, Conditions, Document, conditions, end_of
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Alert:
 
 Send = Callable[[str, Alert], None]
 """Tells a notifier, by its name; raises whatever keeps it from being told."""
+Elsewhere = Callable[[], Collection[str]]
+"""The notifiers that any definition, or the defaults, names with `resolved: true`; asked only where that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,23 @@ class Look:
     dag: str
 
 
-def tell(look: Look, alerts: AlertProperties, unreachable_after: timedelta, told: AlertLog, send: Send) -> list[Alert]:
+def tell(
+    look: Look,
+    alerts: AlertProperties,
+    unreachable_after: timedelta,
+    told: AlertLog,
+    send: Send,
+    *,
+    elsewhere: Elsewhere,
+) -> list[Alert]:
     """Tell what holds and wasn't told, and what is over; returns what was told, each as often as it was sent.
 
-    Brokers that don't answer are told once they haven't for `unreachable_after`. Raises UntoldAlertError once all
-    others are told; what wasn't is told by whoever looks next.
+    Brokers that don't answer are told once they haven't for `unreachable_after`. A notifier that `alerts` doesn't name
+    any more is told the ends of what it was told, if it is named `elsewhere`. Raises UntoldAlertError once all others
+    are told; what wasn't is told by whoever looks next.
     """
     found = conditions(look.document, alerts, told.now())
-    teller = _Teller(look, alerts, told, send)
+    teller = _Teller(look, alerts, told, send, elsewhere)
     teller.begun(found, unreachable_after)
     teller.ended(found)
     if teller.failures:
@@ -82,8 +94,8 @@ def tell(look: Look, alerts: AlertProperties, unreachable_after: timedelta, told
 class _Teller:
     """One look's telling."""
 
-    def __init__(self, look: Look, alerts: AlertProperties, told: AlertLog, send: Send) -> None:
-        self._look, self._alerts, self._told, self._send = look, alerts, told, send
+    def __init__(self, look: Look, alerts: AlertProperties, told: AlertLog, send: Send, elsewhere: Elsewhere) -> None:
+        self._look, self._alerts, self._told, self._send, self._elsewhere = look, alerts, told, send, elsewhere
         self.sent: list[Alert] = []
         self.failures: list[str] = []
 
@@ -104,16 +116,22 @@ class _Teller:
             claim = self._told.claim_end(key, self._look.began_at)
             if claim is None:
                 continue
-            if not self._is_to_be_told(key) or self._sends(claim, over(key.kind, self._look)):
+            if not self._hears_ends(key.notifier) or self._sends(claim, over(key.kind, self._look, self._alerts)):
                 self._told.forget(claim)
 
     def _ended(self, found: Conditions) -> Iterator[AlertKey]:
         for kept in self._told.of(self._look.subscription):
-            if kept.key.notifier not in self._alerts.notify or kept.key.kind not in {*found.holding, *found.unknown}:
+            if kept.key.kind not in {*found.holding, *found.unknown}:
                 yield kept.key
 
-    def _is_to_be_told(self, key: AlertKey) -> bool:
-        return self._alerts.resolved and key.notifier in self._alerts.notify and key.kind in wanted(self._alerts)
+    def _hears_ends(self, notifier: str) -> bool:
+        if notifier in self._alerts.notify:
+            return self._alerts.resolved
+        return notifier in self._others
+
+    @cached_property
+    def _others(self) -> Collection[str]:
+        return self._elsewhere()
 
     def _sends(self, claim: AlertClaim, alert: Alert) -> bool:
         try:
@@ -149,18 +167,17 @@ def alert_of(condition: Condition, look: Look) -> Alert:
     )
 
 
-def over(kind: str, look: Look) -> Alert:
-    """What is told of a condition that doesn't hold any more."""
+def over(kind: str, look: Look, alerts: AlertProperties) -> Alert:
+    """What is told of a condition that doesn't hold any more, or that `alerts` doesn't ask for."""
     document = look.document
-    verdict = str(document["verdict"])
-    reason = f"now it is {verdict}" + (f": {document['reason']}" if document["reason"] else "")
+    end, reason = end_of(kind, document, alerts)
     return Alert(
         subscription=look.subscription,
         kind=kind,
         is_over=True,
-        subject=_shortened(f"{look.subscription}: {kind} is over"),
+        subject=_shortened(f"{look.subscription} {end}"),
         text=_text(reason, _lag(document), *_addresses(look)),
-        verdict=verdict,
+        verdict=str(document["verdict"]),
         reason=reason,
         since=None,
         action="",

@@ -142,13 +142,15 @@ def test_of_many_at_once_one_tells(url: str) -> None:
         assert sum(each is not None for each in found) == 1
 
 
-def test_they_go_with_their_subscription(told: AlertLog, url: str) -> None:
+def test_they_outlast_their_subscription_until_their_end_is_told(told: AlertLog, url: str) -> None:
     with Database(url).write() as connection:
         connection.execute(subscriptions.insert().values(name="flights", version=0))
     assert tell(told)
+    assert claimed(told, key=AlertKey("flights", "stalled", "alerts:mail")) is not None
+    assert claimed(told, key=AlertKey("a", "stalled", "alerts:mail")) is not None
     removed = RemovedSubscription(url, "flights")
     removed.forget(removed.batches())
-    assert told.of("flights") == []
+    assert told.subscriptions() == ["a", "flights"]
 
 
 def test_any_text_is_a_state(told: AlertLog) -> None:

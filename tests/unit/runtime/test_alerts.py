@@ -1,6 +1,7 @@
 """What is told of a subscription's status, when, and in which words."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from tidegate.ledger.alerts import AlertLog
 from tidegate.model.alerting import AlertProperties
+from tidegate.runtime.alert_rules import gone
 from tidegate.runtime.alerts import Alert, Look, UntoldAlertError, tell
 
 OPENED = "2026-01-31T08:00:00+00:00"
@@ -59,7 +61,8 @@ def seen(told: AlertLog) -> Tell:
         now = told.now() + timedelta(milliseconds=1)
         after = given.get("unreachable_after", timedelta(0))
         send = given.get("send", lambda _notifier, _alert: None)
-        return tell(Look("flights", now, document, "https://a/page", "https://a/dag"), alerts, after, told, send)
+        look = Look("flights", now, document, "https://a/page", "https://a/dag")
+        return tell(look, alerts, after, told, send, elsewhere=lambda: given.get("elsewhere", ()))
 
     return look
 
@@ -164,21 +167,122 @@ def test_a_batch_that_is_open_for_long_is_told_once(seen: Tell, told: AlertLog) 
     assert kinds(seen(batch("flights-2", opened), alerts)) == ["open-batch.ms"]
 
 
+RESOLVED = AlertProperties(notify=("alerts:mail",), resolved=True)
+
+
 def test_an_end_is_told_where_that_is_wanted(seen: Tell) -> None:
-    alerts = AlertProperties(notify=("alerts:mail",), resolved=True)
-    assert kinds(seen(STOPPED, alerts)) == ["stopped"]
-    (over,) = seen(OK, alerts)
-    assert (over.is_over, over.subject, over.text.splitlines()[0]) == (True, "flights: stopped is over", "now it is OK")
-    assert seen(OK, alerts) == []
-    assert kinds(seen(STOPPED, alerts)) == ["stopped"]
+    assert kinds(seen(STOPPED, RESOLVED)) == ["stopped"]
+    (over,) = seen(OK, RESOLVED)
+    assert (over.kind, over.is_over, over.subject) == ("stopped", True, "flights is no longer stopped")
+    assert over.text.splitlines()[:2] == ["`tidegate status` finds nothing wrong", "Lag: 7 records, 2 s"]
+    assert seen(OK, RESOLVED) == []
+    assert kinds(seen(STOPPED, RESOLVED)) == ["stopped"]
 
 
-def test_nobody_is_told_the_end_of_what_is_no_longer_to_be_told(seen: Tell, told: AlertLog) -> None:
-    assert kinds(seen(STOPPED)) == ["stopped"]
-    assert seen(STOPPED, AlertProperties(notify=("alerts:mail",), states=(), resolved=True)) == []
-    assert kinds(seen(STOPPED)) == ["stopped"]
-    assert seen(OK, AlertProperties(resolved=True)) == []
+@pytest.mark.parametrize(
+    ("began", "now", "subject", "reason"),
+    [
+        (ASKED, OK, "flights no longer asks how to go on", "`tidegate status` finds nothing wrong"),
+        (AWAY, STOPPED, "flights reaches its brokers again", "now it is stopped: batch flights-1 is stopped: no rate"),
+        (AWAY, ASKED, "flights reaches its brokers again", "now it asks how to go on: batch flights-1 is stopped: no"),
+        (
+            GONE,
+            {**OK, "verdict": "WARN", "reason": "no run"},
+            "flights is no longer stalled",
+            "now it has a warning: no run",
+        ),
+        (
+            {**OK, "verdict": "WARN"},
+            {**OK, "reason": "ada answered"},
+            "flights no longer has a warning",
+            "`tidegate status` finds nothing wrong: ada answered",
+        ),
+        (
+            {**OK, "verdict": "REWOUND"},
+            OK,
+            "flights no longer has a group that somebody moved",
+            "`tidegate status` finds nothing wrong",
+        ),
+        ({**OK, "lag": 1001}, OK, "flights no longer lags by more than 1,000 records", "`tidegate status` finds"),
+        ({**OK, "lag_seconds": 61}, OK, "flights no longer lags by more than 0:01:00", "`tidegate status` finds"),
+        (
+            {**OK, "open": {**BATCH, "state": "failed"}},
+            OK,
+            "flights no longer has a batch open for more than 1:00:00",
+            "`tidegate status` finds nothing wrong",
+        ),
+    ],
+)
+def test_an_end_is_told_in_the_words_of_its_beginning(
+    seen: Tell, began: dict[str, Any], now: dict[str, Any], subject: str, reason: str
+) -> None:
+    everything = replace(
+        RESOLVED,
+        states=("stopped", "asked", "unreachable", "stalled", "rewound", "warn"),
+        lag_records=1_000,
+        lag_ms=60_000,
+        open_batch_ms=3_600_000,
+    )
+    seen(began, everything)
+    told = {each.subject: each.text for each in seen(now, everything) if each.is_over}
+    assert subject in told
+    assert told[subject].startswith(reason)
+
+
+def test_what_is_taken_out_of_the_section_is_over(seen: Tell) -> None:
+    lags = {**STOPPED, "lag_seconds": 61.0}
+    assert kinds(seen(lags, replace(RESOLVED, lag_ms=60_000))) == ["stopped", "lag.ms"]
+    lag, stopped = seen(lags, replace(RESOLVED, states=()))
+    assert (lag.kind, lag.is_over, lag.subject) == ("lag.ms", True, "flights is no longer watched for lag.ms")
+    assert (stopped.kind, stopped.is_over, stopped.subject) == (
+        "stopped",
+        True,
+        "flights is no longer watched for stopped",
+    )
+    assert lag.text.splitlines()[0] == (
+        "its alerts don't name lag.ms any more; now it is stopped: batch flights-1 is stopped: no rate for currency XYZ"
+    )
+    assert seen(lags, replace(RESOLVED, states=())) == []
+    assert kinds(seen(STOPPED, RESOLVED)) == ["stopped"]
+
+
+def test_all_is_over_of_a_subscription_that_is_gone(seen: Tell, told: AlertLog) -> None:
+    assert kinds(seen({**ASKED, "lag": 101}, replace(RESOLVED, lag_records=100))) == ["asked", "lag.records"]
+    asked, lag = seen(gone("flights"), AlertProperties(), elsewhere=["alerts:mail"])
+    assert (asked.kind, asked.is_over, asked.subject) == ("asked", True, "flights has no definition any more")
+    assert asked.text.splitlines() == [
+        "it was told that it asks how to go on: that is over, and no batch of it is open",
+        "Page: https://a/page",
+        "DAG: https://a/dag",
+    ]
+    assert lag.reason == "it was told that it lags: that is over, and no batch of it is open"
     assert told.of("flights") == []
+
+
+def test_whoever_was_told_is_told_the_end_where_another_section_names_it(seen: Tell, told: AlertLog) -> None:
+    assert kinds(seen(STOPPED)) == ["stopped"]
+    assert kinds(seen(OK, AlertProperties(), elsewhere=["alerts:mail"])) == ["stopped is over"]
+    assert kinds(seen(STOPPED)) == ["stopped"]
+    assert seen(OK, AlertProperties(resolved=True), elsewhere=["alerts:pager"]) == []
+    assert told.of("flights") == []
+    assert kinds(seen(STOPPED)) == ["stopped"]
+    assert seen(OK, MAIL, elsewhere=["alerts:mail"]) == [], "its own section wants no ends"
+
+
+def test_a_notifier_that_is_put_back_is_not_told_the_same_state_again(seen: Tell) -> None:
+    assert kinds(seen(STOPPED, RESOLVED)) == ["stopped"]
+    assert seen(STOPPED, AlertProperties(resolved=True)) == []
+    assert seen(STOPPED, RESOLVED) == []
+    assert kinds(seen(OK, RESOLVED)) == ["stopped is over"]
+
+
+def test_nothing_is_over_while_the_definition_cannot_be_used(seen: Tell) -> None:
+    own = AlertProperties(notify=("alerts:pager",), lag_records=100, resolved=True)
+    behind = {**OK, "lag": 101}
+    assert kinds(seen(behind, own)) == ["lag.records"]
+    assert kinds(seen(BROKEN, RESOLVED)) == ["stalled"]
+    assert kinds(seen(behind, own, elsewhere=["alerts:mail"])) == ["stalled is over"]
+    assert kinds(seen(OK, own)) == ["lag.records is over"]
 
 
 def test_without_notifiers_nobody_is_told(seen: Tell, told: AlertLog) -> None:
