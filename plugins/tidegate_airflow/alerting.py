@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowRuntimeError
+
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.ledger.alerts import AlertLog
@@ -34,7 +36,7 @@ def tell_of(
     section is gone with it. Raises UntoldAlertError.
     """
     alerts, after = (AlertProperties(), _AT_ONCE) if "gone" in document else _alerts(name, settings)
-    look = Look(name, began_at, document, page_url(name), dag_url(name))
+    look = Look(name, began_at, document, page_url(name), dag_url(name), partial(_is_paused, name, context))
     told = AlertLog(settings.ledger)
     return tell(look, alerts, after, told, partial(_send, context), elsewhere=partial(_told_ends, settings))
 
@@ -60,6 +62,15 @@ def _told_ends(settings: Settings) -> frozenset[str]:
     definitions = AllDefinitions(settings)
     sections = [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
     return frozenset(notifier for section in sections if section.resolved for notifier in section.notify)
+
+
+def _is_paused(name: str, context: Mapping[str, Any]) -> bool:
+    """Whether Airflow, as it tells tasks, knows the subscription's DAG as paused; not every Airflow tells."""
+    try:
+        return bool(context["ti"].get_dag(name).is_paused)
+    except (AirflowRuntimeError, AttributeError) as error:
+        log.debug("whether DAG %s is paused isn't known: %s", name, error)
+        return False
 
 
 def _send(context: Mapping[str, Any], notifier: str, alert: Alert) -> None:

@@ -80,3 +80,25 @@ def define(home: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def known_dag() -> Iterator[Callable[..., None]]:
+    """Enters a DAG into Airflow's database: `known_dag("flights", is_paused=True)`."""
+    from airflow.models.dag import DagModel  # noqa: PLC0415 (reads the configuration made above)
+    from airflow.models.dagbundle import DagBundleModel  # noqa: PLC0415 (see above)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (see above)
+    from sqlalchemy import delete  # noqa: PLC0415 (with them)
+
+    made: list[str] = []
+
+    def enter(name: str, *, is_paused: bool = False, is_stale: bool = False) -> None:
+        made.append(name)
+        with create_session() as session:
+            session.merge(DagBundleModel(name="dags-folder"))
+            session.flush()
+            session.merge(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=is_paused, is_stale=is_stale))
+
+    yield enter
+    with create_session() as session:
+        session.execute(delete(DagModel).where(DagModel.dag_id.in_(made)))

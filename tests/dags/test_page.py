@@ -22,8 +22,6 @@ from airflow.api_fastapi.app import init_auth_manager
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.configuration import conf
-from airflow.models.dag import DagModel
-from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
@@ -278,23 +276,6 @@ def test_nothing_that_somebody_wrote_runs_in_a_browser(viewer: TestClient, stopp
     for unknown in ("/subscriptions/%3Cscript%3E", "/subscriptions/flights/batches/%3Cscript%3E"):
         answer = viewer.get(unknown)
         assert (answer.status_code, "<script>" in answer.text) == (404, False)
-
-
-@pytest.fixture
-def known_dag() -> Iterator[Callable[..., None]]:
-    """Enters a DAG into Airflow's database: `known_dag("flights", is_paused=True)`."""
-    made: list[str] = []
-
-    def enter(name: str, *, is_paused: bool = False, is_stale: bool = False) -> None:
-        made.append(name)
-        with create_session() as session:
-            session.merge(DagBundleModel(name="dags-folder"))
-            session.flush()
-            session.merge(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=is_paused, is_stale=is_stale))
-
-    yield enter
-    with create_session() as session:
-        session.execute(delete(DagModel).where(DagModel.dag_id.in_(made)))
 
 
 def test_a_dag_that_is_paused_or_missing_is_told_beside_the_verdict(

@@ -3,7 +3,7 @@
 Pure functions of the document that `tidegate status --json` prints.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -46,9 +46,10 @@ class Conditions:
     unknown: frozenset[str]
 
 
-def conditions(document: Document, alerts: AlertProperties, now: datetime) -> Conditions:
-    """What of this document is told, at the instant `now`."""
-    holding = {each.kind: each for each in (*_states(document, alerts), *_thresholds(document, alerts, now))}
+def conditions(document: Document, alerts: AlertProperties, now: datetime, is_paused: Callable[[], bool]) -> Conditions:
+    """What of this document is told, at the instant `now`; whether its DAG is paused is asked where that matters."""
+    thresholds = _thresholds(document, alerts, now, is_paused)
+    holding = {each.kind: each for each in (*_states(document, alerts), *thresholds)}
     return Conditions(holding, _unknown(document, alerts) - holding.keys())
 
 
@@ -138,28 +139,44 @@ def _state_of_batch(document: Document) -> str:
     return f"{batch.get('batch_id')} {batch.get('since')}"
 
 
-def _thresholds(document: Document, alerts: AlertProperties, now: datetime) -> Iterator[Condition]:
+def _thresholds(
+    document: Document, alerts: AlertProperties, now: datetime, is_paused: Callable[[], bool]
+) -> Iterator[Condition]:
     lag, seconds = document.get("lag"), document.get("lag_seconds")
     if alerts.lag_records is not None and lag is not None and lag > alerts.lag_records:
         reason = f"{lag:,} records wait, more than {alerts.lag_records:,}"
-        yield Condition(LAG_RECORDS, "", f"lags by {lag:,} records", reason, None, _LAGS)
+        yield Condition(LAG_RECORDS, "", f"lags by {lag:,} records", reason, None, _remedy(document, _LAGS, is_paused))
     if alerts.lag_ms is not None and seconds is not None and seconds * 1_000 > alerts.lag_ms:
         reason = f"the oldest record has waited for {_length(seconds)}, longer than {_length(alerts.lag_ms / 1_000)}"
-        yield Condition(LAG_MS, "", f"lags by {_length(seconds)}", reason, None, _LAGS)
+        yield Condition(LAG_MS, "", f"lags by {_length(seconds)}", reason, None, _remedy(document, _LAGS, is_paused))
     batch = document.get("open")
     if alerts.open_batch_ms is not None and batch:
         age = (now - datetime.fromisoformat(batch["opened_at"])).total_seconds()
         if age * 1_000 > alerts.open_batch_ms:
+            state = "waits for an answer" if batch["state"] == _ASKED else f"is {batch['state']}"
             reason = (
-                f"batch {batch['batch_id']} is {batch['state']} and was opened {_length(age)} ago, longer than "
+                f"batch {batch['batch_id']} {state} and was opened {_length(age)} ago, longer than "
                 f"{_length(alerts.open_batch_ms / 1_000)}"
             )
             fact = f"has had a batch open for {_length(age)}"
-            yield Condition(OPEN_BATCH, batch["batch_id"], fact, reason, batch["opened_at"], _IS_OPEN)
+            remedy = _remedy(document, _IS_OPEN, is_paused)
+            yield Condition(OPEN_BATCH, batch["batch_id"], fact, reason, batch["opened_at"], remedy)
 
 
 _LAGS = "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs, works a backlog off"
 _IS_OPEN = "see the log of its last run"
+
+
+def _remedy(document: Document, otherwise: str, is_paused: Callable[[], bool]) -> str:
+    """What ends a lag or an open batch: first what the open batch waits for, then what keeps runs from it."""
+    batch = (document.get("open") or {}).get("batch_id")
+    found = [each for each in (document, *document.get("also", ())) if each["verdict"] != Verdict.OK and each["action"]]
+    of_batch = [each for each in found if batch and batch in each["reason"]]
+    hindering = [each for each in found if Verdict(each["verdict"]).rank >= Verdict.STALLED.rank]
+    action = next((str(each["action"]) for each in (*of_batch, *hindering)), "")
+    if not is_paused():
+        return action or otherwise
+    return f"{action}; then unpause its DAG" if action else "unpause its DAG: no run begins while it is paused"
 
 
 def _unknown(document: Document, alerts: AlertProperties) -> frozenset[str]:

@@ -56,13 +56,17 @@ Elsewhere = Callable[[], Collection[str]]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A subscription as it was seen by a look that began at an instant of the ledger's clock, and its addresses."""
+    """A subscription as it was seen by a look that began at an instant of the ledger's clock, and its addresses.
+
+    `is_paused` tells whether its DAG is; it is asked only for a remedy.
+    """
 
     subscription: str
     began_at: datetime
     document: Document
     page: str
     dag: str
+    is_paused: Callable[[], bool]
 
 
 def tell(
@@ -80,7 +84,7 @@ def tell(
     any more is told the ends of what it was told, if it is named `elsewhere`. Raises UntoldAlertError once all others
     are told; what wasn't is told by whoever looks next.
     """
-    found = conditions(look.document, alerts, told.now())
+    found = conditions(look.document, alerts, told.now(), look.is_paused)
     teller = _Teller(look, alerts, told, send, elsewhere)
     teller.begun(found, unreachable_after)
     teller.ended(found)

@@ -61,7 +61,9 @@ def seen(told: AlertLog) -> Tell:
         now = told.now() + timedelta(milliseconds=1)
         after = given.get("unreachable_after", timedelta(0))
         send = given.get("send", lambda _notifier, _alert: None)
-        look = Look("flights", now, document, "https://a/page", "https://a/dag")
+        look = Look(
+            "flights", now, document, "https://a/page", "https://a/dag", is_paused=lambda: given.get("paused", False)
+        )
         return tell(look, alerts, after, told, send, elsewhere=lambda: given.get("elsewhere", ()))
 
     return look
@@ -283,6 +285,57 @@ def test_nothing_is_over_while_the_definition_cannot_be_used(seen: Tell) -> None
     assert kinds(seen(BROKEN, RESOLVED)) == ["stalled"]
     assert kinds(seen(behind, own, elsewhere=["alerts:mail"])) == ["stalled is over"]
     assert kinds(seen(OK, own)) == ["lag.records is over"]
+
+
+STUCK = AlertProperties(notify=("alerts:mail",), states=(), lag_records=5, lag_ms=1_000, open_batch_ms=3_600_000)
+KEEP_UP = "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs, works a backlog off"
+UNPAUSE = "unpause its DAG: no run begins while it is paused"
+CLEAR = STOPPED["action"]
+FAILED = {**OK, "open": {**BATCH, "state": "failed"}}
+WAITS = {"verdict": "WARN", "reason": "batch flights-1 is published and waits", "since": None, "action": "commit it"}
+
+
+@pytest.mark.parametrize(
+    ("document", "paused", "action"),
+    [
+        (OK, False, KEEP_UP),
+        (OK, True, UNPAUSE),
+        (STOPPED, False, CLEAR),
+        (STOPPED, True, f"{CLEAR}; then unpause its DAG"),
+        ({**STOPPED, **ASKED, "action": "answer"}, False, "answer"),
+        (GONE, False, "choose"),
+        ({**OK, "verdict": "REWOUND", "reason": "moved", "action": "nothing if that was meant"}, False, KEEP_UP),
+        ({**FAILED, "also": [WAITS]}, False, "commit it"),
+    ],
+)
+def test_the_remedy_of_a_lag_is_that_of_what_keeps_runs_from_it(
+    seen: Tell, document: dict[str, Any], paused: bool, action: str
+) -> None:
+    told = [each for each in seen(document, STUCK, paused=paused) if each.kind != "open-batch.ms"]
+    assert [(each.kind, each.action) for each in told] == [("lag.records", action), ("lag.ms", action)]
+
+
+@pytest.mark.parametrize(
+    ("document", "paused", "reason", "action"),
+    [
+        (FAILED, False, "is failed", "see the log of its last run"),
+        (FAILED, True, "is failed", UNPAUSE),
+        (STOPPED, False, "is stopped", CLEAR),
+        ({**ASKED, "action": "answer"}, False, "waits for an answer", "answer"),
+        ({**FAILED, **WAITS}, False, "is failed", "commit it"),
+        ({**STOPPED, **AWAY, "also": [STOPPED]}, False, "is stopped", CLEAR),
+    ],
+)
+def test_the_remedy_of_an_open_batch_is_that_of_what_it_waits_for(
+    seen: Tell, document: dict[str, Any], paused: bool, reason: str, action: str
+) -> None:
+    (alert,) = [
+        each
+        for each in seen({**document, "open": document["open"] or BATCH}, STUCK, paused=paused)
+        if each.kind == "open-batch.ms"
+    ]
+    assert alert.reason.startswith(f"batch flights-1 {reason} and was opened ")
+    assert alert.action == action
 
 
 def test_without_notifiers_nobody_is_told(seen: Tell, told: AlertLog) -> None:
