@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowRuntimeError
-
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.ledger.alerts import AlertLog
@@ -65,10 +63,10 @@ def _told_ends(settings: Settings) -> frozenset[str]:
 
 
 def _is_paused(name: str, context: Mapping[str, Any]) -> bool:
-    """Whether Airflow, as it tells tasks, knows the subscription's DAG as paused; not every Airflow tells."""
+    """Whether Airflow says that the subscription's DAG is paused; not if it can't say."""
     try:
         return bool(context["ti"].get_dag(name).is_paused)
-    except (AirflowRuntimeError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001 - no remedy is worth an alert that isn't told
         log.debug("whether DAG %s is paused isn't known: %s", name, error)
         return False
 

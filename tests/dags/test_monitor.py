@@ -296,6 +296,18 @@ def test_the_remedy_for_a_dag_that_is_paused_is_to_unpause_it(scene: Scene, know
     assert {name for name, text in told.items() if "; then unpause its DAG\n" in text} == {"flights"}
 
 
+def test_the_remedy_of_a_broken_definition_is_told_though_airflow_has_no_dag_of_it(
+    scene: Scene, define: Define
+) -> None:
+    define("_defaults", "alerts: {notify: ['notifiers_of_a_test:mail'], states: [], open-batch.ms: 1}\n")
+    scene.define("flights", "notify: []")
+    define("mistyped", "topics: weather\n")
+    scene.stopped("mistyped")
+    assert scene.monitor().state == "success"
+    (told,) = scene.told()
+    assert "\nWhat to do: correct the file: `tidegate check` lists all that is wrong\n" in told["text"]
+
+
 def test_broken_defaults_make_it_red(scene: Scene, define: Define) -> None:
     scene.define("flights")
     define("_defaults", "alerts: {notfy: ['notifiers_of_a_test:mail']}\n")
