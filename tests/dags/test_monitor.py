@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from airflow.utils.session import create_session
 from checkout import PROJECT
 from confluent_kafka import Producer
 from ledger_batches import landed, plan
+from mail_server import mail_server
 from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
@@ -328,6 +330,28 @@ def test_a_notifier_of_airflow_gets_its_templates_rendered_and_may_fail(scene: S
     assert "notifiers_of_a_test:broken_chat wasn't told (flights is stopped): OSError: no channel" in done.errors
     assert scene.monitor().state == "failed"
     assert scene.told() == []
+
+
+def test_the_mail_of_the_page_arrives_with_its_text_as_it_is(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (PROJECT / "docs/alerts.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n# plugins/alerts.py\n(.*?)```", page, re.DOTALL)
+    (Path(os.environ["NOTIFIERS"]) / "alerts.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "alerts", raising=False)
+    scene.define("flights", "notify: ['alerts:mail'], states: [stopped]")
+    ledger = SqlLedger(scene.ledger)
+    batch = landed(ledger, plan())
+    ledger.failed(batch.id, ledger.start_delivery(batch.id), "no rate", Cause.RECORDS)
+    ledger.resolve(batch.id, Resolution.STOP, "no rate for <script>alert(1)</script> & <b>")
+    with mail_server() as server:
+        without_tls = {"disable_ssl": True, "disable_tls": True}
+        connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": server.port, "extra": without_tls}
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+        assert scene.monitor() == Monitored("success", {"subscriptions": 1, "told": ["flights is stopped"]}, "")
+    (mail,) = server.mails
+    assert (mail["subject"], mail["to"]) == ("flights is stopped", "ops@example.com")
+    html = mail.get_body(("html",))
+    assert html is not None
+    assert "no rate for &lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;b&gt;\nSince: " in html.get_content()
 
 
 @pytest.mark.parametrize(
