@@ -1,4 +1,4 @@
-"""A batch that asks, and brokers that are away, in a real Airflow: who is told when, and what Airflow's pages say."""
+"""A batch that asks, brokers that are away, and a paused DAG in a real Airflow: who is told, and what its pages say."""
 
 import json
 import uuid
@@ -47,6 +47,7 @@ def definition(name: str, **more: Any) -> dict[str, Any]:
 DEFINITIONS = {
     "asks": definition("asks", **{"failure-strategy": "ask"}),
     "away": definition("away", connection="kafka_away", **{"poll-timeout.ms": 500, "unavailable-after.ms": 0}),
+    "rests": definition("rests", alerts={"notify": ["notifiers_in_airflow:mail"], "lag.records": 1}),
 }
 
 
@@ -113,7 +114,8 @@ def task_of(client: AirflowClient, run_id: str, task_id: str) -> TaskInstance:
 def test_a_batch_that_asks_is_told_at_once_and_the_monitor_tells_the_rest_once(
     airflow: SharedAirflow, client: AirflowClient, told: Told, broker: Broker, topic: Callable[..., str]
 ) -> None:
-    produce(broker, topic(name=f"asks-{MARK}"), RECORDS)
+    for name in ("asks", "rests"):
+        produce(broker, topic(name=f"{name}-{MARK}"), RECORDS)
     client.unpause("asks")
     run_id = client.trigger("asks")
     wait_for(lambda: task_of(client, run_id, "ask").state == "awaiting_input", "the batch doesn't ask")
@@ -125,17 +127,27 @@ def test_a_batch_that_asks_is_told_at_once_and_the_monitor_tells_the_rest_once(
 
     with monitoring(client) as next_run:
         runs = [next_run()]
-        while not told.of("away"):
+        while not (told.of("away") and told.of("rests")):
             runs.append(next_run())
         assert {run.run_id.partition("__")[0] for run in runs} == {"scheduled"}
         runs.append(client.wait_for_run(MONITOR, client.trigger(MONITOR), seconds=WAIT))
     assert {run.state for run in runs} == {"success"}
     (away,) = told.of("away")
     assert (away["subject"], away["dag"], away["task"]) == ("away can't reach its brokers", MONITOR, "look")
-    assert len(told.lines()) == len([alert, away])
-    assert [each for run in runs for each in returned(airflow, run)["told"]] == ["away can't reach its brokers"]
+    (rests,) = told.of("rests")
+    assert rests["subject"] == f"rests lags by {RECORDS} records"
+    assert "\nWhat to do: unpause its DAG: no run begins while it is paused\n" in rests["text"]
+    assert len(told.lines()) == len([alert, away, rests])
+    assert sorted(each for run in runs for each in returned(airflow, run)["told"]) == [
+        "away can't reach its brokers",
+        "rests lags by 5 records",
+    ]
     seen = Observations(Settings.from_environment(airflow.server.environment).ledger).newest()
-    assert {name: seen[name].verdict for name in DEFINITIONS} == {"asks": "STOPPED", "away": "UNREACHABLE"}
+    assert {name: seen[name].verdict for name in DEFINITIONS} == {
+        "asks": "STOPPED",
+        "away": "UNREACHABLE",
+        "rests": "OK",
+    }
 
     airflow_pages_lead_to_the_batch(airflow, client, run_id)
 
