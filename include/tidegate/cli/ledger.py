@@ -42,21 +42,43 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file of `tidegate ledger backup`, or a ledger in SQLite.")],
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace everything in the ledger.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace everything in the ledger by what a backup of it has.")
+    ] = False,
+    replace_another: Annotated[
+        bool, typer.Option("--replace-another", help="Replace everything in the ledger by what another ledger had.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be replaced, and change nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Restore a backup into the ledger that TIDEGATE_LEDGER names: the original one, or an empty one.
 
     Pause the DAGs first. A run that is under way fails, and the next one continues where Kafka and the lake stand.
     """
-    from tidegate.ledger.backup import restore as put_back  # noqa: PLC0415 - see above
+    from tidegate.ledger import backup as backups  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    contents = put_back(file, settings.ledger, replace=replace)
+    own = backups.Replaceable.OWN if replace else backups.Replaceable.NOTHING
+    replaceable = backups.Replaceable.ANYTHING if replace_another else own
+    if dry_run:
+        with readable_ledger(settings) as readable:
+            restored = backups.preview_restore(file, readable.ledger, replaceable)
+    else:
+        restored = backups.restore(file, settings.ledger, replaceable)
     if as_json:
-        print_json({"ledger": redact(settings.ledger), **_to_json(contents)})
+        before = restored.replaced
+        replaced = {**_to_json(before.contents), "forgotten": before.forgotten} if before else None
+        named = {"ledger": redact(settings.ledger), "dry_run": dry_run}
+        print_json({**named, **_to_json(restored.now), "replaced": replaced})
         return
-    out.print(f"the ledger {redact(settings.ledger)} has {contents}", markup=False)
+    if restored.replaced:
+        out.print(f"{'would replace' if dry_run else 'replaced'} {restored.replaced}", markup=False)
+    has = "would have" if dry_run else "has"
+    unchanged = "; nothing was changed" if dry_run else ""
+    out.print(f"the ledger {redact(settings.ledger)} {has} {restored.now}{unchanged}", markup=False)
 
 
 def _to_json(contents: Any) -> dict[str, Any]:

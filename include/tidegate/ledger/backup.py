@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,12 +14,13 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, text, up
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate, schema_of
-from tidegate.ledger.tables import batches, definition_changes, ledger, metadata, subscriptions
+from tidegate.ledger.tables import batches, definition_changes, groups, ledger, metadata, subscriptions
 from tidegate.model.counting import counted
 from tidegate.model.errors import UnavailableError, UnusableLedgerError, WrongDefinitionError
 
 _AT_ONCE = 1_000  # rows
 _COPIED = tuple(table for table in metadata.sorted_tables if table is not ledger)  # a copy is another ledger
+_NAMED = 5  # subscriptions
 _SQLITE = "sqlite:///"
 
 
@@ -36,6 +38,35 @@ class Contents:
         newest = f", the newest of {self.newest:%Y-%m-%d %H:%M:%S} UTC" if self.newest else ""
         all_batches = counted(self.batches, "batch", "batches")
         return f"{all_batches} ({self.open:,} open) of {counted(self.subscriptions, 'subscription')}{newest}"
+
+
+class Replaceable(Enum):
+    """What a restore may find in the ledger: nothing, only what the file's own ledger had since, or anything."""
+
+    NOTHING = "nothing"
+    OWN = "own"
+    ANYTHING = "anything"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a ledger had before a restore, and how many of these batches the file doesn't have."""
+
+    contents: Contents
+    forgotten: int
+
+    def __str__(self) -> str:
+        """`12 batches (1 open) of 3 subscriptions; 2 of these batches are not in the file`."""
+        is_not = "is not" if self.forgotten == 1 else "are not"
+        return f"{self.contents}; {self.forgotten:,} of these batches {is_not} in the file"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a ledger has after a restore, and what it had before; None for one that was empty."""
+
+    now: Contents
+    replaced: Replaced | None
 
 
 def back_up(url: str, file: Path) -> Contents:
@@ -66,28 +97,67 @@ def back_up(url: str, file: Path) -> Contents:
     return contents
 
 
-def restore(file: Path, url: str, *, replace: bool) -> Contents:
+def restore(file: Path, url: str, replaceable: Replaceable = Replaceable.NOTHING) -> Restored:
     """Put what a file has in the place of all that the ledger at this URL has.
 
     The file is left as it is, also if its schema is older. Steps that are under way find another ledger. Raises
-    UnusableLedgerError for a file that is no ledger, or a newer Tidegate's; WrongDefinitionError for a ledger that
-    isn't empty, unless it is to be replaced.
+    UnusableLedgerError for a file that is no ledger, or a newer Tidegate's; WrongDefinitionError for a ledger that has
+    what isn't replaceable.
     """
     with _opened(file) as source:
         target = Database(url)
         migrate(target)
         with source.read() as reading, target.write() as writing:
             _keep_others_out(writing)
-            if not replace and any(writing.execute(select(table).limit(1)).first() for table in _COPIED):
-                raise WrongDefinitionError(
-                    f"the ledger {target.name} isn't empty ({_contents(writing)}), and nothing was changed: back it "
-                    "up, and give --replace to have the file's contents in its place"
-                )
+            restored = _restored(file, reading, target.name, writing, replaceable)
             for table in reversed(_COPIED):
                 writing.execute(delete(table))
             _copy(reading, writing)
             writing.execute(update(ledger).values(identity=uuid.uuid4().hex))
-            return _contents(writing)
+            return restored
+
+
+def preview_restore(file: Path, url: str, replaceable: Replaceable = Replaceable.NOTHING) -> Restored:
+    """What `restore` would do. Raises what it raises."""
+    with _opened(file) as source:
+        target = Database(url)
+        migrate(target)
+        with source.read() as reading, target.read() as there:
+            return _restored(file, reading, target.name, there, replaceable)
+
+
+def _restored(file: Path, reading: Connection, name: str, there: Connection, replaceable: Replaceable) -> Restored:
+    """What is to be replaced by what. Raises WrongDefinitionError where that isn't replaceable."""
+    now, before = _contents(reading), _contents(there)
+    if not any(there.execute(select(table).limit(1)).first() for table in _COPIED):
+        return Restored(now, None)
+    if replaceable is Replaceable.NOTHING:
+        raise WrongDefinitionError(
+            f"the ledger {name} isn't empty ({before}), and nothing was changed: back it up, and give --replace to "
+            "have the file's contents in its place"
+        )
+    ids, kept = (set(connection.scalars(select(batches.c.id))) for connection in (there, reading))
+    if replaceable is Replaceable.OWN and ids.isdisjoint(kept) and _groups(there).isdisjoint(_groups(reading)):
+        raise WrongDefinitionError(
+            f"{file} shares no batch and no group with the ledger {name}, so it is another ledger's, as far as can be "
+            f"seen, and nothing was changed: the ledger has {before}{_names(there)}; the file has "
+            f"{now}{_names(reading)}; name a backup of this ledger, or, if another one's contents are meant, give "
+            "--replace-another"
+        )
+    return Restored(now, Replaced(before, len(ids - kept)))
+
+
+def _groups(connection: Connection) -> set[tuple[str, str]]:
+    """Those whose cluster is known: in another cluster the same name is another group."""
+    found = select(groups.c.group_id, groups.c.cluster_id).where(groups.c.cluster_id.is_not(None))
+    return {(row.group_id, row.cluster_id) for row in connection.execute(found)}
+
+
+def _names(connection: Connection) -> str:
+    """` (orders, sales and 3 more)`; empty without subscriptions."""
+    names = connection.scalars(select(subscriptions.c.name).order_by(subscriptions.c.name)).all()
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f" ({', '.join(names[:_NAMED])}{more})" if names else ""
 
 
 @contextmanager

@@ -3,13 +3,15 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_batches import closed, plan
 from sqlalchemy import NullPool, create_engine, select
 
-from tidegate.ledger.backup import back_up, restore
+from tidegate.ledger.backup import Replaceable, Replaced, back_up, preview_restore, restore
 from tidegate.ledger.migrate import REVISIONS
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.stored_definitions import SqlStoredDefinitions
@@ -55,7 +57,7 @@ def identity(url: str) -> Any:
 
 
 def test_what_is_backed_up_comes_back_whole(old: Path, url: str, tmp_path: Path) -> None:
-    restored = restore(old, url, replace=False)
+    restored = restore(old, url).now
     assert (restored.subscriptions, restored.batches, restored.open) == (13, 25, 12)
     assert restored.newest == SqlLedger(url).history("planned", 1)[0].opened_at
     SqlStoredDefinitions(url).add("orders", "topics: [orders]", {}, "ada")
@@ -65,7 +67,7 @@ def test_what_is_backed_up_comes_back_whole(old: Path, url: str, tmp_path: Path)
     version = SqlLedger(url).look("planned").version
     SqlStoredDefinitions(url).drain("orders", "bob")
     assert contents(url) != before
-    assert restore(file, url, replace=True) == restored
+    assert restore(file, url, Replaceable.OWN).now == restored
     assert contents(url) == before
     assert identity(url) != first  # so that who has looked at the ledger before finds another one
     assert SqlLedger(url).look("planned").version != version
@@ -75,22 +77,84 @@ def test_what_is_backed_up_comes_back_whole(old: Path, url: str, tmp_path: Path)
 
 
 def test_a_ledger_that_is_not_empty_is_replaced_only_on_demand(old: Path, url: str) -> None:
-    restore(old, url, replace=False)
+    restore(old, url)
     before = contents(url)
     with pytest.raises(WrongDefinitionError, match=r"isn't empty \(25 batches \(12 open\) of 13 .*--replace"):
-        restore(old, url, replace=False)
+        restore(old, url)
     assert contents(url) == before
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """The backup of another installation's ledger, with a batch of its own."""
+    made = f"sqlite:///{tmp_path / 'other' / 'ledger.db'}"
+    closed(SqlLedger(made), replace(plan(subscription="sales"), group="sales-lake"))
+    back_up(made, tmp_path / "other.db")
+    return tmp_path / "other.db"
+
+
+def test_the_backup_of_another_ledger_is_restored_only_where_that_is_said(old: Path, other: Path, url: str) -> None:
+    restore(old, url)
+    before = contents(url)
+    for attempt in (restore, preview_restore):
+        with pytest.raises(WrongDefinitionError) as refused:
+            attempt(other, url, Replaceable.OWN)
+        said = str(refused.value)
+        assert "shares no batch and no group" in said
+        assert "the ledger has 25 batches (12 open) of 13 subscriptions" in said
+        assert "the file has 1 batch (0 open) of 1 subscription" in said
+        assert "sales" in said
+        assert "--replace-another" in said
+    assert contents(url) == before
+    replaced = restore(other, url, Replaceable.ANYTHING)
+    assert (replaced.now.batches, replaced.replaced) == (1, Replaced(restore(old, url, Replaceable.ANYTHING).now, 25))
+
+
+def test_an_older_backup_comes_back_after_a_newer_one_and_it_is_said_what_it_replaced(url: str, tmp_path: Path) -> None:
+    first = closed(SqlLedger(url), plan())
+    back_up(url, tmp_path / "older.db")
+    for number in (1, 2):
+        closed(SqlLedger(url), plan(number))
+    newer = back_up(url, tmp_path / "newer.db")
+    assert restore(tmp_path / "newer.db", url, Replaceable.OWN).replaced == Replaced(newer, forgotten=0)
+    would = preview_restore(tmp_path / "older.db", url, Replaceable.OWN)
+    assert len(SqlLedger(url).history("flights", 9)) == 3
+    assert restore(tmp_path / "older.db", url, Replaceable.OWN) == would
+    assert would.replaced == Replaced(newer, forgotten=2)
+    assert [entry.batch.id for entry in SqlLedger(url).history("flights", 9)] == [first.id]
+
+
+@pytest.mark.parametrize("cluster", ["a-cluster", None])
+def test_a_ledger_that_was_made_anew_after_a_loss_is_of_its_backup_by_its_group_in_the_cluster(
+    cluster: str | None, url: str, tmp_path: Path
+) -> None:
+    lost = f"sqlite:///{tmp_path / 'lost' / 'ledger.db'}"
+    for each, number in ((lost, 0), (url, 1)):
+        SqlLedger(each).claim_group("flights", "g", cluster)
+        closed(SqlLedger(each), plan(number))
+    back_up(lost, tmp_path / "backup.db")
+    if cluster is None:  # the group of that name may be another cluster's
+        with pytest.raises(WrongDefinitionError, match="no group"):
+            restore(tmp_path / "backup.db", url, Replaceable.OWN)
+    else:
+        replaced = restore(tmp_path / "backup.db", url, Replaceable.OWN).replaced
+        assert replaced is not None
+        assert replaced.forgotten == 1
+
+
+def test_into_an_empty_ledger_goes_what_any_ledger_had(other: Path, url: str) -> None:
+    assert restore(other, url, Replaceable.OWN).replaced is None
 
 
 def test_the_file_stays_as_it_is(old: Path, url: str) -> None:
     before = old.read_bytes()
-    restore(old, url, replace=False)
+    restore(old, url)
     assert old.read_bytes() == before
 
 
 def test_an_empty_ledger_is_backed_up_too(url: str, tmp_path: Path) -> None:
     assert str(back_up(url, tmp_path / "backup.db")) == "0 batches (0 open) of 0 subscriptions"
-    assert restore(tmp_path / "backup.db", url, replace=False).newest is None
+    assert restore(tmp_path / "backup.db", url).now.newest is None
 
 
 def nothing(_: Path) -> None:
@@ -121,7 +185,7 @@ def test_what_is_no_ledger_of_this_version_changes_nothing(
     given(tmp_path / "given.db")
     before = contents(sqlite_ledger)
     with pytest.raises(error, match=said):
-        restore(tmp_path / "given.db", sqlite_ledger, replace=True)
+        restore(tmp_path / "given.db", sqlite_ledger, Replaceable.ANYTHING)
     assert contents(sqlite_ledger) == before
 
 
