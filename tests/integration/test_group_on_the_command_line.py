@@ -76,6 +76,9 @@ def test_describe_shows_members_positions_lag_and_who_committed(
     code, before = group(line, "describe", "orders")
     assert (code, [each["committed"] for each in before["partitions"]]) == (0, [None, None])
     produce(name, 6)
+    assert "Kafka, cluster" in (waits := line.run("group", "describe", "orders").stdout)
+    assert ", lag 6\n" in waits
+    assert json.loads(line.run("status", "orders", "--json").stdout)["lag"] == 6
     delivered(line, "orders")
     produce(name, 2)
     with member(broker, line.group("orders"), name):

@@ -98,9 +98,9 @@ def reset(
 
 def _print_description(document: dict[str, Any]) -> None:
     where = f", cluster {document['cluster_id']}" if document["cluster_id"] else ""
+    lag = "unknown" if document["lag"] is None else f"{document['lag']:,}"
     out.print(
-        f"{document['subscription']}: group {document['group']}, positions in {document['store']}{where}, lag "
-        f"{document['lag']:,}",
+        f"{document['subscription']}: group {document['group']}, positions in {document['store']}{where}, lag {lag}",
         markup=False,
     )
     for member in document["members"]:

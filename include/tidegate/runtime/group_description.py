@@ -26,17 +26,22 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """One partition of the group: its position with what was committed beside it, and what the partition holds."""
+    """One partition of the group: its position with what was committed beside it, and what the partition holds.
+
+    `start` is where the next run begins without a position; None where it would refuse to.
+    """
 
     at: TopicPartition
     position: Committed | None
     held: Watermarks
     reservation: Reservation | None = None
+    start: int | None = None
 
     @property
     def lag(self) -> int | None:
-        """The offsets from the position to the end; None without a position."""
-        return None if self.position is None else max(0, self.held.end - self.position.offset)
+        """The offsets from where the next run begins to the end; None where it would refuse to begin."""
+        begins = self.position.offset if self.position else self.start
+        return None if begins is None else max(0, self.held.end - max(begins, self.held.earliest))
 
     @property
     def receipt(self) -> Receipt | None:
@@ -77,6 +82,12 @@ class GroupDescription:
     open: Batch | None
     partitions: tuple[PartitionDescription, ...]
 
+    @property
+    def lag(self) -> int | None:
+        """That of all partitions together; None where that of one isn't known."""
+        lags = [each.lag for each in self.partitions]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
     def to_json(self) -> dict[str, Any]:
         """As `tidegate group describe --json` prints it."""
         return {
@@ -86,7 +97,7 @@ class GroupDescription:
             "cluster_id": self.cluster_id,
             "members": list(self.members),
             "open": {"batch_id": self.open.id, "state": self.open.condition} if self.open else None,
-            "lag": sum(each.lag or 0 for each in self.partitions),
+            "lag": self.lag,
             "partitions": [each.to_json() for each in self.partitions],
         }
 
@@ -94,9 +105,11 @@ class GroupDescription:
 def describe_group(pipeline: Pipeline) -> GroupDescription:
     """Ask Kafka and the ledger; nothing is changed. Raises UnavailableError where either doesn't answer."""
     subscription, source = pipeline.subscription, pipeline.source
-    batch = pipeline.ledger.look(subscription.name).open
+    snapshot = pipeline.ledger.look(subscription.name)
+    batch = snapshot.open
     partitions = partitions_of(subscription, source)
     committed = pipeline.offsets.committed(partitions)
+    starts = pipeline.starts_without_position(snapshot, partitions, committed)
     marks = source.watermarks(partitions)  # last, so that no position is beyond the end
     until = _deadline(pipeline, batch) if batch else None
     reserved = {
@@ -109,7 +122,10 @@ def describe_group(pipeline: Pipeline) -> GroupDescription:
         cluster_id=source.cluster_id(),
         members=pipeline.offsets.members(),
         open=batch,
-        partitions=tuple(PartitionDescription(at, committed.get(at), marks[at], reserved.get(at)) for at in partitions),
+        partitions=tuple(
+            PartitionDescription(at, committed.get(at), marks[at], reserved.get(at), starts.get(at))
+            for at in partitions
+        ),
     )
 
 

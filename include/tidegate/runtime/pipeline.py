@@ -1,6 +1,6 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,10 +22,12 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import EarlierStepError, StaleError, TidegateError, TransitionError
+from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import CommitFence, Scalar, Subscription
 from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import (
     Clock,
+    Committed,
     Connections,
     Decision,
     Definitions,
@@ -36,6 +38,7 @@ from tidegate.ports import (
     Lander,
     Landing,
     Ledger,
+    LedgerSnapshot,
     OffsetStore,
     Outbox,
     Processor,
@@ -70,6 +73,7 @@ from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
 from tidegate.steps.reprocess import ReprocessPreview, ReprocessRequest, preview_reprocess, reprocess
 from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
+from tidegate.steps.starts import starts_without_position
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
@@ -226,6 +230,15 @@ class Pipeline:
             ledger=self.ledger,
             definitions=self.definitions,
         )
+
+    def starts_without_position(
+        self,
+        snapshot: LedgerSnapshot,
+        partitions: Sequence[TopicPartition],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> dict[TopicPartition, int]:
+        """Where the next plan begins in the partitions in which the group has no position; see `steps.starts`."""
+        return starts_without_position(self._context, snapshot, partitions, committed)
 
     def reset_group(self, request: ResetRequest) -> ResetResult:
         """Move the group's positions to where a person wants them; see `steps.reset_group`."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from tidegate.model.errors import LostDataError, TidegateError
+from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
@@ -17,13 +17,14 @@ from tidegate.runtime.health import Facts, Finding, findings, is_by_members, was
 from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.anchor import ObservedOffsets, anchorage, missing_names, offsets_of
+from tidegate.steps.anchor import ObservedOffsets, missing_names
 from tidegate.steps.clear import redelivery
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, partitions_of_lost
 from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.produced_topics import said_unproducible
 from tidegate.steps.selection import left_unread, partitions_of
+from tidegate.steps.starts import starts
 from tidegate.strategies.commit.unsynced_state import unsynced
 
 _RETRY_TOPIC = re.compile(r".*_retry_\d+")
@@ -297,7 +298,7 @@ def _look(pipeline: Pipeline) -> _Seen:
     last_ends, missing = offsets_from_ledger(subscription, pipeline.offsets, ledger, snapshot)
     older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
     known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
-    begins = _starts(pipeline, partitions, known)
+    begins = starts(subscription, partitions, known, source)
     marks = source.watermarks(partitions)  # last, so that no start is beyond the end
     lost = _lost(known.committed, older, marks)
     positions = []
@@ -385,23 +386,6 @@ def _absent(pipeline: Pipeline, history: Sequence[HistoryEntry]) -> str | None:
     published = (entry.batch for entry in history if entry.batch.is_published)
     newest = next((batch for batch in published if batch.output == pipeline.output), None)
     return None if newest is None or _is_in_output(pipeline, newest.next_receipt) else newest.id
-
-
-def _starts(
-    pipeline: Pipeline, partitions: Sequence[TopicPartition], known: ObservedOffsets
-) -> dict[TopicPartition, int]:
-    """Where the next plan begins: the committed offset, and without one what it would begin with.
-
-    Nothing for the partitions where it would refuse to begin.
-    """
-    begins = {tp: position.offset for tp, position in known.committed.items()}
-    if all(tp in begins for tp in partitions):
-        return begins
-    try:
-        unanchored = anchorage(pipeline.subscription, partitions, known).unanchored
-        return offsets_of(unanchored, pipeline.source.watermarks(unanchored), pipeline.source) | begins
-    except LostDataError:
-        return begins
 
 
 def _move_to_json(move: Move) -> dict[str, Any]:

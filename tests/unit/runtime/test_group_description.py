@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from world import World, deliver, planned
 
 from tidegate.model.offsets import TopicPartition
@@ -33,16 +34,36 @@ def test_it_says_where_each_partition_stands_and_who_committed_that() -> None:
     assert told.to_json()["lag"] == 4
 
 
-def test_a_group_that_never_was_has_no_position_and_no_lag() -> None:
+@pytest.mark.parametrize(("reset", "lag"), [("earliest", 3), ("latest", 0), ("none", None)])
+def test_a_group_that_never_was_lags_behind_where_its_first_run_would_begin(reset: str, lag: int | None) -> None:
     world = World()
     world.produce(5)
-    (one,) = described(world.pipeline())
-    assert (one["committed"], one["lag"], one["committed_by"], one["oci"]["committedOffset"]) == (
-        None,
-        None,
-        None,
-        None,
-    )
+    world.topics.expire("orders", 2)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": reset})
+    (one,) = described(pipeline)
+    assert (one["committed"], one["lag"], one["committed_by"], one["oci"]["committedOffset"]) == (None, lag, None, None)
+    assert describe_group(pipeline).to_json()["lag"] == lag
+
+
+def test_a_partition_that_is_new_counts_from_where_the_next_run_begins() -> None:
+    world = World(1)
+    pipeline = world.pipeline()
+    world.produce(5)
+    deliver(pipeline)
+    world.topics.add_partitions("orders", 1)
+    world.produce(3, partition=1)
+    assert [each["lag"] for each in described(pipeline)] == [0, 3]
+    assert describe_group(pipeline).to_json()["lag"] == 3
+
+
+def test_positions_that_have_vanished_count_from_where_the_ledger_goes_on() -> None:
+    world = World()
+    pipeline = world.pipeline()
+    world.produce(5)
+    deliver(pipeline)
+    world.produce(2)
+    world.kafka.expire()
+    assert describe_group(pipeline).to_json()["lag"] == 2
 
 
 def test_it_names_live_members() -> None:

@@ -1,0 +1,47 @@
+"""Where the next plan begins in each partition, as far as is known before it."""
+
+from collections.abc import Mapping, Sequence
+
+from tidegate.model.errors import LostDataError
+from tidegate.model.offsets import TopicPartition
+from tidegate.model.subscription import Subscription
+from tidegate.ports import Committed, LedgerSnapshot, RecordSource
+from tidegate.steps.anchor import ObservedOffsets, anchorage, offsets_of
+from tidegate.steps.context import Context
+from tidegate.steps.loss import older_topics
+from tidegate.steps.observe import offsets_from_ledger
+
+
+def starts(
+    subscription: Subscription, partitions: Sequence[TopicPartition], known: ObservedOffsets, source: RecordSource
+) -> dict[TopicPartition, int]:
+    """Where the next plan begins: the committed offset, and without one what it would begin with.
+
+    Nothing for the partitions where it would refuse to begin.
+    """
+    begins = {tp: position.offset for tp, position in known.committed.items()}
+    if all(tp in begins for tp in partitions):
+        return begins
+    try:
+        unanchored = anchorage(subscription, partitions, known).unanchored
+        return offsets_of(unanchored, source.watermarks(unanchored), source) | begins
+    except LostDataError:
+        return begins
+
+
+def starts_without_position(
+    ctx: Context,
+    snapshot: LedgerSnapshot,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+) -> dict[TopicPartition, int]:
+    """As `starts`, of the partitions in which the group has no position."""
+    without = [tp for tp in partitions if tp not in committed]
+    if not without:
+        return {}
+    topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
+    last_ends, missing = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
+    older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
+    known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
+    begins = starts(ctx.subscription, partitions, known, ctx.source)
+    return {tp: begins[tp] for tp in without if tp in begins}
