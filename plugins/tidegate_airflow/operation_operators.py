@@ -125,6 +125,8 @@ class ResetOperator(OperationOperator):
         return {
             "dry_run": request.dry_run,
             "changes": {str(each.at): {"from": each.before, "to": each.after} for each in done.changes},
+            "skipped": done.skipped,
+            "reread": done.reread,
             "abandoned": done.abandoned.id if done.abandoned else None,
             "note": request.note,
         }

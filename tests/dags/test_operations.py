@@ -298,6 +298,8 @@ def test_resetting_moves_the_group_and_keeps_who_and_why(world: World, operate: 
         "subscription": "orders",
         "dry_run": False,
         "changes": {"orders-0": {"from": 5, "to": 0}},
+        "skipped": 0,
+        "reread": 5,
         "abandoned": None,
         "note": "the price was wrong",
         "by": BY,

@@ -116,6 +116,24 @@ def test_reset_goes_where_it_is_told_and_the_next_run_reads_from_there(
         assert delivered(line, "orders") == read, arguments
 
 
+def test_the_offsets_of_a_group_are_printed_as_a_reset_takes_them(
+    line: CommandLine, topic: MakeTopic, produce: Callable[..., None]
+) -> None:
+    name = topic(2)
+    line.define("orders", name, **SHORT)
+    none = line.run("group", "describe", "orders", "--offsets")
+    assert (none.returncode, none.stdout) == (0, "topic,partition,offset\n")
+    produce(name, 6)
+    delivered(line, "orders")
+    told = [each["committed"] for each in group(line, "describe", "orders")[1]["partitions"]]
+    shown = line.run("group", "describe", "orders", "--offsets").stdout
+    assert shown == f"topic,partition,offset\n{name},0,{told[0]}\n{name},1,{told[1]}\n"
+    (line.home / "offsets.csv").write_text(shown)
+    assert "stands there already" in line.run("group", "reset", "orders", "--to", str(line.home / "offsets.csv")).stdout
+    both = line.run("group", "describe", "orders", "--offsets", "--json")
+    assert (both.returncode, "--offsets" in both.stderr) == (2, True)
+
+
 def test_a_dry_run_says_what_would_be_moved_and_a_reset_is_kept_with_its_reason(
     line: CommandLine, topic: MakeTopic, produce: Callable[..., None]
 ) -> None:
@@ -124,7 +142,8 @@ def test_a_dry_run_says_what_would_be_moved_and_a_reset_is_kept_with_its_reason(
     produce(name, 5)
     delivered(line, "orders")
     would = line.run("group", "reset", "orders", "--to", "earliest", "--dry-run").stdout
-    assert f"would move 1 of 1 partition; nothing was moved\n  {name}-0 from 5 to 0" in would
+    said = f"would move 1 of 1 partition; nothing was moved\n  5 offsets would be read again\n  {name}-0 from 5 to 0"
+    assert said in would
     assert delivered(line, "orders") == []
     done = line.run("group", "reset", "orders", "--to", "earliest", "--note", "the price was wrong")
     assert (done.returncode, f"{name}-0 from 5 to 0" in done.stdout) == (0, True)
@@ -140,6 +159,22 @@ def test_a_dry_run_says_what_would_be_moved_and_a_reset_is_kept_with_its_reason(
         0,
     )
     assert "to 0: the price was wrong" in line.run("status", "orders").stdout
+
+
+def test_a_reset_says_how_much_it_passes_over(
+    line: CommandLine, topic: MakeTopic, produce: Callable[..., None]
+) -> None:
+    name = topic()
+    line.define("orders", name, **SHORT)
+    produce(name, 5)
+    code, would = group(line, "reset", "orders", "--to", "latest", "--dry-run")
+    assert (code, would["skipped"], would["reread"]) == (0, 5, 0)
+    assert (
+        "5 offsets would be passed over unread"
+        in line.run("group", "reset", "orders", "--to", "latest", "--dry-run").stdout
+    )
+    assert "5 offsets are passed over unread" in line.run("group", "reset", "orders", "--to", "latest").stdout
+    assert group(line, "reset", "orders", "--by", "-1")[1]["reread"] == 1
 
 
 @pytest.mark.parametrize(

@@ -212,11 +212,16 @@ def test_a_moved_subscription_goes_on(operator: Operator) -> None:
     operator.open()
     operator.line.set("TIDEGATE_LANDING", str(home / "landing"))
     assert operator.run(records=0) == "committed"
+    operator.produce(operator.topic, RECORDS)
+    operator.type("tidegate group describe orders --offsets >offsets.csv")
+    operator.produce(operator.topic, RECORDS)
     operator.define(processing={"output": "lake/moved"}, consumer={"group.id": f"{operator.topic}-other"})
-    told = operator.type('tidegate group reset orders --to latest --note "goes on for group orders-lake"')
+    told = operator.type('tidegate group reset orders --to offsets.csv --note "goes on for group orders-lake"')
     assert f"to {3 * RECORDS}" in told
+    assert "passed over" not in told
+    assert "read again" not in told
     assert operator.run() == "committed"
-    assert operator.lake() == list(range(4 * RECORDS))
+    assert operator.lake() == list(range(6 * RECORDS))
     assert operator.status()["verdict"] == "OK"
 
 

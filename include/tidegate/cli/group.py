@@ -21,7 +21,14 @@ app = typer.Typer(no_args_is_help=True, help="Show a subscription's consumer gro
 
 
 @app.command()
-def describe(name: Name, *, as_json: Json = False) -> None:
+def describe(
+    name: Name,
+    *,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Print only the committed offsets, as reset --to FILE takes them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show the group's members, and each partition's committed offset, who committed it, log start and end, and lag.
 
     Nothing is changed. --json adds OCI Streaming's view of each partition, whose committedOffset is the last offset
@@ -29,11 +36,15 @@ def describe(name: Name, *, as_json: Json = False) -> None:
     """
     from tidegate.runtime.group_description import describe_group  # noqa: PLC0415 - see above
 
+    if offsets and as_json:
+        raise typer.BadParameter("--offsets prints lines of a file: leave --json out, which has the offsets, too")
     with _opened(name, changes=False) as pipeline:
         description = describe_group(pipeline)
     document = description.to_json()
     if as_json:
         print_json(document)
+    elif offsets:
+        _print_offsets(document["partitions"])
     else:
         _print_description(document)
 
@@ -90,10 +101,18 @@ def reset(
         for each in done.changes
     ]
     abandoned = done.abandoned.id if done.abandoned else None
+    told = {"changes": changes, "skipped": done.skipped, "reread": done.reread, "abandoned": abandoned}
     if as_json:
-        print_json({"subscription": name, "dry_run": dry_run, "changes": changes, "abandoned": abandoned})
+        print_json({"subscription": name, "dry_run": dry_run, **told})
     else:
-        _print_reset(name, changes, abandoned, dry_run=dry_run)
+        _print_reset(name, told, dry_run=dry_run)
+
+
+def _print_offsets(partitions: list[dict[str, Any]]) -> None:
+    typer.echo("topic,partition,offset")
+    for row in partitions:
+        if row["committed"] is not None:
+            typer.echo(f"{row['topic']},{row['partition']},{row['committed']}")
 
 
 def _print_description(document: dict[str, Any]) -> None:
@@ -121,7 +140,8 @@ def _reserved(oci: dict[str, Any]) -> str:
     return f"{oci['reservedInstance']}{until}" if oci["reservedInstance"] else ""
 
 
-def _print_reset(name: str, changes: list[dict[str, Any]], abandoned: str | None, *, dry_run: bool) -> None:
+def _print_reset(name: str, told: dict[str, Any], *, dry_run: bool) -> None:
+    changes, abandoned = told["changes"], told["abandoned"]
     moved = [change for change in changes if change["from"] != change["to"]]
     if not moved and abandoned:
         stays = "would stay" if dry_run else "stays"
@@ -137,6 +157,10 @@ def _print_reset(name: str, changes: list[dict[str, Any]], abandoned: str | None
             f"{name}: moved {len(moved)} of {counted(len(changes), 'partition')}; the next run reads from there",
             markup=False,
         )
+    for what, count in (("passed over unread", told["skipped"]), ("read again", told["reread"])):
+        if count:
+            would = "would be" if dry_run else ("is" if count == 1 else "are")
+            out.print(f"  {counted(count, 'offset')} {would} {what}", style="yellow", markup=False)
     for change in changes:
         before = "no position" if change["from"] is None else change["from"]
         out.print(f"  {change['topic']}-{change['partition']} from {before} to {change['to']}", markup=False)

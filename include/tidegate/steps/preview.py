@@ -12,7 +12,7 @@ from tidegate.model.batch import Batch, Resolution
 from tidegate.model.counting import counted
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.output_uri import parse_output
-from tidegate.ports import Committed, LedgerSnapshot
+from tidegate.ports import Committed
 from tidegate.steps.act import anchored_offsets
 from tidegate.steps.anchor import found_names
 from tidegate.steps.context import Context
@@ -46,6 +46,7 @@ from tidegate.steps.ownership import (
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import left_unread, partitions_of, readable_ends
+from tidegate.steps.starts import delivered
 
 _LOOKS = 12  # each takes for done what the one before would do; a plan makes as many
 
@@ -121,18 +122,9 @@ def preview(ctx: Context) -> Preview:
         return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
     partitions = partitions_of(ctx.subscription, ctx.source)
     is_unclaimed_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger)
-    delivered = _delivered(ctx, snapshot)
-    seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), delivered)
-    return replace(seen, changes=_changes(ctx, delivered, partitions))
-
-
-def _delivered(ctx: Context, snapshot: LedgerSnapshot) -> dict[TopicPartition, int]:
-    """How far the subscription has come in each partition, by whatever group."""
-    name, own = ctx.subscription.name, ctx.subscription.consumer.group_id
-    ends: dict[TopicPartition, int] = {}
-    for group in sorted(snapshot.clusters, key=lambda group: group == own):  # what the own group has counts
-        ends |= ctx.ledger.last_ends(name, group)
-    return ends
+    read = delivered(ctx, snapshot)
+    seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), read)
+    return replace(seen, changes=_changes(ctx, read, partitions))
 
 
 def _later(ctx: Context, batch: Batch) -> tuple[str, ...]:

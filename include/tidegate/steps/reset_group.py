@@ -2,17 +2,18 @@
 
 import logging
 import uuid
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidegate.model.batch import SETTLED, Batch, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import StaleError, WrongDefinitionError, first_few, message
-from tidegate.model.offsets import TopicPartition, Watermarks
+from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.context import Context
+from tidegate.steps.loss import recreated
 from tidegate.steps.ownership import (
     claim_group,
     other_holder,
@@ -22,6 +23,7 @@ from tidegate.steps.ownership import (
     refuse_other_store,
 )
 from tidegate.steps.selection import partitions_of
+from tidegate.steps.starts import delivered, starts_without_position
 from tidegate.steps.withdraw import withdraw
 
 log = logging.getLogger(__name__)
@@ -61,10 +63,47 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResetResult:
-    """What was moved, or would be, and the batch that was given up for it, or would be."""
+    """What was moved, or would be, and the batch that was given up for it, or would be.
+
+    `read_to` is how far each of these partitions is read, without a batch that is given up; what was never read counts
+    as read up to where the next run would have begun, but not beyond the new position.
+    """
 
     changes: tuple[PositionChange, ...]
     abandoned: Batch | None = None
+    read_to: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> int:
+        """How many offsets are passed over that were never read."""
+        return sum(map(self.skipped_in, self.changes))
+
+    @property
+    def reread(self) -> int:
+        """How many offsets are read again, those of the batch among them that are read in another one."""
+        return sum(map(self.reread_in, self.changes)) + self.reread_of_batch
+
+    @property
+    def reread_of_batch(self) -> int:
+        """How many offsets of the batch that is given up are read in another one."""
+        after = {change.at: change.after for change in self.changes}
+        return sum(_left(r, after.get(r.at, r.start)) for r in self._given_up)
+
+    def skipped_in(self, change: PositionChange) -> int:
+        """The offsets of one partition that are passed over."""
+        return max(0, change.after - self.read_to.get(change.at, change.after))
+
+    def reread_in(self, change: PositionChange) -> int:
+        """The offsets of one partition that are read again, beside those of the batch."""
+        return max(0, self.read_to.get(change.at, change.after) - change.after)
+
+    def reread_of_batch_in(self, change: PositionChange) -> int:
+        """The offsets of the batch that is given up that are read in another one."""
+        return sum(_left(r, change.after) for r in self._given_up if r.at == change.at)
+
+    @property
+    def _given_up(self) -> tuple[Range, ...]:
+        return self.abandoned.ranges if self.abandoned else ()
 
 
 def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
@@ -102,8 +141,10 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     _refuse_newer_topics(ctx, snapshot, topic_ids, [tp for tp in partitions if tp not in chosen])
     if request.dry_run:
-        changes = _changes(ctx, request, chosen, ctx.offsets.committed(partitions), _back(snapshot.open, partitions))
-        return ResetResult(changes, snapshot.open)
+        committed = ctx.offsets.committed(partitions)
+        changes = _changes(ctx, request, chosen, committed, _back(snapshot.open, partitions))
+        read_to = _read_to(ctx, snapshot, partitions, committed, changes)
+        return ResetResult(changes, snapshot.open, read_to)
     given_up = snapshot.open
     with ctx.offsets.fence() as fence:
         committed = fence.committed(partitions)
@@ -112,6 +153,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         changes = _changes(ctx, request, chosen, committed, _back(given_up, partitions))
         if given_up is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)
+        read_to = _read_to(ctx, snapshot, partitions, committed, changes)
         _withdraw(ctx, given_up, committed)
         group, batch_id = subscription.consumer.group_id, given_up.id if given_up else None
         reset = GroupReset(uuid.uuid4().hex, group, request.by, ctx.ledger.now(), request.note, changes, batch_id)
@@ -126,7 +168,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         given_up = ctx.ledger.close(given_up.id, Outcome.ABANDONED, f"{request.by} reset the group")
     said = ", ".join(map(str, changes))
     log.info("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
-    return ResetResult(changes, given_up)
+    return ResetResult(changes, given_up, read_to)
 
 
 def _refuse_taking_over(ctx: Context) -> None:
@@ -223,6 +265,32 @@ def _changes(
     _refuse_outside(ctx, after, marks)
     after |= {tp: start for tp, start in back.items() if tp not in chosen and start != before[tp]}
     return tuple(PositionChange(tp, before[tp], after[tp]) for tp in sorted(after))
+
+
+def _read_to(
+    ctx: Context,
+    snapshot: LedgerSnapshot,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+    changes: Collection[PositionChange],
+) -> dict[TopicPartition, int]:
+    """How far each partition is read, see `ResetResult`."""
+    marks = ctx.source.watermarks([change.at for change in changes])
+    begins = starts_without_position(ctx, snapshot, partitions, committed)
+    newer = recreated(ctx.source.topic_ids({change.at.topic for change in changes}), snapshot.topic_ids)
+    read = {tp: end for tp, end in delivered(ctx, snapshot).items() if tp.topic not in newer}
+    read |= {change.at: change.before for change in changes if change.before is not None}
+    read |= _back(snapshot.open, partitions)
+    found = {}
+    for change in changes:
+        held, tp = marks[change.at], change.at
+        unread = min(begins.get(tp, held.earliest), change.after)
+        found[tp] = min(max(read.get(tp, unread), held.earliest), held.end)
+    return found
+
+
+def _left(of: Range, after: int) -> int:
+    return max(0, of.end - max(of.start, after))
 
 
 def _refuse_outside(

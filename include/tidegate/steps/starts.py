@@ -1,4 +1,4 @@
-"""Where the next plan begins in each partition, as far as is known before it."""
+"""Where the next plan begins in each partition, and how far a subscription has come, as far as is known before it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,3 +45,12 @@ def starts_without_position(
     known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
     begins = starts(ctx.subscription, partitions, known, ctx.source)
     return {tp: begins[tp] for tp in without if tp in begins}
+
+
+def delivered(ctx: Context, snapshot: LedgerSnapshot) -> dict[TopicPartition, int]:
+    """How far the subscription has come in each partition, by whatever group."""
+    name, own = ctx.subscription.name, ctx.subscription.consumer.group_id
+    ends: dict[TopicPartition, int] = {}
+    for group in sorted(snapshot.clusters, key=lambda group: group == own):  # what the own group has counts
+        ends |= ctx.ledger.last_ends(name, group)
+    return ends

@@ -161,6 +161,15 @@ def test_a_reset_says_what_is_read_again_and_what_is_passed_over() -> None:
     assert seen.summary == "2 positions of 2 move: 3 offsets are read again and 3 offsets are passed over unread."
 
 
+def test_a_reset_of_a_group_without_a_position_counts_what_it_passes_over() -> None:
+    world = World()
+    world.produce(4)
+    seen = reset(world.pipeline(), to="latest")
+    assert rows(seen) == [("orders-0", None, 4, 4, "passed over")]
+    assert seen.summary == "1 position of 1 moves: 4 offsets are passed over unread."
+    assert rows(reset(world.pipeline(), to="earliest")) == [("orders-0", None, 0, 0, "gets a position")]
+
+
 def test_a_reset_that_gives_a_batch_up_counts_what_of_it_is_read_again() -> None:
     pipeline = stopped(World(2))
     seen = reset(pipeline, by=0, abandon=True)

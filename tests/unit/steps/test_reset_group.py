@@ -25,6 +25,7 @@ from tidegate.runtime.run import run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest
 from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets
 from tidegate.testing.effects import Effect, watched
+from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.topics import Record
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
@@ -118,6 +119,62 @@ def test_a_group_without_a_position_gets_one() -> None:
     assert changes(reset(pipeline, ToOffsets({P0: 1}))) == {P0: (None, 1)}
     deliver(pipeline)
     assert world.published() == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("reset_to", "target", "skipped", "reread"),
+    [
+        ("earliest", Latest(), 8, 0),  # of ten, two have expired
+        ("earliest", Earliest(), 0, 0),
+        ("earliest", ToOffsets({P0: 4}), 2, 0),
+        ("latest", Latest(), 0, 0),
+        ("latest", ToOffsets({P0: 4}), 0, 0),
+        ("none", Latest(), 8, 0),
+    ],
+)
+def test_without_a_position_what_the_next_run_would_have_read_is_passed_over(
+    reset_to: str, target: Target, skipped: int, reread: int
+) -> None:
+    world = World()
+    world.produce(10)
+    world.topics.expire("orders", 2)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": reset_to})
+    would = reset(pipeline, target, dry_run=True)
+    assert (would.skipped, would.reread) == (skipped, reread)
+    assert reset(pipeline, target) == would
+
+
+@pytest.mark.parametrize(
+    ("target", "skipped", "reread"),
+    [(Latest(), 4, 0), (Earliest(), 0, 8), (By(1), 2, 0), (ToOffsets({P0: 12, P1: 3}), 2, 2)],
+)
+def test_it_says_how_much_is_passed_over_and_how_much_is_read_again(target: Target, skipped: int, reread: int) -> None:
+    world = World(2)
+    pipeline = read(world, 10, 5)
+    world.produce(2, 0)
+    world.produce(2, 1)
+    world.topics.expire("orders", 7)
+    would = reset(pipeline, target, dry_run=True)
+    assert (would.skipped, would.reread) == (skipped, reread)
+    assert reset(pipeline, target) == would
+
+
+@pytest.mark.parametrize("reset_to", ["earliest", "latest"])
+def test_a_group_that_goes_on_for_another_one_passes_over_what_that_one_had_not_read(reset_to: str) -> None:
+    world = World()
+    read(world, 5)
+    world.produce(3)
+    world.offsets = world.kafka = MemoryOffsets("orders-other", fencing=True, topics=world.topics)
+    other = world.pipeline(consumer={"group_id": "orders-other", "auto_offset_reset": reset_to})
+    would = reset(other, Latest(), dry_run=True)
+    assert (would.changes, would.skipped, would.reread) == ((PositionChange(P0, None, 8),), 3, 0)
+    assert reset(other, ToOffsets({P0: 4})).reread == 1
+
+
+def test_of_a_batch_that_is_given_up_what_was_not_published_is_passed_over_or_read_again(received: Pipeline) -> None:
+    """Five records of the one partition and four of the other, also where their offsets were committed on receipt."""
+    done = reset(received, ToOffsets({P0: 3}), abandon=True)
+    assert (done.skipped, done.reread) == (3, 6)
 
 
 def test_standing_there_already_is_no_move_and_nothing_is_noted() -> None:

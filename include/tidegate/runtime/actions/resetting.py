@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidegate.model.batch import Batch
 from tidegate.model.counting import counted
 from tidegate.model.errors import GroupInUseError, StaleError, first_few, location, message
-from tidegate.model.offsets import Range
 from tidegate.ports import PositionChange
 from tidegate.runtime import reset_words
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
@@ -53,14 +51,14 @@ def preview_reset(pipeline: Pipeline, request: ResetRequest) -> ActionPreview:
             "abandoned": [gives_up.id, gives_up.condition] if gives_up else None,
         },
         _consequences(found),
-        tuple(_affected(each, found.abandoned) for each in found.changes),
-        total=sum(_count(each, found.abandoned) for each in found.changes),
+        tuple(_affected(each, found) for each in found.changes),
+        total=sum(_count(each, found) for each in found.changes),
     )
 
 
 def _summary(found: ResetResult) -> str:
     moved = [each for each in found.changes if each.before != each.after]
-    again, passed = _again(found.changes) + _abandoned(found), _passed(found.changes)
+    again, passed = found.reread, found.skipped
     said = [f"{counted(again, 'offset')} {'is' if again == 1 else 'are'} read again"] if again else []
     said += [f"{counted(passed, 'offset')} {'is' if passed == 1 else 'are'} passed over unread"] if passed else []
     positions = counted(len(moved), "position")
@@ -70,55 +68,33 @@ def _summary(found: ResetResult) -> str:
 
 def _consequences(found: ResetResult) -> tuple[str, ...]:
     said = []
-    if _again(found.changes):
+    if found.reread > found.reread_of_batch:
         said.append("What is read again is published again, beside what was published before.")
-    if _passed(found.changes):
+    if found.skipped:
         said.append("What is passed over is read by nobody.")
     if batch := found.abandoned:
         said.append(f"Batch {batch.id}, which is {batch.condition}, is abandoned: nothing of it is published.")
-    if again := _abandoned(found):
+    if again := found.reread_of_batch:
         said.append(f"{counted(again, 'offset')} of it {'is' if again == 1 else 'are'} read again, in another batch.")
     return tuple(said)
 
 
-def _affected(change: PositionChange, abandoned: Batch | None) -> AffectedPartition:
-    before, after = change.before, change.after
-    if before is None:
+def _affected(change: PositionChange, found: ResetResult) -> AffectedPartition:
+    of_batch = found.reread_of_batch_in(change)
+    if found.skipped_in(change):
+        effect = "passed over"
+    elif found.reread_in(change) or (of_batch and change.before != change.after):
+        effect = "read again"
+    elif change.before is None:
         effect = "gets a position"
-    elif before == after:
-        effect = "stays, and the batch is read again" if _of_batch(change, abandoned) else "stays"
     else:
-        effect = "read again" if after < before else "passed over"
-    return AffectedPartition(change.at, before, after, _count(change, abandoned), effect)
+        effect = "stays, and the batch is read again" if of_batch else "stays"
+    return AffectedPartition(change.at, change.before, change.after, _count(change, found), effect)
 
 
 def _lines(changes: tuple[PositionChange, ...]) -> str:
     return "\n".join(f"{each.at.topic},{each.at.partition},{each.after}" for each in changes)
 
 
-def _count(change: PositionChange, abandoned: Batch | None) -> int:
-    moved = 0 if change.before is None else abs(change.after - change.before)
-    return moved + _of_batch(change, abandoned)
-
-
-def _abandoned(found: ResetResult) -> int:
-    """Offsets of the batch that is given up, which the next run reads again though the group hadn't passed them."""
-    changed = {each.at: each for each in found.changes}
-    return sum(_of_range(r, changed.get(r.at)) for r in (found.abandoned.ranges if found.abandoned else ()))
-
-
-def _of_batch(change: PositionChange, batch: Batch | None) -> int:
-    return sum(_of_range(r, change) for r in (batch.ranges if batch else ()) if r.at == change.at)
-
-
-def _of_range(r: Range, change: PositionChange | None) -> int:
-    passed = max(change.after, change.before or 0) if change else r.start
-    return max(0, r.end - max(r.start, passed))
-
-
-def _again(changes: tuple[PositionChange, ...]) -> int:
-    return sum(max(0, (each.before or 0) - each.after) for each in changes if each.before is not None)
-
-
-def _passed(changes: tuple[PositionChange, ...]) -> int:
-    return sum(max(0, each.after - each.before) for each in changes if each.before is not None)
+def _count(change: PositionChange, found: ResetResult) -> int:
+    return found.skipped_in(change) + found.reread_in(change) + found.reread_of_batch_in(change)
