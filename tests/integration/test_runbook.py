@@ -21,7 +21,6 @@ from command_line import CommandLine
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from documents import ROOT, blocks
-from sqlalchemy import make_url
 
 from tidegate.model.errors import StaleError
 from tidegate.runtime.run import run_batch
@@ -108,8 +107,8 @@ def database(postgres: Postgres, operator: Operator) -> Iterator[str]:
     """The URL of an empty database of the test's own, which the page calls DATABASE."""
     name = f"runbook_{uuid.uuid4().hex}"
     url = postgres.create_database(name)
-    as_libpq = make_url(url).set(drivername="postgresql")
-    operator.variables["DATABASE"] = as_libpq.render_as_string(hide_password=False)
+    assert url.startswith("postgresql+psycopg2://")
+    operator.variables["DATABASE"] = url.replace("+psycopg2", "", 1)
     yield url
     postgres.drop_database(name)
 
