@@ -1,12 +1,17 @@
 """Brings the ledger's database to the schema that this version of Tidegate reads and writes."""
 
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
 from tidegate.ledger.database import Database
 from tidegate.model.errors import UnusableLedgerError
+
+log = logging.getLogger(__name__)
 
 REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
@@ -29,7 +34,10 @@ def migrate(database: Database) -> None:
     with _ONE_THREAD, database.write() as connection:
         _wait_for_turn(connection)
         if _is_due(connection, database.name):
-            _upgrade(connection)
+            if older := _revision(connection):
+                log.info("the ledger %s is brought from schema %s to %s", database.name, older, REVISIONS[-1])
+            with _without_lines_of_alembic():
+                _upgrade(connection)
 
 
 def schema_of(database: Database) -> str | None:
@@ -52,6 +60,18 @@ def _wait_for_turn(connection: Connection) -> None:
     """Keep other migrations of this database waiting until the transaction ends, as SQLite does by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN})
+
+
+@contextmanager
+def _without_lines_of_alembic() -> Iterator[None]:
+    """One for each revision would come before what a command prints, where Airflow logs to the console."""
+    logger = logging.getLogger("alembic")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _revision(connection: Connection) -> str | None:

@@ -1,5 +1,6 @@
 """The ledger's tables are made and migrated, on SQLite and on PostgreSQL."""
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from tidegate.model.receipt import Receipt
 pytestmark = pytest.mark.long
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
+ALEMBIC = "alembic"
 FIRST = Path(__file__).with_name("revision_0001.sql")
 TYPES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}
 OPEN = Batch(
@@ -80,6 +82,28 @@ def differences(url: str) -> list[object]:
 def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
     SqlLedger(url)
     assert differences(url) == []
+
+
+def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alembic's own lines would come before what a command prints where the root logs them, as under Airflow."""
+    caplog.set_level(logging.INFO)
+    level = logging.getLogger(ALEMBIC).level
+    fill_first(url)
+    SqlLedger(url)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the ledger {Database(url).name} is brought from schema 0001 to {migrate.REVISIONS[-1]}"
+    ]
+    assert logging.getLogger(ALEMBIC).level == level
+
+
+def test_the_making_of_a_ledger_logs_nothing(url: str) -> None:
+    """In a process of its own: Alembic's import logs, too."""
+    program = "import logging, sys; logging.basicConfig(level=20); from tidegate.ledger.sql import SqlLedger; "
+    made = [sys.executable, "-c", f"{program}SqlLedger(sys.argv[1])", url]
+    done = subprocess.run(made, capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_the_known_revisions_are_those_of_the_migrations() -> None:
