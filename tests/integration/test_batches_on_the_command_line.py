@@ -15,10 +15,11 @@ from command_line import CommandLine
 from forking import PROGRAM
 
 from tidegate.config.settings import Settings
-from tidegate.model.errors import BatchFailedError
+from tidegate.model.errors import BatchFailedError, StoppedError
 from tidegate.runtime.connections import AirflowConnections
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import open_pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 
@@ -64,6 +65,31 @@ def test_a_batch_is_found_in_the_list_and_then_shown(line: CommandLine, topic: M
     assert f"batch {listed['batch_id']} of orders is committed" in text
     assert "delivery 1: " in text
     assert "no such column: country" in text
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_batch_whose_end_a_restored_ledger_has_forgotten_says_whether_it_is_published(
+    line: CommandLine, topic: MakeTopic, produce: Produce, is_published: bool
+) -> None:
+    name = topic()
+    produce(name, 5)
+    line.connect("spark_default", "spark_connect", "127.0.0.1", 1)
+    line.define("orders", name, **{"poll-timeout.ms": 3000, "max-retries": 0})
+    processor = CopyingProcessor()
+    processor.failures = ["no such column: country"]
+    settings, connections = Settings.from_environment(line.environment), AirflowConnections(line.environment)
+    with open_pipeline(AllDefinitions(settings).load("orders"), settings, connections, processor) as pipeline:
+        assert isinstance(run_batch(pipeline, lambda _: None).error, StoppedError)
+        line.run("ledger", "backup", "stopped.db")
+        line.run("clear", "orders", "--answer", "redeliver" if is_published else "skip")
+        assert run_batch(pipeline, lambda _: None).state == ("committed" if is_published else "ignored")
+        assert line.run("ledger", "restore", "stopped.db", "--replace").returncode == 0
+        assert pipeline.plan().batch is None
+    (listed,) = json.loads(line.run("batches", "orders", "--json").stdout)
+    assert (listed["state"], listed["rows"]) == ("committed", 5 if is_published else None)
+    told = [line.run(*command).stdout for command in (["batches", "orders"], ["status", "orders"])]
+    assert ["its output has nothing of it" in each for each in told] == [not is_published] * 2
+    assert ["retry limit" in each for each in told] == [False, False]
 
 
 def test_an_open_batch_waits_until_the_function_of_its_definition_is_there(

@@ -52,6 +52,9 @@ def batches(
         print_json(documents)
     elif documents:
         out.print(table([each | {"opened_at": instant(each["opened_at"])} for each in documents], *_COLUMNS))
+        for each in documents:
+            if each["state"] == "committed" and each["reason"]:
+                out.print(f"  batch {each['batch_id']}: {headline(each['reason'])}", markup=False)
         for each in filter(None, (document["reprocessed"] for document in documents)):
             made = f"{counted(each['rows'], 'row')}, {each['rejected']:,} rejected, {each['filtered']:,} filtered"
             out.print(f"  batch {each['batch_id']} is generation {each['generation']} now: {made}", markup=False)

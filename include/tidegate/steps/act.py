@@ -113,7 +113,7 @@ def _(action: NoteReceived, ctx: Context, _seen: Observation) -> Changed:
 def _(action: NoteCommitted, ctx: Context, _seen: Observation) -> Changed:
     batch = action.batch
     log.info("a batch was committed, which the ledger didn't know: it is noted (%s)", batch)
-    ctx.ledger.close(batch.id, batch.final_outcome)
+    ctx.ledger.close(batch.id, batch.final_outcome, action.reason)
     return Changed(f"batch {batch.id} was noted as committed")
 
 

@@ -31,6 +31,8 @@ from tidegate.strategies.commit import interpret as positions
 RECOMMIT_AFTER = timedelta(days=1)
 """Brokers forget an idle group's offsets after seven days, unless told otherwise."""
 
+_UNKNOWN = "a batch is in the lake, which the ledger didn't know"
+
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
@@ -69,9 +71,10 @@ class NoteReceived:
 
 @dataclass(frozen=True, slots=True)
 class NoteCommitted:
-    """The open batch was committed, which the ledger doesn't know."""
+    """The open batch was committed, which the ledger doesn't know; a reason where nobody knows what became of it."""
 
     batch: Batch
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +195,24 @@ def _of_batch(subscription: Subscription, seen: ObservedBatch) -> Action:
     batch = seen.batch
     match positions.interpret(batch.commit_policy, batch, seen.committed):
         case positions.AlreadyCommitted():
-            return NoteCommitted(batch)
+            return _committed(seen)
         case positions.OffsetsCommitted():
             return NoteReceived(batch)
         case positions.Abandon(reason):
             return Abandon(batch, reason)
         case positions.Resume() | positions.ResumeFrom():
             return _go_on(subscription, seen)
+
+
+def _committed(seen: ObservedBatch) -> Action:
+    """What the ledger is to know of a batch whose offsets are committed; it may be a backup's."""
+    batch = seen.batch
+    if batch.state is State.PUBLISHED or batch.is_discarded or batch.awaits_commit:
+        return NoteCommitted(batch)
+    if seen.published is not None:
+        return Adopt(batch, seen.published, _UNKNOWN)
+    known = "its offsets were committed, which the ledger didn't know"
+    return NoteCommitted(batch, known if seen.passed else f"{known}, and its output has nothing of it")
 
 
 def _go_on(subscription: Subscription, seen: ObservedBatch) -> Action:
@@ -209,7 +223,7 @@ def _go_on(subscription: Subscription, seen: ObservedBatch) -> Action:
     if batch.state is State.PUBLISHED:
         return _of_published(seen)
     if seen.published is not None:
-        return Adopt(batch, seen.published, "a batch is in the lake, which the ledger didn't know")
+        return Adopt(batch, seen.published, _UNKNOWN)
     if lost := _lost_before_landing(seen):
         refuse_loss(subscription, lost, abandon=True)
         return Abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")

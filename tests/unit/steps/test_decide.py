@@ -72,6 +72,7 @@ def of_batch(what: Batch, committed: Mapping[TopicPartition, Committed] = STARTS
 # 1. The open batch is reconciled first: Kafka's word, then the lake's, then the ledger's.
 PLANNED, LANDED, PROCESSED = batch(State.PLANNED), batch(State.LANDED), batch(State.PROCESSED)
 PUBLISHED = batch(State.PUBLISHED)
+EMPTY = replace(LANDED, records={})
 RECEIVED = batch(State.LANDED, "on-receipt")
 NEXT, MANUAL = batch(State.PUBLISHED, "on-next-poll"), batch(State.PUBLISHED, "manual")
 STOPPED = batch(State.HELD, resolution=Resolution.STOP)
@@ -84,7 +85,26 @@ P0_LEFT = replace(IN_THE_LAKE, ranges=RANGES[:1])
 UNREAD: dict[str, Any] = {"unread": RANGES}
 BATCHES: dict[str, tuple[ObservedBatch, Action]] = {
     "at its starts: it is delivered again": (of_batch(LANDED), GoOn(LANDED)),
-    "at its ends: it was committed, and that is noted": (of_batch(PROCESSED, ENDS), NoteCommitted(PROCESSED)),
+    "at its ends, and its output has nothing of it: it was committed, and that is noted": (
+        of_batch(STOPPED, ENDS),
+        NoteCommitted(
+            STOPPED, "its offsets were committed, which the ledger didn't know, and its output has nothing of it"
+        ),
+    ),
+    "at its ends, and in the lake": (
+        of_batch(STOPPED, ENDS, published=IN_THE_LAKE),
+        Adopt(STOPPED, IN_THE_LAKE, "a batch is in the lake, which the ledger didn't know"),
+    ),
+    "at its ends, and published as the ledger knows": (
+        of_batch(PUBLISHED, ENDS, published=IN_THE_LAKE),
+        NoteCommitted(PUBLISHED),
+    ),
+    "at its ends, and the output has come to a later batch": (
+        of_batch(STOPPED, ENDS, passed=True),
+        NoteCommitted(STOPPED, "its offsets were committed, which the ledger didn't know"),
+    ),
+    "at its ends, and given up": (of_batch(GIVEN_UP, ENDS), NoteCommitted(GIVEN_UP)),
+    "at its ends, without a record": (of_batch(EMPTY, ENDS), NoteCommitted(EMPTY)),
     "at its ends once landed, on receipt": (of_batch(RECEIVED, ENDS), NoteReceived(RECEIVED)),
     "some at their ends: a commit that came to some partitions is finished": (
         of_batch(PROCESSED, HALF),
