@@ -49,9 +49,11 @@ class Airflow:
         return self.shared.ask(method, f"/api/v2{path}", user, body)
 
     def questions(self) -> list[dict[str, Any]]:
-        """Those that wait for an answer."""
+        """Those that wait for an answer, and whose tasks Airflow has parked: it fails one that is answered before."""
         found = self.ask("GET", "/dags/~/dagRuns/~/hitlDetails?response_received=false").json()["hitl_details"]
-        return [each for each in found if each["task_instance"]["state"] == "awaiting_input"]
+        waiting = [each for each in found if each["task_instance"]["state"] == "awaiting_input"]
+        log = (self.shared.server.home.folder / "scheduler.log").read_text("utf-8") if waiting else ""
+        return [each for each in waiting if _is_parked(each["task_instance"], log)]
 
     def question(self) -> dict[str, Any]:
         """The one question that nobody has answered, once there is one."""
@@ -63,10 +65,7 @@ class Airflow:
         return one
 
     def settle(self, question: dict[str, Any], option: str, note: str) -> str:
-        """The state of the run once it is over, its question answered so by the operator.
-
-        An answer within the instant in which Airflow parks the task has that fail, and asked again: answered again.
-        """
+        """The state of the run once it is over, its question answered so by the operator."""
         run_id = question["task_instance"]["dag_run_id"]
         deadline = time.monotonic() + WAIT
         while (state := self.client.run("orders", run_id).state) not in OVER:
@@ -105,6 +104,12 @@ class Airflow:
     @property
     def ledger(self) -> SqlLedger:
         return self.shared.ledger
+
+
+def _is_parked(task: dict[str, Any], log: str) -> bool:
+    """Whether the scheduler has heard that the process of this try ended."""
+    key = f"task_id='ask', run_id='{task['dag_run_id']}', try_number={task['try_number']}, map_index=-1)"
+    return any("Received executor event" in line and key in line for line in log.splitlines())
 
 
 @pytest.fixture(scope="module")
