@@ -5,7 +5,6 @@ The engine doesn't import Airflow: what Airflow is configured with is read where
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tidegate.config.airflow_cfg import Given, config_file, core_option
@@ -13,7 +12,7 @@ from tidegate.config.check import Report
 from tidegate.config.drafts import Draft
 from tidegate.config.findings import shown
 from tidegate.config.reading import Reading
-from tidegate.config.settings import Settings, redact
+from tidegate.config.settings import Settings, is_relative, redact
 from tidegate.model.subscription import Problem, Severity, Subscription
 
 EXECUTOR: Final = "airflow.executor"
@@ -160,8 +159,7 @@ def _warning(named: _Named, store: tuple[str, str]) -> Problem:
 
 def _is_below_home(subscription: Subscription) -> bool:
     processing = subscription.processing
-    is_path = processing.format != "iceberg" and "://" not in processing.output
-    return is_path and not Path(processing.output).is_absolute()
+    return processing.format != "iceberg" and is_relative(processing.output)
 
 
 def _output_warning(remote: _Remote, settings: Settings) -> Problem:

@@ -224,6 +224,11 @@ def scheme(path_or_uri: str) -> str | None:
     return found[1].lower() if found else None
 
 
+def is_relative(path_or_uri: str) -> bool:
+    """Whether it is a path that `absolute_uri` takes to be below home."""
+    return scheme(path_or_uri) is None and not _expanded(path_or_uri).is_absolute()
+
+
 def absolute_uri(home: Path, path_or_uri: str) -> str:
     """The one spelling of a place: a URI, without a slash at its end.
 

@@ -124,7 +124,8 @@ def test_an_output_that_each_machine_has_below_its_own_home_is_told_at_its_line(
     assert (
         warnings("airflow: {executor: LocalExecutor}\n", "CeleryExecutor", output="data/lake/flights", **reached) == ()
     )
-    assert warnings(executor="CeleryExecutor", output="s3://lake/flights", **reached) == ()
+    for reachable in ("s3://lake/flights", "file:/shared/flights", "~/flights"):
+        assert warnings(executor="CeleryExecutor", output=reachable, **reached) == ()
 
 
 def test_stores_that_all_machines_reach_are_fine(warnings: Warnings) -> None:
