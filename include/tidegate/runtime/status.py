@@ -17,14 +17,14 @@ from tidegate.runtime.health import Facts, Finding, findings, is_by_members, was
 from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
 from tidegate.runtime.moves import Move, moves
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.anchor import ObservedOffsets, missing_names
+from tidegate.steps.anchor import missing_names
 from tidegate.steps.clear import redelivery
-from tidegate.steps.loss import Lost, OlderTopics, lost_positions, older_topics, partitions_of_lost
+from tidegate.steps.loss import Lost, OlderTopics, lost_positions, partitions_of_lost
 from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.produced_topics import said_unproducible
 from tidegate.steps.selection import left_unread, partitions_of
-from tidegate.steps.starts import starts
+from tidegate.steps.starts import known_offsets, starts
 from tidegate.strategies.commit.unsynced_state import unsynced
 
 _RETRY_TOPIC = re.compile(r".*_retry_\d+")
@@ -296,8 +296,7 @@ def _look(pipeline: Pipeline) -> _Seen:
     is_foreign = cluster is not None or store is not None
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
     last_ends, missing = offsets_from_ledger(subscription, pipeline.offsets, ledger, snapshot)
-    older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
-    known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
+    older, known = known_offsets(committed, (last_ends, missing), topic_ids, snapshot)
     begins = starts(subscription, partitions, known, source)
     marks = source.watermarks(partitions)  # last, so that no start is beyond the end
     lost = _lost(known.committed, older, marks)

@@ -1,6 +1,6 @@
 """Where the next plan begins in each partition, and how far a subscription has come, as far as is known before it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tidegate.model.errors import LostDataError
 from tidegate.model.offsets import TopicPartition
@@ -8,7 +8,7 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, LedgerSnapshot, RecordSource
 from tidegate.steps.anchor import ObservedOffsets, anchorage, offsets_of
 from tidegate.steps.context import Context
-from tidegate.steps.loss import older_topics
+from tidegate.steps.loss import OlderTopics, older_topics
 from tidegate.steps.observe import offsets_from_ledger
 
 
@@ -40,11 +40,25 @@ def starts_without_position(
     if not without:
         return {}
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
-    last_ends, missing = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
-    older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
-    known = ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
+    from_ledger = offsets_from_ledger(ctx.subscription, ctx.offsets, ctx.ledger, snapshot)
+    _, known = known_offsets(committed, from_ledger, topic_ids, snapshot)
     begins = starts(ctx.subscription, partitions, known, ctx.source)
     return {tp: begins[tp] for tp in without if tp in begins}
+
+
+def known_offsets(
+    committed: Mapping[TopicPartition, Committed],
+    from_ledger: tuple[Mapping[TopicPartition, int], Collection[str]],
+    topic_ids: Mapping[str, str],
+    snapshot: LedgerSnapshot,
+) -> tuple[OlderTopics, ObservedOffsets]:
+    """What is of topics that were created again since, and the offsets without it.
+
+    `from_ledger` are the last ends and the missing names, `topic_ids` those that the topics have now.
+    """
+    last_ends, missing = from_ledger
+    older = older_topics(committed, last_ends, now=topic_ids, noted=snapshot.topic_ids, missing=missing)
+    return older, ObservedOffsets(older.without(committed), {}, older.without(last_ends), missing, older.topics)
 
 
 def delivered(ctx: Context, snapshot: LedgerSnapshot) -> dict[TopicPartition, int]:
