@@ -62,6 +62,7 @@ def keeping_nothing(bench: DeltaBench) -> DeltaBench:
     keeps_nothing = {
         "delta.deletedFileRetentionDuration": "interval 0 seconds",
         "delta.logRetentionDuration": "interval 0 seconds",
+        "delta.checkpointInterval": "3",  # a checkpoint takes the log before it away
     }
     bench.delta.alter.set_table_properties(keeps_nothing)
     return bench

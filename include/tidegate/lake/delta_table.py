@@ -17,6 +17,7 @@ from tidegate.ports.table_log import Record, TableSnapshot
 
 _ONCE: Final = CommitProperties(max_commit_retries=0)
 _MORE_LOOKS: Final = 4
+_EXPIRED: Final = ("not found", "No files in log segment", "Invalid table version")
 
 Change = Callable[[], None]
 _Found = TypeVar("_Found")
@@ -111,13 +112,18 @@ def commit_path(version: int) -> str:
     return f"_delta_log/{version:020}.json"
 
 
+def is_expired(error: Exception) -> bool:
+    """Whether log cleanup took away what was being read, or what a commit had to be held against."""
+    return any(said in str(error) for said in _EXPIRED)
+
+
 def look_again(read: Callable[[], _Found]) -> _Found:
     """What `read` returns or, at last, raises; log cleanup may take away what it was about to read."""
     for _ in range(_MORE_LOOKS):
         try:
             return read()
         except (DeltaError, OSError) as error:
-            if "not found" not in str(error):
+            if not is_expired(error):
                 break
     return read()
 

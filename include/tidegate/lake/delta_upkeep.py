@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tidegate.lake.delta_location import DeltaLocation, OptionsOf, delta_location, stated
 from tidegate.lake.delta_protocol import refuse_unless_plain
 from tidegate.lake.delta_schema import rows_of
-from tidegate.lake.delta_table import opened
+from tidegate.lake.delta_table import is_expired, opened
 from tidegate.model.errors import WrongDefinitionError, message
 from tidegate.ports.table_upkeep import Upkeep
 
@@ -82,7 +82,7 @@ def _unless_lost(step: Callable[[], _Result]) -> _Result | None:
     try:
         return step()
     except (DeltaError, OSError) as error:
-        if isinstance(error, CommitFailedError) or "not found" in str(error):
+        if isinstance(error, CommitFailedError) or is_expired(error):
             return None
         raise
 
