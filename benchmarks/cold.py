@@ -1,9 +1,9 @@
 """What a batch of 10,000 records takes by spark-submit beyond Spark's own start.
 
 `make bench`, or `python benchmarks/cold.py [--rounds N] [--json] [--write]`. Spark's own start is spark-submit of a job
-that opens a session, counts one row and stops; it and `tidegate run`, on `local[2]`, take turns, as they are and with
-options by which Java starts sooner: an archive of the classes that a job loads, left by the first run, and the quick
-compiler alone. Figures are medians.
+that opens a session, counts one row and stops; it and `tidegate run`, on `local[2]`, take turns, both with the same
+options of Java: its quick compiler alone, which `tidegate` names where nobody does, none, an archive of the classes
+that a job loads, left by the first run, and both. Figures are medians.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from trigger import PROJECT, RECORDS, SUBSCRIPTION, bounded_definition
 BIN = Path(sys.executable).parent
 HEADINGS = ["what", "seconds", "slowest"]
 OWN, PROCESS, BEYOND = "Spark's own start", "process", ", beyond Spark's own start"
+OPTIONS = "SPARK_SUBMIT_OPTS"
 EMPTY = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -46,7 +47,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found, parts = _measured(Path(folder), arguments.rounds)
     beyond = {
-        f"{what}{BEYOND}": [each - own for own, each in zip(found[OWN], seconds, strict=True)]
+        f"{what}{BEYOND}": [
+            each - own for own, each in zip(found[OWN + what.removeprefix(PROCESS)], seconds, strict=True)
+        ]
         for what, seconds in found.items()
         if what.startswith(PROCESS)
     }
@@ -73,7 +76,7 @@ def _by_options(found: Mapping[str, list[float]]) -> list[list[str]]:
     options = [what.removeprefix(OWN) for what in found if what.startswith(OWN)]
     return [
         [
-            how.strip() or "none",
+            how.removeprefix(" with "),
             *(_row("", found[what])[1] for what in (OWN + how, PROCESS + how, PROCESS + how + BEYOND)),
         ]
         for how in options
@@ -91,7 +94,6 @@ def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str
     parts: dict[str, list[float]] = {}
     found: dict[str, list[float]] = {}
     archive = home / "classes.jsa"
-    sooner = _sooner(archive)
     jars = kafka_jars(java, PROJECT / ".cache")
     with Broker(java=java, jars=jars, data=home / "kafka") as broker:
         publish_flights(broker.bootstrap_servers, progress=lambda _: None)
@@ -104,10 +106,11 @@ def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
-        archiving = {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={archive}"}
+        archiving = {OPTIONS: f"-XX:ArchiveClassesAtExit={archive}"}
         _run(["tidegate", "run", SUBSCRIPTION], environment | archiving)
         for _ in range(rounds + 1):
-            for how, options in sooner.items():
+            for how, java_options in _of_java(archive).items():
+                options = {OPTIONS: java_options}
                 began = time.perf_counter()
                 _run(["spark-submit", "--master", "local[2]", str(job)], environment | options)
                 found.setdefault(f"{OWN}{how}", []).append(time.perf_counter() - began)
@@ -122,13 +125,14 @@ def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str
     return _but_the_first(found), _but_the_first(parts)
 
 
-def _sooner(archive: Path) -> dict[str, dict[str, str]]:
-    """What Java is told, by how it starts then."""
+def _of_java(archive: Path) -> dict[str, str]:
+    """What Java is told, by what that is."""
     quick, archived = "-XX:TieredStopAtLevel=1", f"-XX:SharedArchiveFile={archive}"
     return {
-        "": {},
-        " with an archive of classes": {"SPARK_SUBMIT_OPTS": archived},
-        " with that and the quick compiler": {"SPARK_SUBMIT_OPTS": f"{archived} {quick}"},
+        " with the quick compiler": quick,
+        " with nothing": "",
+        " with an archive of classes": archived,
+        " with both": f"{archived} {quick}",
     }
 
 

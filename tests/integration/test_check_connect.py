@@ -119,7 +119,7 @@ def test_connections_of_places_and_catalogs_that_arent_there_are_named(
     line: CommandLine, topic: Callable[..., str]
 ) -> None:
     name = topic()
-    line.connect("minio", "aws", password="s3cret")
+    line.connect("minio", "aws", password="s3cret", aws_access_key_id="key")
     line.define("orders", name, processing={"output": "s3://minio@lake/orders"})
     assert problems(line, 0) == []
     line.set("TIDEGATE_LANDING", "s3://gone@landing")
@@ -223,3 +223,20 @@ def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Bro
     assert refused.returncode == 1, refused
     assert "topic nowhere wasn't created" in refused.stderr
     assert "let the connection's user create topics" in refused.stderr
+
+
+def test_a_connection_that_is_no_object_stores_or_has_what_is_not_taken(
+    line: CommandLine, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    line.connect("mine", "generic", password="s3cret")
+    line.connect("role", "aws", role_arn="arn:aws:iam::1:role/lake")
+    line.connect("half", "aws", password="s3cret")
+    line.define("typed", name, processing={"output": "s3://mine@lake/typed"})
+    line.define("assumed", name, processing={"format": "delta", "output": "s3://role@lake/assumed"})
+    line.define("halved", name, processing={"output": "s3://half@lake/halved"})
+    told = " ".join(message for _, _, message in problems(line))
+    assert "processing.output: connection mine: it is of type generic, and that of an object store is aws" in told
+    assert "processing.output: connection role: extra role_arn isn't taken" in told
+    assert "processing.output: connection half: it has no login, the access key" in told
+    assert "s3cret" not in told

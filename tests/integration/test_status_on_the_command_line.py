@@ -153,6 +153,27 @@ def test_one_that_is_broken_or_leads_nowhere_keeps_no_other_from_being_told(
         assert name in page.stdout
 
 
+def test_one_that_is_named_is_told_as_it_is_among_all(line: CommandLine, topic: MakeTopic, produce: Produce) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name)
+    with line.pipeline("orders") as pipeline:
+        assert pipeline.plan() is not None
+    file = line.subscriptions / "orders.yaml"
+    written = file.read_text("utf-8")
+    file.write_text(f"{written}\nmembers: 0\n", "utf-8")
+    alone = line.run("status", "orders", "--check")
+    assert (alone.returncode, alone.stdout.partition(":")[0]) == (2, "STALLED orders"), alone
+    assert status(line, "orders")["open"]["state"] == "planned"
+    file.unlink()
+    line.define("others", name)
+    alone = line.run("status", "orders", "--check")
+    assert (alone.returncode, alone.stdout.partition(":")[0]) == (2, "STALLED orders"), alone
+    assert "orders" in line.run("status", "orders").stdout
+    mistyped = line.run("status", "order")
+    assert (mistyped.returncode, "no subscription 'order'" in mistyped.stderr) == (2, True)
+
+
 def test_a_folder_that_is_not_there_or_holds_no_definition_says_so(line: CommandLine) -> None:
     for arguments in (["status"], ["status", "--check"], ["status", "--json"]):
         empty = line.run(*arguments)

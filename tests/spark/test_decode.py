@@ -3,6 +3,7 @@
 import json
 import math
 import struct
+import sys
 import uuid
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate_spark.deserializers.step import Decoder, DeserializationError
+from tidegate_spark.job_failure import failure_of
 
 pytestmark = pytest.mark.spark
 
@@ -173,3 +175,11 @@ def test_json_in_another_charset(spark):
 def test_a_deserializer_that_nobody_has_is_named(spark):
     with pytest.raises(DeserializationError, match="there is no deserializer xml; there are avro, bytes,"):
         decode(spark, Decoder("xml"), [b""])
+
+
+def test_a_pyspark_that_lacks_what_protobuf_needs_is_no_fault_of_the_records(spark, monkeypatch):
+    monkeypatch.delattr("pyspark.sql.pandas.functions.arrow_udf")  # it came with 4.1
+    monkeypatch.delitem(sys.modules, "tidegate_spark.deserializers.protobuf", raising=False)
+    with pytest.raises(ImportError, match=r"protobuf needs Spark 4\.1, PyArrow and NumPy where the job runs") as raised:
+        decode(spark, Decoder("protobuf"), [b""])
+    assert failure_of(raised.value).cause == "system"

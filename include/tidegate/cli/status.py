@@ -34,11 +34,8 @@ def status(
     Exit status of --check: 0 OK, 1 WARN or REWOUND, 2 STALLED, STOPPED or UNREACHABLE, 3 the ledger doesn't answer.
     """
     from tidegate.cli import status_text  # noqa: PLC0415 - see above
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    if name:
-        AllDefinitions(settings).load(name)  # raises: who names one wants to know
     try:
         documents = _documents(name, settings, limit)
     except (UnavailableError, UnusableLedgerError) as error:
@@ -64,12 +61,10 @@ def watch(
 
     On a terminal the whole status is redrawn; elsewhere a line is printed for each change of a verdict, lag or batch.
     """
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-
     settings = settings_here()
-    if name:
-        AllDefinitions(settings).load(name)  # raises: who names one wants to know
-    all_names(settings)  # raises: nothing would ever be seen
+    names = all_names(settings)  # raises: nothing would ever be seen
+    if name and name not in names:
+        _undefined(name, names, settings)  # raises, too
     with suppress(KeyboardInterrupt):
         said: set[str] = set()
         while True:
@@ -102,15 +97,30 @@ def _print_look(name: str | None, settings: Settings) -> None:
 
 
 def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[str, Any]]:
-    """The status of one, or of all and of open batches without a definition."""
+    """The status of one, or of all and of open batches without a definition. Raises DefinitionError for no such one."""
     from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.observing import orphans, status_documents  # noqa: PLC0415 - see above
 
     connections = AirflowConnections(os.environ)
-    if name:
+    if name is None:
+        names = all_names(settings)
+        return [*status_documents(names, settings, connections, limit), *orphans(names, settings)]
+    names = AllDefinitions(settings).names()
+    if name in names:
         return [*status_documents([name], settings, connections, limit)]
-    names = all_names(settings)
-    return [*status_documents(names, settings, connections, limit), *orphans(names, settings)]
+    return _undefined(name, names, settings)
+
+
+def _undefined(name: str, names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
+    """The open batch of one that isn't defined any more. Raises DefinitionError where there is none."""
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.observing import orphans  # noqa: PLC0415 - see above
+
+    left = [document for document in orphans(names, settings) if document["subscription"] == name]
+    if not left:
+        AllDefinitions(settings).load(name)  # raises
+    return left
 
 
 def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: bool) -> int:

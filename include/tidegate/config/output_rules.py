@@ -15,6 +15,7 @@ _FORMAT: Final = "processing.format"
 _OUTPUT: Final = "processing.output"
 _EVOLUTION: Final = "processing.schema-evolution"
 _LEAST_PARTS: Final = 3
+_ONLY_FOR_TABLES: Final = tuple(each for each in OBJECT_STORES if each != "s3")
 
 
 def check_output(given: Values, findings: Findings) -> None:
@@ -60,6 +61,12 @@ def _check_folder(output: str, findings: Findings) -> None:
             f"iceberg, else ./{output}"
         )
         findings.add(_OUTPUT, text, "looks-like-a-table", output, "warning")
+    elif (kind := scheme(output)) in _ONLY_FOR_TABLES:
+        text = (
+            f"{_OUTPUT} of format parquet can't be on {kind}, where Tidegate can't publish a batch's files at once: "
+            "write s3://bucket/folder, or format: delta"
+        )
+        findings.add(_OUTPUT, text, "refused", output)
 
 
 def _check_delta(output: str, findings: Findings) -> None:

@@ -359,7 +359,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     "socket.connection.setup.timeout.ms": ConsumerProperty(_ms(1_000), "How long connecting may take.", default=10_000),
     "socket.connection.setup.timeout.max.ms": ConsumerProperty(
         _ms(1_000),
-        "Only checked against other timeouts.",
+        "Only checked against other timeouts, but with landing-engine: spark.",
         default=30_000,
         librdkafka=None,
     ),
@@ -581,9 +581,9 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "output": Property(
         Output(),
-        "For parquet and delta: a folder in the project, or a URI, which may name an Airflow connection: "
-        "s3://connection@bucket/key. For iceberg: the table, whose catalog is an Airflow connection's id. "
-        "Only tables may be several subscriptions' output.",
+        "For parquet and delta: a folder in the project, or a URI (gs, abfs and abfss for delta alone), which may name "
+        "an Airflow connection: s3://connection@bucket/key. For iceberg: the table, whose catalog is an Airflow "
+        "connection's id. Only tables may be several subscriptions' output.",
         required=True,
     ),
     "schema-evolution": Property(

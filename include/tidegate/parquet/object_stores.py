@@ -22,7 +22,7 @@ _NOT_TAKEN: Final = {
     "role_arn": f"isn't taken, as not every library can assume a role: {_INSTEAD}",
     "assume_role_method": f"isn't taken, as not every library can assume a role: {_INSTEAD}",
     "assume_role_kwargs": f"isn't taken, as not every library can assume a role: {_INSTEAD}",
-    "profile_name": f"isn't taken, as not every library reads profiles: {_INSTEAD}",
+    "profile_name": "isn't taken, as not every library reads profiles: give its keys as login and password",
     "verify": "isn't taken: certificates are always verified, by the authorities that the machine trusts",
 }
 

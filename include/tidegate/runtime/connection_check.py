@@ -25,6 +25,7 @@ from tidegate.model.subscription import (
     TopicPartitions,
     TopicPattern,
 )
+from tidegate.parquet.object_stores import object_store
 from tidegate.ports import Connections, SchemaType
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
@@ -67,12 +68,18 @@ class _Outside:
         self.partitions = cache(self._partitions)
         self.registry = cache(self._registry)
         self.spark = cache(self._spark)
-        self.connection = cache(self._connection)
+        self._store = cache(self._store_lacks)
+        self._catalog = cache(self._catalog_lacks)
 
-    def place_connections(self, subscription: Subscription) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The ids of the connections of the landing, and of a subscription's output."""
+    def landing(self) -> Iterator[TidegateError]:
+        """What the connection in the landing's URI lacks."""
+        return filter(None, map(self._store, connections_of(self._settings.landing)))
+
+    def output(self, subscription: Subscription) -> Iterator[TidegateError]:
+        """What the connection of a subscription's output lacks, an object store's or a catalog's."""
         output = parse_output(output_uri(self._settings.home, subscription.processing))
-        return connections_of(self._settings.landing), output.connections
+        lacks = self._catalog if output.format == "iceberg" else self._store
+        return filter(None, map(lacks, output.connections))
 
     def http_server(self, subscription: Subscription) -> str | None:
         """What stands in the way of requests to a subscription's server."""
@@ -97,7 +104,12 @@ class _Outside:
         answer = _attempt(lambda: registry.latest("tidegate-check", kind))
         return answer if isinstance(answer, TidegateError) else None
 
-    def _connection(self, connection_id: str) -> TidegateError | None:
+    def _store_lacks(self, connection_id: str) -> TidegateError | None:
+        """Why a connection is no object store's."""
+        answer = _attempt(lambda: object_store(self._connections.get(connection_id)))
+        return answer if isinstance(answer, TidegateError) else None
+
+    def _catalog_lacks(self, connection_id: str) -> TidegateError | None:
         """Why there is no such connection."""
         answer = _attempt(lambda: self._connections.get(connection_id))
         return answer if isinstance(answer, TidegateError) else None
@@ -133,12 +145,10 @@ class _Examination:
 
     def _connection_problems(self) -> Iterator[Problem]:
         """The connections in the URIs of places, and those of catalogs."""
-        landing, output = self.outside.place_connections(self._subscription)
-        for path, named, ids in ((_LANDING, "", landing), (_OUTPUT, _OUTPUT, output)):
-            for connection_id in ids:
-                lacking = self.outside.connection(connection_id)
-                if lacking is not None:
-                    yield self._problem(named, f"{path}: {lacking}", "no-connection")
+        for lacking in self.outside.landing():
+            yield self._problem("", f"{_LANDING}: {lacking}", "no-connection")
+        for lacking in self.outside.output(self._subscription):
+            yield self._problem(_OUTPUT, f"{_OUTPUT}: {lacking}", "no-connection")
 
     def _processing_problems(self) -> Iterator[Problem]:
         processing = self._subscription.processing

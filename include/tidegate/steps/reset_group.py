@@ -180,7 +180,7 @@ def _refuse_taking_over(ctx: Context) -> None:
         why = (
             f"the group is still subscription {holder}'s, whose definition is gone: its positions aren't known here yet"
         )
-        raise StaleError(message(why, ctx.place, f"run {subscription.name} once, which takes the group over"))
+        raise StaleError(message(why, ctx.place, f"`tidegate run {subscription.name}` takes the group over"))
 
 
 def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> None:
@@ -191,9 +191,7 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
     name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
     if batch.state is State.PUBLISHED and _is_published(ctx, batch):
         waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
-        remedy = (
-            f"its output is in the lake: {f'`tidegate commit {name}`' if waits else f'run {name} once'}, then reset"
-        )
+        remedy = f"its output is in the lake: `tidegate {'commit' if waits else 'run'} {name}`, then reset"
         raise StaleError(message(fact, batch, remedy))
     if not request.abandon:
         before = f"`tidegate clear {name}` first" if batch.state is State.HELD else "let its run end first"
@@ -319,9 +317,11 @@ def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartiti
         unfinished = sorted(ids - {each for each, outcome in ctx.ledger.outcomes(ids).items() if outcome in SETTLED})
         if unfinished:
             why = f"batch {', '.join(unfinished)} is in the lake, and its offsets aren't committed: nothing was reset"
-            raise StaleError(message(why, ctx.place, f"run {ctx.subscription.name} once, which finishes its commit"))
+            raise StaleError(
+                message(why, ctx.place, f"`tidegate run {ctx.subscription.name}` finishes its commit; then reset")
+            )
         return
     ctx.lake.set_aside(batch.output, batch.next_receipt)
     if _is_published(ctx, batch):
         why = f"batch {batch.id} was published just now: nothing was reset"
-        raise StaleError(message(why, batch, f"run {batch.subscription} once, which commits it, and reset then"))
+        raise StaleError(message(why, batch, f"`tidegate run {batch.subscription}` commits it; then reset"))

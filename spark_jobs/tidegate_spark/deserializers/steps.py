@@ -44,8 +44,12 @@ def _json_schema(raw: Column, decoder: Decoder) -> Step:
 
 
 def _protobuf(raw: Column, decoder: Decoder) -> Step:
-    from tidegate_spark.deserializers.protobuf import protobuf  # noqa: PLC0415 (needs NumPy and PyArrow, which no other does)
-
+    try:
+        from tidegate_spark.deserializers.protobuf import protobuf  # noqa: PLC0415 (has needs that no other has)
+    except ImportError as error:
+        raise ImportError(
+            f"the deserializer protobuf needs Spark 4.1, PyArrow and NumPy where the job runs: {error}"
+        ) from error
     return protobuf(raw, decoder)
 
 
