@@ -43,7 +43,7 @@ def check(*arguments: object) -> Result:
 @pytest.mark.long
 def test_what_is_logged_to_a_pipe_is_a_line_however_long(tmp_path):
     """A terminal of 80 columns is nobody's there: whoever collects lines has them whole."""
-    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 1000\n")
+    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 100\n")
     extra = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
     environment = {
         **os.environ,
@@ -388,7 +388,7 @@ def test_what_is_not_stopped_is_not_cleared():
 )
 def test_a_ledger_that_knows_of_no_run_is_told_and_not_made(command, refused, is_made, tmp_path, monkeypatch):
     """Its silence about a batch would be taken for an answer, where TIDEGATE_LEDGER is mistyped."""
-    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 1000\n")
+    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 100\n")
     monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka://127.0.0.1:1")
     url = f"sqlite:///{tmp_path}/elsewhere/ledger.db"
