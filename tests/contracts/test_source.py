@@ -215,6 +215,12 @@ def test_partitions_of_named_topics_come_in_order_and_missing_topics_have_none(w
     assert source.partitions(TopicNames(("nowhere",))) == ()  # nor was it created
 
 
+def test_where_all_may_be_seen_a_missing_topic_isnt_hidden_nor_made(world: World) -> None:
+    topic, source = world.topic(), world.source()
+    assert source.hidden([topic, "nowhere"]) == frozenset()
+    assert source.partitions(TopicNames(("nowhere",))) == ()
+
+
 def test_a_new_partition_is_seen(world: World) -> None:
     topic, source = world.topic(), world.source()
     assert len(source.partitions(TopicNames((topic,)))) == 1

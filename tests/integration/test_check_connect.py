@@ -89,7 +89,7 @@ def test_everything_that_is_missing_is_said_at_once(line: CommandLine, topic: Ca
     for part in (
         f"topic {name} has no partition 7",
         "retry topic orders_retry_10000 isn't there",
-        f"dead-letter topic {name}-dead isn't there: `tidegate create-topics orders` creates what is missing",
+        f"dead-letter topic {name}-dead isn't there, or the connection's user may not see it: `tidegate create-topics",
         "Schema Registry",
         "spark-submit-nowhere isn't found",
         "matches no topic",

@@ -102,10 +102,11 @@ class Listing:
 
 def said_missing(topic: str, dead_lettered: int) -> str:
     """That a dead-letter topic isn't there, and of how many letters the ledger knows."""
+    absent = f"topic {topic} isn't there, or the connection's user may not see it"
     if not dead_lettered:
-        return f"topic {topic} isn't there, and the ledger knows of no record that became a dead letter"
+        return f"{absent}, and the ledger knows of no record that became a dead letter"
     known = f"the {counted(dead_lettered, 'record')} that the ledger counts as dead-lettered"
-    return f"topic {topic} isn't there: {known} can't be read from it any more"
+    return f"{absent}: {known} can't be read from it"
 
 
 def list_letters(

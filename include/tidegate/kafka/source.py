@@ -91,6 +91,10 @@ class KafkaSource:
         exist = {name: frozenset(found.partitions) for name, found in self._listed().topics.items()}
         return tuple(sorted(TopicPartition(*at) for at in selected(topics, exist)))
 
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """See ports.RecordSource; a request for each, as a listing of all topics leaves out what it hides."""
+        return frozenset(topic for topic in topics if self._is_hidden(topic))
+
     def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
         """See ports.RecordSource; two requests to each broker, however many partitions."""
         earliest = self._offsets(partitions, OFFSET_BEGINNING)
@@ -139,6 +143,13 @@ class KafkaSource:
                 yield RangeReader(consumer, ranges, deadline, client_errors)
         finally:
             close("the client that read", consumer.close)
+
+    def _is_hidden(self, topic: str) -> bool:
+        found = self._ask(
+            lambda seconds: self._questions.list_topics(topic, timeout=seconds), f"say what it knows of topic {topic}"
+        )
+        error = found.topics[topic].error
+        return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def _listed(self) -> ClusterMetadata:
         found = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics")

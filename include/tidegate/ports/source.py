@@ -31,6 +31,10 @@ class RecordSource(Protocol):
         """The partitions that exist now, in order; a missing topic has none and is never created."""
         ...
 
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of the topics that the broker keeps from the client's user: nobody can tell whether they are there."""
+        ...
+
     def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
         """What each partition holds, as far as the subscription's isolation level lets it be read."""
         ...

@@ -13,7 +13,7 @@ from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.selection import partitions_of
+from tidegate.steps.selection import visible_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def describe_group(pipeline: Pipeline) -> GroupDescription:
     subscription, source = pipeline.subscription, pipeline.source
     snapshot = pipeline.ledger.look(subscription.name)
     batch = snapshot.open
-    partitions = partitions_of(subscription, source)
+    partitions = visible_partitions(subscription, source)
     committed = pipeline.offsets.committed(partitions)
     starts = pipeline.starts_without_position(snapshot, partitions, committed)
     marks = source.watermarks(partitions)  # last, so that no position is beyond the end

@@ -285,6 +285,8 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         return
     if (_is(run, "LostDataError") and _is_by_loss(facts)) or _is_by_topics(facts, run):
         return
+    if facts.unavailable and _is(run, "UnavailableError"):
+        return
     if _is(run, "WrongDefinitionError") and (facts.other_cluster or facts.other_store):
         return
     known = next((each for each in kinds(run.error) if each in _NEEDS_A_PERSON), None)

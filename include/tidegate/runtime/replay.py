@@ -167,6 +167,10 @@ class BoundedSource:
             for at, marks in held.items()
         }
 
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """See `tidegate.ports.RecordSource`."""
+        return self._source.hidden(topics)
+
     def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
         """See `tidegate.ports.RecordSource`."""
         return self._source.offsets_at(partitions, time)

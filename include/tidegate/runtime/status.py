@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
@@ -23,7 +23,7 @@ from tidegate.steps.loss import Lost, OlderTopics, lost_positions, partitions_of
 from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.produced_topics import said_unproducible
-from tidegate.steps.selection import left_unread, partitions_of
+from tidegate.steps.selection import left_unread, visible_partitions
 from tidegate.steps.starts import known_offsets, starts
 from tidegate.strategies.commit.unsynced_state import unsynced
 
@@ -167,7 +167,10 @@ def outcome_to_json(outcome: HistoryEntry) -> dict[str, Any]:
 
 
 def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Status:
-    """Ask Kafka and the ledger; without Kafka, what the ledger knows. `no_run` is as in `health.Facts`."""
+    """Ask Kafka and the ledger; without Kafka, what the ledger knows. `no_run` is as in `health.Facts`.
+
+    Raises WrongDefinitionError where Kafka refuses what has to be asked for.
+    """
     subscription, ledger = pipeline.subscription, pipeline.ledger
     name, now = subscription.name, ledger.now()
     history = ledger.history(name, max(limit, _SEEN))
@@ -177,6 +180,8 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
     contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)
     try:
         seen, unavailable = _look(pipeline), None
+    except WrongDefinitionError:
+        raise
     except TidegateError as away:
         seen, unavailable = _Seen(), str(away)
     entry = next((o for o in history if o.batch.is_open), None)
@@ -288,7 +293,7 @@ def _own(subscription: Subscription, positions: Iterable[PartitionStatus]) -> li
 def _look(pipeline: Pipeline) -> _Seen:
     subscription, source, ledger = pipeline.subscription, pipeline.source, pipeline.ledger
     snapshot = ledger.look(subscription.name)
-    partitions = partitions_of(subscription, source)
+    partitions = visible_partitions(subscription, source)
     own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
     committed = pipeline.offsets.committed(partitions)
     cluster = other_cluster(subscription, source.cluster_id(), snapshot)

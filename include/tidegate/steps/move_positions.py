@@ -11,7 +11,7 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Definitions, Ledger, OffsetStore, RecordSource
 from tidegate.steps.ownership import claim_group, refuse_other_store
-from tidegate.steps.selection import partitions_of
+from tidegate.steps.selection import visible_partitions
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def move_positions(
         raise StaleError(message(f"the group's positions are in {store} already: there is nothing to move", at))
     if snapshot.open is not None:
         refuse_other_store(snapshot.open, subscription)
-    partitions = partitions_of(subscription, source)
+    partitions = visible_partitions(subscription, source)
     with elsewhere.fence() as there, offsets.fence() as here:
         positions = there.committed(partitions)
         for metadata, of_receipt in _by_receipt(positions).items():

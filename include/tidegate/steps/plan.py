@@ -17,7 +17,7 @@ from tidegate.steps.decide import GoOn, NothingToRead, OpenBatch, decide
 from tidegate.steps.observe import Observation, ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import claim_group, claim_store, refuse_other_group, refuse_other_store
 from tidegate.steps.produced_topics import refuse_missing_topics
-from tidegate.steps.selection import partitions_of
+from tidegate.steps.selection import partitions_of, visible_partitions
 from tidegate.steps.sweep import sweep
 
 _RETRY_SECONDS = 0.25
@@ -101,7 +101,7 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
     elif ctx.definitions.is_draining(ctx.subscription.name):
         return nothing(ctx, "it was unsubscribed, and no batch of it is open: no new one begins")
     else:
-        partitions = partitions_of(ctx.subscription, ctx.source)
+        partitions = visible_partitions(ctx.subscription, ctx.source)
         if claim_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger):
             return Changed("the store of the group's positions was noted")
         seen = observe_group(ctx, snapshot, partitions)

@@ -45,7 +45,7 @@ from tidegate.steps.ownership import (
 )
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
-from tidegate.steps.selection import left_unread, partitions_of, readable_ends
+from tidegate.steps.selection import left_unread, readable_ends, visible_partitions
 from tidegate.steps.starts import delivered
 
 _LOOKS = 12  # each takes for done what the one before would do; a plan makes as many
@@ -120,7 +120,7 @@ def preview(ctx: Context) -> Preview:
         return replace(found, changes=_later(ctx, snapshot.open))
     if ctx.definitions.is_draining(ctx.subscription.name):
         return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
-    partitions = partitions_of(ctx.subscription, ctx.source)
+    partitions = visible_partitions(ctx.subscription, ctx.source)
     is_unclaimed_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger)
     read = delivered(ctx, snapshot)
     seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), read)

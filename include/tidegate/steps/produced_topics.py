@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tidegate.model.errors import WrongDefinitionError, location, message
+from tidegate.model.errors import UnauthorizedError, WrongDefinitionError, location, message
 from tidegate.model.subscription import Subscription, TopicNames
 from tidegate.ports import RecordSource
 
 
 def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> None:
-    """Raises WrongDefinitionError for a dead-letter or retry topic that isn't there, and says how to create it."""
+    """Raises WrongDefinitionError for a dead-letter or retry topic that isn't there, and says how to create it.
+
+    Raises UnauthorizedError for one that the connection's user may not see, as `said_unproducible` does.
+    """
     if what := said_unproducible(subscription, source):
         how = how_to_create(subscription.name)
         where = location(subscription=subscription.name)
@@ -17,10 +20,17 @@ def refuse_missing_topics(subscription: Subscription, source: RecordSource) -> N
 
 
 def said_unproducible(subscription: Subscription, source: RecordSource) -> str | None:
-    """Which topics aren't there that must be before anything is processed, in words; None if they are."""
+    """Which topics aren't there that must be before anything is processed, in words; None if they are.
+
+    Raises UnauthorizedError for one that the connection's user may not see: creating it wouldn't help.
+    """
     missing = _missing(subscription.produced_topics, source)
     if not missing:
         return None
+    if hidden := sorted(source.hidden(missing)):
+        fact = f"the user of connection {subscription.connection} may not see {_named(subscription, hidden[0])}"
+        where = location(subscription=subscription.name)
+        raise UnauthorizedError(message(fact, where, "let it describe and write the topic"))
     return f"{_named(subscription, missing[0])} isn't there" + (
         f", nor are {', '.join(missing[1:])}" if missing[1:] else ""
     )
@@ -55,7 +65,10 @@ def refuse_missing_answer(subscription: Subscription, topic: str, source: Record
 
 def said_missing(subscription: Subscription, topic: str) -> str:
     """That a topic which failed records go to isn't there, and how to create it."""
-    return f"{_named(subscription, topic)} isn't there: {how_to_create(subscription.name)}"
+    return (
+        f"{_named(subscription, topic)} isn't there, or the connection's user may not see it: "
+        f"{how_to_create(subscription.name)}"
+    )
 
 
 def _named(subscription: Subscription, topic: str) -> str:

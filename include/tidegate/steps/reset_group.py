@@ -22,7 +22,7 @@ from tidegate.steps.ownership import (
     refuse_other_group,
     refuse_other_store,
 )
-from tidegate.steps.selection import partitions_of
+from tidegate.steps.selection import visible_partitions
 from tidegate.steps.starts import delivered, starts_without_position
 from tidegate.steps.withdraw import withdraw
 
@@ -136,7 +136,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         remedy = f"`tidegate offsets move {subscription.name}` takes them there, or set the strategy back"
         raise WrongDefinitionError(message(f"nothing was reset: {other}", ctx.place, remedy))
     _refuse_open(ctx, request, snapshot.open)
-    partitions = partitions_of(subscription, ctx.source)
+    partitions = visible_partitions(subscription, ctx.source)
     chosen = _chosen(ctx, request, partitions)
     topic_ids = ctx.source.topic_ids({tp.topic for tp in partitions})
     _refuse_newer_topics(ctx, snapshot, topic_ids, [tp for tp in partitions if tp not in chosen])

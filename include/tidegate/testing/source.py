@@ -44,7 +44,13 @@ class MemorySource:
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
         """See `tidegate.ports.RecordSource`."""
         self._check_reachable()
-        return tuple(sorted(at for at in self._topics.logs if _is_selected(at, topics)))
+        found = (at for at in self._topics.logs if at.topic not in self._topics.hidden)
+        return tuple(sorted(at for at in found if _is_selected(at, topics)))
+
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """See `tidegate.ports.RecordSource`."""
+        self._check_reachable()
+        return frozenset(topics) & self._topics.hidden
 
     def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
         """See `tidegate.ports.RecordSource`."""

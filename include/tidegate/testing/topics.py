@@ -74,13 +74,14 @@ class MemoryPartition:
 
 
 class MemoryTopics:
-    """A broker's topics. While `reachable` is false, every question to them goes unanswered."""
+    """A broker's topics. While `reachable` is false, every question to them goes unanswered; `hidden` nobody sees."""
 
     def __init__(self) -> None:
         self.reachable = True
         self.cluster_id: str | None = "memory"
         self.logs: dict[TopicPartition, MemoryPartition] = {}
         self.ids: dict[str, str] = {}
+        self.hidden: set[str] = set()
 
     def create(self, topic: str, partitions: int = 1) -> None:
         """Make a topic; ValueError if it is there."""

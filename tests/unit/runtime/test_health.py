@@ -322,6 +322,12 @@ def test_the_worst_comes_first() -> None:
     assert [finding.verdict for finding in findings(known)] == ["UNREACHABLE", "STOPPED", "STALLED", "REWOUND", "WARN"]
 
 
+@pytest.mark.parametrize("error", ["UnavailableError", "BrokerUnavailableError"])
+def test_an_outage_that_failed_the_last_run_is_told_once(error: str) -> None:
+    (only,) = findings(facts(unavailable="the broker refuses the client", last_run=failed(error), is_scheduled=False))
+    assert only.verdict is Verdict.UNREACHABLE
+
+
 def test_monitors_are_told_as_their_plugins_tell_them() -> None:
     assert {verdict.value: verdict.exit_status for verdict in Verdict} == {
         "OK": 0,

@@ -7,11 +7,18 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import Batch, Outcome, State
-from tidegate.model.errors import CommitFailedError, CommitUnknownError, LostDataError, StaleError, UnavailableError
+from tidegate.model.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    LostDataError,
+    StaleError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from tidegate.model.manifest import Counts
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.model.subscription import Cursor, TopicNames, TopicPartitions
+from tidegate.model.subscription import Cursor, DeadLetterQueue, TopicNames, TopicPartitions
 from tidegate.ports import Committed, Lake, Loss, OffsetStore
 from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
@@ -80,6 +87,33 @@ def test_a_missing_topic_is_an_empty_poll_and_is_read_from_its_earliest_record_o
     batch = deliver(pipeline)
     assert batch is not None
     assert batch.landed_records == 3
+
+
+def test_a_topic_that_the_user_may_not_see_is_no_missing_one_whose_records_are_all_new() -> None:
+    world = World()
+    world.produce(5)
+    world.topics.hidden.add("orders")
+    pipeline = world.pipeline(consumer={"auto_offset_reset": "latest"})
+    for ask in (pipeline.plan, pipeline.preview):
+        with pytest.raises(UnauthorizedError, match=r"may not see topic orders.*let it describe and read the topic"):
+            ask()
+    world.topics.hidden.clear()
+    assert pipeline.plan().batch is None, "latest: what was there before isn't read"
+    world.produce(2)
+    batch = deliver(pipeline)
+    assert batch is not None
+    assert batch.ranges == (Range("orders", 0, 5, 7),)
+
+
+def test_a_dead_letter_topic_that_the_user_may_not_see_is_not_to_be_created() -> None:
+    world = World()
+    world.produce(5)
+    world.topics.create("dead")
+    world.topics.hidden.add("dead")
+    pipeline = world.pipeline(failure_strategy="dead-letter-queue", dead_letter_queue=DeadLetterQueue("dead"))
+    with pytest.raises(UnauthorizedError, match="may not see dead-letter topic dead") as raised:
+        pipeline.plan()
+    assert "create" not in str(raised.value)
 
 
 def test_under_ignore_a_topic_that_was_missing_is_read_from_the_cursor_like_any_other() -> None:
