@@ -368,6 +368,20 @@ def test_changes_replace_files_and_leave_the_deleted_keys_to_the_next_batch(benc
     assert after.tombstones == (f"{manifest.staging}/a1/_tombstones/part-0.parquet",)
 
 
+def test_deleted_keys_are_left_to_an_incarnation_that_goes_on_from_where_one_stood(bench: Bench) -> None:
+    bench.lake.publish(bench.staged(1), "a1")
+    manifest = changing(bench, 2, tuple(live(bench, 2).files), deleted=2)
+    bench.lake.publish(manifest, "a1")
+    given_up = manifest.batch.next_receipt.next("b3")
+    first, second = Receipt.first(), Receipt.first()
+    assert bench.lake.merge_target(bench.output, first).tombstones == ()
+    bench.lake.carry_over(bench.output, given_up, first)
+    bench.lake.carry_over(bench.output, first.next("b1"), second)
+    for receipt in (first, second):
+        target = bench.lake.merge_target(bench.output, receipt.next("b1"))
+        assert target.tombstones == (f"{manifest.staging}/a1/_tombstones/part-0.parquet",)
+
+
 def test_deleted_keys_of_batches_before_there_was_a_table_are_told(bench: Bench) -> None:
     first, second = bench.delivery(1), bench.delivery(2)
     entries = LogEntries(bench.log, bench.output, of(first))

@@ -98,6 +98,10 @@ class Lakes(OverStaged):
         """See `tidegate.ports.Lake`."""
         self._of(output).set_aside(output, of)
 
+    def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
+        """See `tidegate.ports.Lake`."""
+        self._of(output).carry_over(output, given_up, first)
+
     def _of(self, output: str) -> Lake:
         """The lake of an output, made once for all outputs of its kind."""
         make = self._by_scheme.get(output.partition("://")[0])

@@ -14,11 +14,12 @@ from tidegate.model.manifest import Manifest, Published
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
 from tidegate.model.row_layout import partition_values
-from tidegate.ports import DataFile, StagedOutput, TableLog
+from tidegate.ports import DataFile, StagedOutput, TableLog, TableSnapshot
 
 log = logging.getLogger(__name__)
 
 STAGED: Final = "staged"
+CARRIED_OVER: Final = "carried-over"
 """Where the log keeps the notes of staging folders."""
 
 _HIDDEN: Final = ("_", ".")
@@ -45,7 +46,7 @@ class LogLake(OverStaged):
     def merge_target(self, output: str, of: Receipt) -> MergeTarget:
         """See `tidegate.ports.Lake`; the deleted keys are those that the last published batch left."""
         snapshot = self._log.load(output, of.incarnation, of.number)
-        before = LogEntries(self._log, output, of).last_published(snapshot)
+        before = self._last_published(output, of, snapshot)
         tombstones = () if before is None else tuple(before.files_below(TOMBSTONES))
         if snapshot is None:
             return MergeTarget({}, None, tombstones)
@@ -152,6 +153,10 @@ class LogLake(OverStaged):
             if staged_batch(name) == of.batch_id:
                 self.withdraw(self._folder(output, name))
 
+    def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
+        """See `tidegate.ports.Lake`."""
+        self._log.put_note(output, CARRIED_OVER, first.incarnation, str(given_up))
+
     def remove_staged(self, output: str, folders: Collection[str]) -> None:
         """See `tidegate.ports.Lake`; what has become part of the table stays, and isn't staged any more."""
         named = {folder_name(folder): folder for folder in folders}
@@ -161,6 +166,14 @@ class LogLake(OverStaged):
                 if entry is None or entry.staging != named[name]:
                     self.remove_folders([named[name]])
                 self._log.remove_note(output, STAGED, name)
+
+    def _last_published(self, output: str, of: Receipt, snapshot: TableSnapshot | None) -> Entry | None:
+        """What was published last before that, by the incarnation or by the one that it goes on from."""
+        found = LogEntries(self._log, output, of).last_published(snapshot)
+        earlier = Receipt.parse(self._log.note(output, CARRIED_OVER, of.incarnation)) if found is None else None
+        if earlier is None:
+            return found
+        return self._last_published(output, earlier, self._log.load(output, earlier.incarnation, earlier.number))
 
     def _folder(self, output: str, name: str) -> str:
         return f"{data_folder(self._log, output)}/{name}"

@@ -193,6 +193,9 @@ class ParquetLake(StagedFiles):
         """See `tidegate.ports.Lake`."""
         return False
 
+    def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
+        """See `tidegate.ports.Lake`; a folder takes no changes."""
+
     def remove_staged(self, output: str, folders: Collection[str]) -> None:  # noqa: ARG002 (each is named whole)
         """See `tidegate.ports.Lake`."""
         self.remove_folders(folders)

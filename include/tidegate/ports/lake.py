@@ -111,6 +111,13 @@ class Lake(StagedOutput, Protocol):
         """
         ...
 
+    def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
+        """Note that the incarnation of `first` goes on from where that of the batch that is given up stood.
+
+        What changes had deleted from the output before that batch stays deleted.
+        """
+        ...
+
     def remove_staged(self, output: str, folders: Collection[str]) -> None:
         """Remove folders that are staged or set aside; one that is gone already is fine."""
         ...

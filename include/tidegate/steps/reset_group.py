@@ -162,13 +162,22 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         stay = {tp: position for tp, position in committed.items() if tp not in moved}
         offsets = {tp: position.offset for tp, position in stay.items()} | {c.at: c.after for c in changes}
         epochs = {tp: p.leader_epoch for tp, p in stay.items() if p.leader_epoch is not None}
-        fence.commit(offsets, str(Receipt.first()), epochs)
+        first = Receipt.first()
+        if given_up is not None and _goes_on(changes, given_up):
+            ctx.lake.carry_over(given_up.output, given_up.next_receipt, first)
+        fence.commit(offsets, str(first), epochs)
     ctx.ledger.end_reset(subscription.name, reset, version, topic_ids)
     if given_up is not None:
         given_up = ctx.ledger.close(given_up.id, Outcome.ABANDONED, f"{request.by} reset the group")
     said = ", ".join(map(str, changes))
     log.info("the group was reset by %s: %s (%s)", request.by, said, ctx.place)
     return ResetResult(changes, given_up, read_to)
+
+
+def _goes_on(changes: Sequence[PositionChange], given_up: Batch) -> bool:
+    """Whether nothing but the batch that is given up is read again, and nothing is passed over."""
+    begins = {each.at: each.start for each in given_up.ranges}
+    return all(change.after == begins.get(change.at, change.before) for change in changes)
 
 
 def _refuse_taking_over(ctx: Context) -> None:

@@ -197,6 +197,7 @@ class MemoryLake(MemoryStaged):
         super().__init__()
         self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
         self.abandoned: list[str] = []
+        self.carried_over: dict[tuple[str, str], Receipt] = {}
 
     def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
         """See `tidegate.ports.Lake`."""
@@ -299,6 +300,11 @@ class MemoryLake(MemoryStaged):
                 del self.staged[staging]
                 self._move_acks(staging, f"{output}/{_ABANDONED}/{name}")
                 self.abandoned.append(name)
+
+    def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
+        """See `tidegate.ports.Lake`; it takes no changes, and only notes it."""
+        with self._lock:
+            self.carried_over[output, first.incarnation] = given_up
 
     def remove_staged(self, output: str, folders: Collection[str]) -> None:  # noqa: ARG002 (each is named whole)
         """See `tidegate.ports.Lake`."""

@@ -339,6 +339,19 @@ def test_an_open_batch_is_named_and_given_up_only_if_it_may_be(state: State) -> 
     assert world.published() == [(2, 5)]
 
 
+@pytest.mark.parametrize(
+    ("target", "goes_on"), [(By(0), True), (ToOffsets({P0: 2}), False), (Latest(), False)], ids=str
+)
+def test_only_where_the_group_stays_what_changes_have_deleted_stays_deleted(target: Target, goes_on: bool) -> None:
+    world = World()
+    pipeline, batch = half_way(world, State.PROCESSED)
+    reset(pipeline, target, abandon=True)
+    receipt = Receipt.parse(world.offsets.positions[P0].metadata)
+    assert receipt is not None
+    carried = {(batch.output, receipt.incarnation): batch.next_receipt} if goes_on else {}
+    assert world.lake.carried_over == carried
+
+
 def test_what_a_batch_that_was_given_up_had_made_is_published_by_nobody() -> None:
     world = World()
     pipeline, batch = half_way(world, State.PROCESSED)
