@@ -15,7 +15,7 @@ from tidegate.config.callbacks import callback_problems
 from tidegate.config.drafts import Draft, problem_at, sharing
 from tidegate.config.group_checks import shared_groups, shared_topics
 from tidegate.config.holders import NOBODY, Holders
-from tidegate.config.output_checks import own_outputs, shared_outputs, taken_folders
+from tidegate.config.output_checks import own_outputs, shared_outputs, shared_tables, taken_folders
 from tidegate.config.reading import SUFFIX, Reading, read
 from tidegate.config.settings import SPARK_JOBS, absolute_uri
 from tidegate.config.transforms import CALLS, LONGEST_IMPORT, TransformFiles, import_complaints
@@ -91,7 +91,8 @@ def examine(
     if imports:
         found += callback_problems(drafts, asked_defaults, home / PLUGINS, longest_import)
     found += [*_shared_names(everyone), *shared_groups(everyone, holders)]
-    found += [*shared_outputs(everyone, home, holders), *shared_topics(everyone, holders)]
+    found += [*shared_outputs(everyone, home, holders), *shared_tables(everyone, home)]
+    found += shared_topics(everyone, holders)
     files = [*(each.file for each in asked_defaults), *(reading.file for reading in readings)]
     order = {str(file): number for number, file in enumerate(files)}
     known = [problem for problem in found if problem.file in order]

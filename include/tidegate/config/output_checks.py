@@ -14,7 +14,7 @@ from tidegate.config.outputs import output_uri, taken_by
 from tidegate.config.reading import Reading
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.output_uri import IcebergTable, is_table, parse_output
-from tidegate.model.subscription import Problem
+from tidegate.model.subscription import Problem, Subscription, TopicNames, TopicPartitions
 
 _OUTPUT: Final = "processing.output"
 _SHARED: Final = "shared-output"
@@ -126,6 +126,55 @@ def mixes_with(uri: str, places: Mapping[str, str]) -> str | None:
 
 def _folder(place: str) -> str:
     return f"{_real(place).rstrip('/')}/"
+
+
+def shared_tables(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
+    """Warnings of what several writers of one table do to each other's rows; they may be what is wanted."""
+    of_table: dict[str, list[Draft]] = defaultdict(list)
+    for reading, draft in drafts:
+        with suppress(WrongDefinitionError):  # its own problems say why
+            uri = output_uri(home, draft.processing)
+            if is_table(uri):
+                of_table[_real(parse_output(uri).place)].append((reading, draft))
+    for writers in of_table.values():
+        for each in writers:
+            others = [other for other in writers if other is not each]
+            yield from _same_records(each, others)
+            yield from _other_feeds(each, others)
+
+
+def _same_records(draft: Draft, others: Sequence[Draft]) -> Iterator[Problem]:
+    reading, own = draft
+    for other_reading, other in others:
+        both = _topics(own) & _topics(other) if own.connection == other.connection else frozenset()
+        if both:
+            text = (
+                f"{_OUTPUT}: {other_reading.file} reads topic {min(both)} into this table, too: its records are there "
+                "once for each, unless both take other rows from them"
+            )
+            yield problem_at(reading, _OUTPUT, text, "same-records", own.processing.output, "warning")
+            return
+
+
+def _other_feeds(draft: Draft, others: Sequence[Draft]) -> Iterator[Problem]:
+    reading, own = draft
+    feeds = [other_reading.file for other_reading, other in others if other.processing.change_feed is not None]
+    if own.processing.change_feed is not None and feeds:
+        text = (
+            f"{_OUTPUT}: {feeds[0]} has keys in this table, too, and neither knows what the other deletes: what one "
+            "deletes, a late change of another brings back; give one subscription both topics, or each a table"
+        )
+        yield problem_at(reading, _OUTPUT, text, "two-feeds", own.processing.output, "warning")
+
+
+def _topics(subscription: Subscription) -> frozenset[str]:
+    """The topics that a definition names."""
+    match subscription.topics:
+        case TopicNames(names):
+            return frozenset(names)
+        case TopicPartitions(chosen):
+            return frozenset(chosen)
+    return frozenset()
 
 
 def _uris(drafts: Sequence[Draft], home: Path) -> Iterator[tuple[Reading, str]]:

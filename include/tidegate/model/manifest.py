@@ -274,6 +274,12 @@ class Counts:
     seal: str | None = None
 
 
+def _unaccounted(surplus: int) -> str:
+    """What the transform has to do about records that aren't accounted for, or are more than once."""
+    wanted = "each record once, as a row or else" if surplus > 0 else "what it drops"
+    return f"{wanted} as rejected or filtered"
+
+
 def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
     """Hold a result against the manifest that it claims to have processed.
 
@@ -314,6 +320,6 @@ def audit(manifest: Manifest, result: Result, counts: Counts) -> None:
                 f"{counts.rejected} rejected, {result.filtered} filtered"
                 f"{f', {withheld} withheld' if withheld else ''}",
                 manifest.batch,
-                "have the transform return what it drops as rejected or filtered, or set row-accounting: free",
+                f"have the transform return {_unaccounted(accounted - result.read)}, or set row-accounting: free",
             )
         )

@@ -45,7 +45,9 @@ def chosen_batch(pipeline: Pipeline, batch_id: str) -> Chosen:
         ) from None
     if batch.subscription != name:
         why = f"batch {batch_id} is subscription {batch.subscription}'s: nothing was reprocessed"
-        remedy = f"`tidegate reprocess {batch.subscription} --batch {batch_id}`"
+        remedy = (
+            f"`tidegate reprocess {batch.subscription} --batch {batch_id}`, while there is a definition of that name"
+        )
         raise StaleError(message(why, location(subscription=name), remedy))
     refuse_other_group(batch, pipeline.subscription)
     return Chosen((batch,))

@@ -54,9 +54,9 @@ def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> Co
         "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
         f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
         f"{batch.subscription} --answer skip`, and one more run), and then `tidegate group reset {batch.subscription} "
-        "--to FILE` reads its records again, with the last lines of this text in FILE",
+        "--to FILE` reads its records again, with these lines in FILE",
     )
-    reason = f"{reason}\n{starts}"
+    reason = f"{reason}:\n{starts}"
     ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
     return CorruptFileError(reason)
 

@@ -35,6 +35,7 @@ from tidegate.steps.decide import (
     decide,
     found_missing,
 )
+from tidegate.steps.limit import verdict
 from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import (
     is_unclaimed_store,
@@ -116,7 +117,7 @@ def preview(ctx: Context) -> Preview:
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)
-        found = _of_batch(decide(ctx.subscription, ctx.output, observe_batch(ctx, snapshot, snapshot.open)))
+        found = _of_batch(ctx, decide(ctx.subscription, ctx.output, observe_batch(ctx, snapshot, snapshot.open)))
         return replace(found, changes=_later(ctx, snapshot.open))
     if ctx.definitions.is_draining(ctx.subscription.name):
         return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
@@ -175,10 +176,10 @@ def _named(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "none"
 
 
-def _of_batch(action: Action) -> Preview:
+def _of_batch(ctx: Context, action: Action) -> Preview:
     match action:
         case GoOn(batch) | NoteReceived(batch):
-            return Preview(_of_open(batch), batch=batch, is_open=True)
+            return Preview(_of_open(_judged(ctx, batch)), batch=batch, is_open=True)
         case AwaitCommit(batch):
             return Preview(f"batch {batch.id} waits for `tidegate commit {batch.subscription}`")
         case Hold(batch):
@@ -195,8 +196,19 @@ def _of_batch(action: Action) -> Preview:
             raise AssertionError(f"{action} of an open batch")
 
 
+def _judged(ctx: Context, batch: Batch) -> Batch:
+    """The batch as the next run finds it once it has looked how often it failed. Raises StoppedError, as that run."""
+    decided = verdict(batch, ctx.subscription, ctx.ledger)
+    if decided is None:
+        return batch
+    judged = replace(batch, resolution=decided.resolution, reason=decided.reason)
+    if not decided.resolution.discards:
+        raise stopped(judged)
+    return judged
+
+
 def _of_open(batch: Batch) -> str:
-    match batch.resolution if batch.is_discarded else None:
+    match batch.resolution:
         case Resolution.SKIP:
             return "the open batch is ignored: nothing of it is published, and its offsets are committed"
         case Resolution.DEAD_LETTER:

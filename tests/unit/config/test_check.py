@@ -165,7 +165,9 @@ def test_the_tables_that_are_written_into_stay_usable_beside_a_folder_that_takes
     define("d", output="lake")
     report = Known(home, folders={"a": "lake", "b": "lake"}).report()
     assert [each.name for each in report.subscriptions] == ["a", "b", "c"]
-    assert told(report) == [("d.yaml", 5, "processing.output", "shared-output")]
+    assert [each for each in told(report) if each[3] != "same-records"] == [
+        ("d.yaml", 5, "processing.output", "shared-output")
+    ]
 
 
 def test_the_definition_that_has_retried_from_a_topic_stays_usable_beside_one_that_takes_it(home, define):
@@ -229,6 +231,36 @@ def test_an_output_does_not_lie_within_another(home, define):
     define("b", output="lake/b")
     define("c", output="lakes")
     assert told(checked(home)) == [("b.yaml", 5, "processing.output", "shared-output")]
+
+
+def test_one_topic_twice_in_one_table_is_a_warning(home, define):
+    table = "  format: delta\n"
+    define("a", output="t", processing=table)
+    define("b", output="./t", processing=table)
+    define("c", output="t", processing=table, more="connection: kafka_other\n")
+    define("d", output="elsewhere", processing=table)
+    path = define("e", output="t", processing=table)
+    path.write_text(path.read_text().replace("flights", "weather"))
+    report = checked(home)
+    assert told(report) == [
+        ("a.yaml", 5, "processing.output", "same-records"),
+        ("b.yaml", 5, "processing.output", "same-records"),
+    ]
+    assert {each.severity for each in report.problems} == {"warning"}
+    assert "reads topic flights into this table, too: its records are there once for each" in report.problems[0].message
+    assert len(report.subscriptions) == 5
+
+
+def test_change_feeds_of_one_table_are_warned_of_each_others_deletes(home, define):
+    feed = "  format: delta\n  keys: [id]\n  sequence-by: [ts]\n"
+    define("a", output="t", processing=feed)
+    path = define("b", output="t", processing=feed)
+    path.write_text(path.read_text().replace("flights", "weather"))
+    report = checked(home)
+    assert [(rule, each.severity) for (*_, rule), each in zip(told(report), report.problems, strict=True)] == [
+        ("two-feeds", "warning")
+    ] * 2
+    assert "what one deletes, a late change of another brings back" in report.problems[0].message
 
 
 def test_a_shared_group_on_other_topics_is_still_shared(home, define):

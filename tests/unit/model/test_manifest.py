@@ -194,6 +194,16 @@ def test_a_strict_audit_accounts_for_every_record(written: int, rejected: int, f
             audit(some, result, Counts(written, rejected))
 
 
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [(4, "return what it drops as rejected"), (10, "return each record once, as a row or else as")],
+)
+def test_the_remedy_is_for_records_that_lack_or_come_twice(written: int, remedy: str) -> None:
+    some = manifest(records={TopicPartition("t", 0): 5})
+    with pytest.raises(BatchFailedError, match=remedy):
+        audit(some, replace(RESULT, read=5, filtered=0), Counts(written, 0))
+
+
 def test_withheld_rows_are_accounted_for() -> None:
     some = manifest(records={TopicPartition("t", 0): 8})
     result = replace(RESULT, read=8, filtered=1, withheld=3)

@@ -191,6 +191,37 @@ def test_a_batch_that_somebody_answered_says_what_becomes_of_it(answer: Resoluti
     assert world.pipeline().preview().why == said
 
 
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("fail", "the retry limit was reached: no.*then `tidegate clear orders` has the batch delivered again"),
+        ("ask", "the batch asks how to go on: .*`tidegate clear orders --answer redeliver"),
+    ],
+)
+def test_a_batch_that_has_failed_as_often_as_it_may_stops_the_next_run(strategy: str, said: str) -> None:
+    world = World()
+    world.topics.create("dead-letter-topic-orders")
+    world.produce(5)
+    pipeline = world.pipeline(failure_strategy=strategy, max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.ledger.failed(batch.id, world.ledger.start_delivery(batch.id), "no", Cause.RECORDS)
+    with pytest.raises(StoppedError, match=f"(?s){said}"):
+        pipeline.preview()
+    assert world.ledger.look("orders").open == world.ledger.batch(batch.id)
+
+
+def test_a_batch_that_is_given_up_at_the_limit_says_so() -> None:
+    world = World()
+    world.topics.create("dead-letter-topic-orders")
+    world.produce(5)
+    pipeline = world.pipeline(failure_strategy="dead-letter-queue", max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.ledger.failed(batch.id, world.ledger.start_delivery(batch.id), "no", Cause.RECORDS)
+    assert "go to the dead-letter topic, nothing of it is published" in pipeline.preview().why
+
+
 def test_a_new_group_reads_again_what_the_old_one_has_delivered() -> None:
     world = World()
     world.produce(5)
