@@ -50,6 +50,7 @@ def _client(connection: Connection) -> dict[str, str]:
         _warn_of_readable_passwords(connection.id, client)
     else:
         _refuse_needless(named, protocol, "SASL_SSL")
+        _warn_of_needless_passwords(connection, protocol)
     return client
 
 
@@ -110,6 +111,16 @@ def _refuse_needless(given: Iterable[str], protocol: str, needed: str) -> None:
     for name in sorted(given):
         raise WrongDefinitionError(
             f"{name} has no effect, as security.protocol is {protocol}: set that to {needed}, or remove {name}"
+        )
+
+
+def _warn_of_needless_passwords(connection: Connection, protocol: str) -> None:
+    if connection.password:
+        log.warning(
+            "connection %s has a password, and security.protocol is %s, which sends none: set that to SASL_SSL, or "
+            "remove login and password",
+            connection.id,
+            protocol,
         )
 
 

@@ -66,6 +66,17 @@ def test_what_a_definition_says_and_what_producers_need_is_left_out_with_a_log_l
     ]
 
 
+@pytest.mark.parametrize("protocol", ["SSL", "PLAINTEXT"])
+def test_a_password_that_the_protocol_does_not_use_is_warned_of(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka_client(kafka({**BROKERS, "security.protocol": protocol}))
+    assert caplog.messages == []
+    kafka_client(kafka({**BROKERS, "security.protocol": protocol}, login="me", password=SECRET))
+    (said,) = caplog.messages
+    assert said.startswith(f"connection k has a password, and security.protocol is {protocol}, which sends none: set ")
+
+
 def test_a_password_that_travels_unencrypted_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     plain = {**BROKERS, "security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}
     assert kafka_client(kafka(plain, login="me", password=SECRET))["sasl.password"] == SECRET
