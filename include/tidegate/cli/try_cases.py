@@ -14,7 +14,7 @@ from tidegate.config.settings import TESTS, Settings
 from tidegate.model.errors import WrongDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidegate.model.subscription import Problem
     from tidegate.trial.cases import Case
@@ -73,6 +73,7 @@ def _chosen(place: Path, name: str | None, keyword: str, settings: Settings) -> 
             found += read_cases(file)
         except DefinitionError as error:
             problems += error.problems
+    problems += _of_nobody(found, AllDefinitions(settings).names())
     if problems:
         raise DefinitionError(problems)
     chosen = [case for case in found if name in (None, case.subscription) and keyword in case.name]
@@ -83,6 +84,19 @@ def _chosen(place: Path, name: str | None, keyword: str, settings: Settings) -> 
             f"there is no case{of}{named} in {place} (*{SUFFIX}): write one, or name its file with --cases"
         )
     return chosen
+
+
+def _of_nobody(cases: "Sequence[Case]", names: "Sequence[str]") -> "Iterator[Problem]":
+    """A problem of each file whose cases are of no subscription that is there; they would be left out."""
+    from tidegate.config.nearest import nearest  # noqa: PLC0415 - see above
+    from tidegate.model.subscription import Problem  # noqa: PLC0415 - see above
+
+    for case in {case.file: case for case in reversed(cases) if case.subscription not in names}.values():
+        text = (
+            f"there is no subscription {case.subscription}, whose cases these are: write subscription: "
+            f"{nearest(case.subscription, names) or 'NAME'} at the top of the file, or name it after one"
+        )
+        yield Problem(text, "no-subscription", "subscription", case.subscription, file=str(case.file), line=case.line)
 
 
 def _print(result: "CaseResult") -> None:

@@ -51,3 +51,15 @@ def test_all_that_is_wrong_with_all_files_is_said(cases: Path) -> None:
     said = refusal()
     assert f"{cases}:1: error: nam isn't known in a case (did you mean name?)" in said
     assert "prices.cases.yaml:1: error: case isn't known in the file (did you mean cases?)" in said
+
+
+@pytest.mark.parametrize("arguments", [(), ("orders",)])
+def test_a_file_whose_name_is_no_subscriptions_is_said_and_how_it_says_which(
+    cases: Path, arguments: tuple[str, ...]
+) -> None:
+    cases.with_name("orders_more.cases.yaml").write_text(json.dumps({"cases": [CASE]}))
+    said = refusal(*arguments)
+    assert "orders_more.cases.yaml:1: error: there is no subscription orders_more, whose cases these are" in said
+    assert "write subscription: orders at the top of the file" in said
+    cases.with_name("orders_more.cases.yaml").write_text(json.dumps({"subscription": "orders", "cases": [CASE]}))
+    assert "TIDEGATE_TEST_SPARK is no connection" in refusal(*arguments)
