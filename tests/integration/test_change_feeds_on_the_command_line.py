@@ -83,3 +83,45 @@ def test_a_debezium_topic_becomes_a_table_with_one_row_of_each_key(desk: Desk, f
     send(desk, name, (2, "c", "again"), (4, "d", "new"))
     assert ran(desk, name)["rows"] == 1
     assert statuses(table()) == {1: "sent", 2: "again"}
+
+
+CHANGES = """
+from pyspark.sql import functions as F
+
+
+def changes(records):
+    text = F.col("value").cast("string")
+    read = records.withColumn("change", F.from_json(text, "id int, status string, ts long, op string"))
+    return read.select("change.*", "topic", "partition", "offset")
+"""
+
+
+@pytest.mark.nightly
+def test_what_was_deleted_stays_so_where_a_reset_only_gives_a_batch_up(desk: Desk) -> None:
+    name = "late_changes"
+    transform = desk.home / "spark_jobs/late_changes.py"
+    transform.write_text(CHANGES)
+    feed = {"keys": ["id"], "sequence-by": ["ts"], "delete-when": "op = 'd'"}
+    processing = {"transform": "late_changes:changes", "format": "delta", "output": "data/tables/late", **feed}
+    consumer = {"group.id": name, "auto.offset.reset": "earliest"}
+    desk.define(name, {"topics": [name], "consumer": consumer, "max-retries": 0, "processing": processing})
+
+    def change(id_: int, ts: int, op: str) -> None:
+        value = {"id": id_, "status": f"at {ts}", "ts": ts, "op": op}
+        desk.produce(name, [json.dumps(value).encode()], key=b"%d" % id_)
+
+    def table() -> dict[int, str]:
+        return statuses(DeltaTable(desk.home / "data/tables/late").to_pyarrow_table())
+
+    for id_, ts, op in ((2, 2, "c"), (2, 10, "d"), (1, 1, "c")):
+        change(id_, ts, op)
+    ran(desk, name)
+    assert table() == {1: "at 1"}
+    transform.write_text(CHANGES.replace("    return", "    raise ValueError('a mistake')\n    return"))
+    change(1, 3, "u")
+    desk.run(TIDEGATE, "run", name, status=1)
+    transform.write_text(CHANGES)
+    desk.run(TIDEGATE, "group", "reset", name, "--by", "0", "--abandon")
+    change(2, 5, "u")
+    ran(desk, name)
+    assert table() == {1: "at 3"}
