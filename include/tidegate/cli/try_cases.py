@@ -73,7 +73,7 @@ def _chosen(place: Path, name: str | None, keyword: str, settings: Settings) -> 
             found += read_cases(file)
         except DefinitionError as error:
             problems += error.problems
-    problems += _of_nobody(found, AllDefinitions(settings).names())
+    problems += _of_nobody(found, AllDefinitions(settings).names_at_hand())
     if problems:
         raise DefinitionError(problems)
     chosen = [case for case in found if name in (None, case.subscription) and keyword in case.name]

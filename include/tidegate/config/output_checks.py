@@ -14,7 +14,7 @@ from tidegate.config.outputs import output_uri, taken_by
 from tidegate.config.reading import Reading
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.output_uri import IcebergTable, is_table, parse_output
-from tidegate.model.subscription import Problem, Subscription, TopicNames, TopicPartitions
+from tidegate.model.subscription import Problem
 
 _OUTPUT: Final = "processing.output"
 _SHARED: Final = "shared-output"
@@ -32,7 +32,9 @@ def shared_outputs(drafts: Sequence[Draft], home: Path, holders: Holders) -> Ite
     A table may have several writers. The definition whose newest batch went into its output, as `holders` tell, stays
     as it is where the others have never written there.
     """
-    outputs = [_Place(reading, _real(parse_output(uri).place), is_table(uri)) for reading, uri in _uris(drafts, home)]
+    outputs = [
+        _Place(reading, _real(parse_output(uri).place), is_table(uri)) for (reading, _), uri in _uris(drafts, home)
+    ]
     owners: dict[str, list[_Place]] = defaultdict(list)
     for each in outputs:
         owners[each.place].append(each)
@@ -98,7 +100,7 @@ def _writers(places: Sequence[_Place], holders: Holders) -> list[_Place]:
 
 def taken_folders(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
     """Outputs on this machine in whose folder there is something of another format."""
-    for reading, uri in _uris(drafts, home):
+    for (reading, _), uri in _uris(drafts, home):
         output = parse_output(uri)
         if taken := taken_by(output):
             yield problem_at(reading, _OUTPUT, f"{_OUTPUT} {taken}", _TAKEN, output.place)
@@ -106,7 +108,7 @@ def taken_folders(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
 
 def own_outputs(drafts: Sequence[Draft], home: Path, own: Mapping[str, str]) -> Iterator[Problem]:
     """Outputs that mix with the installation's own places, the URIs by what each is."""
-    for reading, uri in _uris(drafts, home):
+    for (reading, _), uri in _uris(drafts, home):
         if mixed := mixes_with(uri, own):
             yield problem_at(reading, _OUTPUT, f"{_OUTPUT} {mixed}: name another folder", _OWN, parse_output(uri).place)
 
@@ -131,11 +133,9 @@ def _folder(place: str) -> str:
 def shared_tables(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
     """Warnings of what several writers of one table do to each other's rows; they may be what is wanted."""
     of_table: dict[str, list[Draft]] = defaultdict(list)
-    for reading, draft in drafts:
-        with suppress(WrongDefinitionError):  # its own problems say why
-            uri = output_uri(home, draft.processing)
-            if is_table(uri):
-                of_table[_real(parse_output(uri).place)].append((reading, draft))
+    for draft, uri in _uris(drafts, home):
+        if is_table(uri):
+            of_table[_real(parse_output(uri).place)].append(draft)
     for writers in of_table.values():
         for each in writers:
             others = [other for other in writers if other is not each]
@@ -146,7 +146,7 @@ def shared_tables(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
 def _same_records(draft: Draft, others: Sequence[Draft]) -> Iterator[Problem]:
     reading, own = draft
     for other_reading, other in others:
-        both = _topics(own) & _topics(other) if own.connection == other.connection else frozenset()
+        both = own.topics.named & other.topics.named if own.connection == other.connection else frozenset()
         if both:
             text = (
                 f"{_OUTPUT}: {other_reading.file} reads topic {min(both)} into this table, too: its records are there "
@@ -167,21 +167,11 @@ def _other_feeds(draft: Draft, others: Sequence[Draft]) -> Iterator[Problem]:
         yield problem_at(reading, _OUTPUT, text, "two-feeds", own.processing.output, "warning")
 
 
-def _topics(subscription: Subscription) -> frozenset[str]:
-    """The topics that a definition names."""
-    match subscription.topics:
-        case TopicNames(names):
-            return frozenset(names)
-        case TopicPartitions(chosen):
-            return frozenset(chosen)
-    return frozenset()
-
-
-def _uris(drafts: Sequence[Draft], home: Path) -> Iterator[tuple[Reading, str]]:
+def _uris(drafts: Sequence[Draft], home: Path) -> Iterator[tuple[Draft, str]]:
     """The URI of each output that has one."""
-    for reading, draft in drafts:
+    for draft in drafts:
         with suppress(WrongDefinitionError):  # its own problems say why
-            yield reading, output_uri(home, draft.processing)
+            yield draft, output_uri(home, draft[1].processing)
 
 
 def _real(place: str) -> str:

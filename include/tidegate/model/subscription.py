@@ -92,6 +92,11 @@ class TopicNames:
 
     names: tuple[str, ...]
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The topics that the definition names."""
+        return frozenset(self.names)
+
     def takes(self, topic: str) -> bool:
         """Whether it is one of them."""
         return topic in self.names
@@ -106,6 +111,11 @@ class TopicPattern:
 
     pattern: str
     internal: bool = False
+
+    @property
+    def named(self) -> frozenset[str]:
+        """None: which topics it finds, the broker says."""
+        return frozenset()
 
     def takes(self, topic: str) -> bool:
         """Whether the pattern matches the name from its first to its last character."""
@@ -122,6 +132,11 @@ class TopicPartitions:
 
     partitions: Mapping[str, tuple[int, ...]] = field(hash=False)
     cursors: Mapping[str, Mapping[int, "Cursor"]] = field(default_factory=dict, hash=False)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The topics that the definition names."""
+        return frozenset(self.partitions)
 
     def takes(self, topic: str) -> bool:
         """Whether any of its partitions is one of them."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tidegate.model.errors import UnauthorizedError, location, message
 from tidegate.model.offsets import TopicPartition, Watermarks
-from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions
+from tidegate.model.subscription import Subscription, TopicNames
 from tidegate.ports import Committed, RecordSource, WatchedCluster
 from tidegate.strategies.failure.delayed_retry import due_end, not_due_from
 
@@ -26,22 +26,13 @@ def visible_partitions(subscription: Subscription, source: RecordSource) -> tupl
     Taken for one that isn't there yet, it would be read from its earliest record once it can be seen.
     """
     partitions = partitions_of(subscription, source)
-    absent = _named(subscription) - {tp.topic for tp in partitions}
+    named = subscription.topics.named | {*subscription.retry_topics}
+    absent = named - {tp.topic for tp in partitions}
     if absent and (hidden := source.hidden(absent)):
         fact = f"the user of connection {subscription.connection} may not see topic {', '.join(sorted(hidden))}"
         where = location(subscription=subscription.name)
         raise UnauthorizedError(message(fact, where, "let it describe and read the topic"))
     return partitions
-
-
-def _named(subscription: Subscription) -> set[str]:
-    """The topics that a definition names, without those that a pattern finds."""
-    match subscription.topics:
-        case TopicNames(names):
-            return {*names, *subscription.retry_topics}
-        case TopicPartitions(chosen):
-            return {*chosen, *subscription.retry_topics}
-    return {*subscription.retry_topics}
 
 
 def left_unread(
