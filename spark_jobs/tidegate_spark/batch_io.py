@@ -15,7 +15,7 @@ One that acknowledges records while it runs, under commit-strategy throttled or 
 They work alike on a classic session and over Spark Connect.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -127,7 +127,11 @@ def read_landed(spark: SparkSession, manifest: Manifest) -> DataFrame:
 
 
 def write_outcome(
-    spark: SparkSession, manifest: Manifest, outcome: Outcome | DataFrame, batch: OpenBatch | None = None
+    spark: SparkSession,
+    manifest: Manifest,
+    outcome: Outcome | DataFrame,
+    batch: OpenBatch | None = None,
+    read: Callable[[], int] | None = None,
 ) -> Result:
     """Write `outcome` into the attempt's folder in the manifest's staging, and last of all the result.
 
@@ -136,7 +140,8 @@ def write_outcome(
     that acknowledges for itself, rows and rejected records behind where the batch ends by that are withheld, if the
     rows have topic, partition and offset as they came: they come again with the next batch. An attempt without a
     result publishes nothing, so a job that dies, or that a later one overtakes, leaves no output that is used.
-    The attempt is that of `batch`, if it was opened before, else one of this call's own.
+    The attempt is that of `batch`, if it was opened before, else one of this call's own. `read` answers with how many
+    records `read_landed` has, where the caller has begun to count them before.
     Raises TransformError where the outcome isn't one that can be written as the manifest asks.
     """
     transform = manifest.transform or "the job"
@@ -150,7 +155,7 @@ def write_outcome(
     for name, value in (_SETTINGS if manifest.layout == AS_RETURNED else _SETTINGS | _TABLE_SETTINGS).items():
         spark.conf.set(name, value)
     with _kept(outcome.shared):
-        counts = _count(read_landed(spark, manifest), outcome)
+        counts = _count(read or read_landed(spark, manifest).count, outcome)
         withheld = None
         if outcome.acks is not None:
             attempt.save_acks(outcome.acks)
@@ -198,15 +203,20 @@ class _Counts:
     rejected: int
 
 
-def _count(landed: DataFrame, outcome: Outcome) -> _Counts:
-    """Count all in one query: each one more costs a Spark that has just started a second of compiling."""
-    asked = {"read": landed, "filtered": outcome.filtered, "rejected": outcome.rejected}
+def _count(read: Callable[[], int], outcome: Outcome) -> _Counts:
+    given = outcome.filtered if isinstance(outcome.filtered, int) else 0
+    counted = _count_each({"filtered": outcome.filtered, "rejected": outcome.rejected})
+    return _Counts(read(), **{"filtered": given, "rejected": 0, **counted})
+
+
+def _count_each(asked: Mapping[str, object]) -> Mapping[str, int]:
+    """Count those that are frames in one query: each one more costs a Spark that has just started a second."""
     frames = {name: frame for name, frame in asked.items() if isinstance(frame, DataFrame)}
+    if not frames:
+        return {}
     named = [frame.select(F.lit(name).alias("name")) for name, frame in frames.items()]
     counts = [F.count_if(F.col("name") == name).alias(name) for name in frames]
-    counted = reduce(DataFrame.unionAll, named).select(*counts).collect()[0].asDict()
-    given = outcome.filtered if isinstance(outcome.filtered, int) else 0
-    return _Counts(**{"filtered": given, "rejected": 0, **counted})
+    return reduce(DataFrame.unionAll, named).select(*counts).collect()[0].asDict()
 
 
 def _left_behind(spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: Attempt) -> DataFrame:

@@ -4,16 +4,21 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
 from tidegate_spark.job_failure import SparkUnreachableError, failure_of, origin, text_of
 
+T = TypeVar("T")
+
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
+_PAUSE = 0.1
 _LAST = "PYTHONPATH_LAST"  # what is imported from only where nothing else has a module
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
@@ -47,6 +52,27 @@ def run_job(
         _complain(failure_of(error).line(), secrets())
         return _WRONG if is_wrong else _FAILED
     return 0
+
+
+@contextmanager
+def beside(spark: SparkSession, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """Ask Spark for something beside what the block asks it for; the block is given how to wait for the answer.
+
+    A Spark that has just started spends seconds on its first query, most of them in one thread. When the block fails,
+    what the session still runs is taken back, and has ended before anything is told.
+    """
+    with ThreadPoolExecutor(1, "beside") as threads:
+        asked = threads.submit(work)
+        try:
+            yield asked.result
+        except BaseException:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
+            _wait_no_more(spark)
+            while not asked.done():  # what has just been sent may not run yet
+                with suppress(Exception):
+                    spark.interruptAll()
+                wait([asked], _PAUSE)
+            raise
 
 
 def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:

@@ -24,6 +24,7 @@ from tidegate_spark.batch_io import (
     ManifestError,
     Result,
     open_batch,
+    read_landed,
     read_manifest,
     read_records,
     write_outcome,
@@ -31,7 +32,7 @@ from tidegate_spark.batch_io import (
 from tidegate_spark.context import BatchContext
 from tidegate_spark.deserializers.step import DeserializationError
 from tidegate_spark.job_failure import raised_by
-from tidegate_spark.job_process import run_job
+from tidegate_spark.job_process import beside, run_job
 from tidegate_spark.outcome import TransformError
 
 
@@ -98,24 +99,29 @@ def _run(spark: SparkSession, manifest_uri: str, started: float) -> None:
 
 
 def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: float) -> None:
-    records = read_records(spark, manifest)
-    batch = open_batch(manifest)
-    outcome: Any = records
-    function = None
-    if manifest.transform is not None:
-        function, module = load_transform(manifest.transform)
-        # Importing the transform's own module fails on a worker, which has no session, if it decorates UDFs.
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # PySpark has no types for it
-        spark.addArtifacts(str(_packed(module, folder)), pyfile=True)
-        with raised_by(function, is_called=True):
-            outcome = apply_transform(function, records, batch, manifest.transform)
-    with raised_by(function, is_called=False):
-        result = write_outcome(spark, manifest, outcome, batch)
+    transform = None if manifest.transform is None else _loaded(spark, manifest.transform, folder)
+    with beside(spark, lambda: read_landed(spark, manifest).count()) as read:
+        outcome: Any = read_records(spark, manifest)
+        batch = open_batch(manifest)
+        if transform is not None:
+            with raised_by(transform, is_called=True):
+                outcome = apply_transform(transform, outcome, batch, str(manifest.transform))
+        with raised_by(transform, is_called=False):
+            result = write_outcome(spark, manifest, outcome, batch, read)
     print(  # noqa: T201 (a program's own output)
         f"batch {manifest.batch_id}, delivery {manifest.delivery.number}: read {result.read} records; "
         f"wrote {_files(len(result.files))} of rows and {_files(len(result.rejected_files))} of rejected records; "
         f"filtered {result.filtered}; {_told(result)}attempt {result.attempt}; {time.monotonic() - started:.1f} s"
     )
+
+
+def _loaded(spark: SparkSession, name: str, folder: Path) -> Callable[..., Any]:
+    """The transform of this name, which Spark's workers can import from now on; `folder` is for what they are sent."""
+    function, module = load_transform(name)
+    # Importing the transform's own module fails on a worker, which has no session, if it decorates UDFs.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # PySpark has no types for it
+    spark.addArtifacts(str(_packed(module, folder)), pyfile=True)
+    return function
 
 
 def _told(result: Result) -> str:

@@ -45,7 +45,7 @@ def test_records_without_a_transform_are_written_as_they_were_landed(spark, tmp_
     assert (result.read, result.filtered, result.rejected_files) == (len(sent), 0, ())
 
 
-@pytest.mark.parametrize(("is_here", "executed"), [(True, 2), (False, 4)], ids=["here", "elsewhere"])
+@pytest.mark.parametrize(("is_here", "executed"), [(True, 3), (False, 5)], ids=["here", "elsewhere"])
 def test_a_batch_asks_spark_no_more_than_it_must(spark, tmp_path, monkeypatch, is_here, executed):
     monkeypatch.setattr(small_files, "_is_here", lambda _: is_here)
     asked = Counter()
@@ -54,7 +54,8 @@ def test_a_batch_asks_spark_no_more_than_it_must(spark, tmp_path, monkeypatch, i
 
     process(spark, Batch(tmp_path, [Record(departure())]), departures)
 
-    # executed: count, write the rows, and, where Spark is elsewhere, list their files, write the result
+    # executed: count what was landed and what was rejected, write the rows, and, where Spark is elsewhere, list their
+    # files and write the result
     # analysed: the schemas of rows and rejected records, keeping what they share, and letting it go
     assert asked == {"_execute_and_fetch_as_iterator": executed, "_analyze": 4}
 

@@ -37,6 +37,12 @@ def crawling(records: DataFrame) -> DataFrame:
     return records.select("offset", crawl(F.col("value").cast("string")).alias("slow"))
 
 
+def noting(records: DataFrame) -> DataFrame:
+    """Notes in the file that NOTE names that it was called."""
+    Path(os.environ["NOTE"]).touch()
+    return records.select("offset")
+
+
 def by_value(records: DataFrame) -> DataFrame:
     """One row for each record, with its value as a column to partition by."""
     return records.select("offset", F.col("value").cast("string").alias("place"))
