@@ -45,7 +45,8 @@ class AirflowHome:
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / _PASSWORDS),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            # a scheduler that waits in vain ends, and 5 s pass by on a machine whose cores are all taken
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}?timeout=60",
             "AIRFLOW__API__HOST": HOST,
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.url,
@@ -54,7 +55,7 @@ class AirflowHome:
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",  # 5 s pass by on a machine whose cores are all taken
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",  # as above
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
 

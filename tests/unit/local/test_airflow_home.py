@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, make_url
 
 from tidegate_local.airflow_home import USER, AirflowHome
 
@@ -26,9 +27,17 @@ def test_the_password_is_drawn_once_and_only_its_owner_can_read_it(home: Airflow
 def test_settings_of_another_airflow_do_not_leak_in(home: AirflowHome):
     around = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://prod", "AIRFLOW__CORE__X": "1", "PATH": "/bin"}
     environment = home.environment(around, {})
-    assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{home.folder}/airflow.db"
+    assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == home.settings()["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     assert "AIRFLOW__CORE__X" not in environment
     assert environment["PATH"] == "/bin"
+
+
+def test_a_part_waits_for_the_database_as_long_as_a_busy_machine_takes(home: AirflowHome):
+    url = make_url(home.settings()["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"])
+    home.folder.mkdir()
+    with create_engine(url).connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 60_000
+    assert url.database == f"{home.folder}/airflow.db"
 
 
 def test_connections_are_given_as_json_and_overrule_those_around(home: AirflowHome):
