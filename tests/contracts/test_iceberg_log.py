@@ -12,6 +12,7 @@ from pathlib import Path
 import iceberg_committer
 import pyarrow as pa
 import pytest
+from by_night import rows_one_in
 from iceberg_bench import INCARNATION, SCHEMA, TABLE, IcebergBench, a_record
 from iceberg_rest import RestCatalogServer
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
@@ -271,7 +272,9 @@ def test_notes_are_kept_beside_the_table(bench: IcebergBench) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("point", "committed"), [("before", False), ("within", False), ("after", True)])
+@pytest.mark.parametrize(
+    ("point", "committed"), rows_one_in(2, [("within", False), ("before", False), ("after", True)])
+)
 def test_a_committer_that_is_killed_leaves_all_or_nothing(bench: IcebergBench, point: str, committed: bool) -> None:
     bench.publish(1, [bench.file([1])])
     program = [sys.executable, iceberg_committer.__file__, json.dumps(bench.extra), str(bench.folder), "2", point]

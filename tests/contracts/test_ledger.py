@@ -1215,7 +1215,8 @@ class Both(RuleBasedStateMachine):
     [
         ("sqlite", 8),
         pytest.param("sqlite", 40, marks=pytest.mark.nightly),
-        pytest.param("postgresql", 8, marks=POSTGRES.marks),
+        pytest.param("postgresql", 2, marks=POSTGRES.marks),
+        pytest.param("postgresql", 20, marks=(*POSTGRES.marks, pytest.mark.nightly)),
     ],
 )
 def test_the_double_does_what_the_database_does(kind: str, examples: int, request: pytest.FixtureRequest) -> None:

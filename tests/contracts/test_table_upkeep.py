@@ -184,6 +184,14 @@ def test_what_is_staged_and_what_lies_with_a_batch_stays(kept: Kept) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param(kind, marks=(pytest.mark.object_store, pytest.mark.nightly)) if kind.endswith("s3") else kind
+        for kind in KINDS
+    ],
+    indirect=True,
+)
 def test_no_commit_fails_while_a_table_is_maintained_and_each_batch_is_there_once(
     kept: Kept, request: pytest.FixtureRequest
 ) -> None:

@@ -85,6 +85,7 @@ def airflow(tmp_path: Path, broker: Broker, topic_name: str) -> Iterator[Airflow
             yield it
 
 
+@pytest.mark.nightly
 def test_a_dag_on_the_asset_reads_each_batch_once_though_events_are_lost_or_late(
     airflow: AirflowServer, broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""`make run ONCE=1` as a user has it: real Kafka, Spark Connect and Airflow, runs triggered over REST."""
+"""`make run` as a user has it: real Kafka, Spark Connect and Airflow, runs triggered over REST."""
 
 import re
 import subprocess
@@ -49,16 +49,15 @@ def share(project: Path) -> None:
         (project / shared).symlink_to(PROJECT / shared)
 
 
-def test_every_departure_is_in_the_lake_once_a_second_run_goes_on_and_says_that_a_server_was_killed(
-    tmp_path: Path,
-) -> None:
+def test_every_departure_is_in_the_lake_once_and_a_server_that_is_killed_is_told(tmp_path: Path) -> None:
     share(tmp_path)
 
-    first = run_once(tmp_path)
+    printed, pid = run_until_a_server_is_killed(tmp_path, "triggerer")
 
     exported = ["sh", "-c", ". data/connections.sh; printenv TIDEGATE_HOME AIRFLOW__CORE__DAGS_FOLDER"]
     seen = subprocess.run(exported, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
     assert seen == [str(tmp_path), str(tmp_path / "dags")], "so that `tidegate init` writes where this Airflow looks"
+    first, _, said = printed.partition("All stays up until Ctrl-C")
     assert re.search(r"Rows written +336,776 .*, 0 rejected", first)
     assert len(re.findall(r"flights\[\d\] +([\d,]+) +\1 +0 *\n", first)) == 3
     lake = pyarrow.dataset.dataset(
@@ -68,12 +67,7 @@ def test_every_departure_is_in_the_lake_once_a_second_run_goes_on_and_says_that_
     assert rows.num_rows == DEPARTURES
     assert rows.group_by(["partition", "offset"]).aggregate([]).num_rows == DEPARTURES
 
-    again, pid = run_until_a_server_is_killed(tmp_path, "triggerer")
-
-    assert "all were there already" in again
-    assert re.search(r"Runs +0", again)
-    assert re.search(r"Rows written +336,776 ", again)
-    said, log = again.partition("All stays up until Ctrl-C")[2], tmp_path / "data/airflow/triggerer.log"
+    log = tmp_path / "data/airflow/triggerer.log"
     assert "make run: Airflow's triggerer ended with status -9 (SIGKILL). The last lines of" in said
     named, _, quoted = "".join(said.split()).partition(f"{log}:")
     assert quoted, named
@@ -82,13 +76,14 @@ def test_every_departure_is_in_the_lake_once_a_second_run_goes_on_and_says_that_
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("table", ["delta", "iceberg"])
-def test_every_departure_is_in_a_table_once(tmp_path: Path, table: str) -> None:
+@pytest.mark.parametrize("lake", ["parquet", "delta", "iceberg"])
+def test_a_second_run_goes_on_and_finds_every_departure_there_once(tmp_path: Path, lake: str) -> None:
     share(tmp_path)
 
-    first = run_once(tmp_path, "--format", table)
+    first = run_once(tmp_path, "--format", lake)
 
     assert re.search(r"Rows written +336,776 .*, 0 rejected", first)
-    again = run_once(tmp_path, "--format", table)
+    again = run_once(tmp_path, "--format", lake)
+    assert "all were there already" in again
     assert re.search(r"Runs +0", again)
     assert re.search(r"Rows written +336,776 ", again)

@@ -158,7 +158,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize("scenario", one_in(3, KILLS, lambda each: each.case.name), ids=str)
+@pytest.mark.parametrize("scenario", one_in(5, KILLS, lambda each: each.case.name), ids=str)
 def test_after_a_kill_plain_next_runs_keep_the_promise_of_the_strategy(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:

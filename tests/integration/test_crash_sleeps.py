@@ -60,7 +60,7 @@ LOSSES = [
 ]
 
 
-@pytest.mark.parametrize("scenario", one_in(3, SLEEPS, lambda each: each.case.name), ids=str)
+@pytest.mark.parametrize("scenario", one_in(5, SLEEPS, lambda each: each.case.name), ids=str)
 def test_a_run_that_slept_until_the_next_ones_committed_doubles_and_moves_nothing(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:

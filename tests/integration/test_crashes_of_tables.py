@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from by_night import one_in
 from crash_jobs import FailingProcessor
 from crash_plays import LATE
 from crashing import Inside, Point, after, before, within
@@ -57,7 +58,7 @@ def test_after_a_kill_each_record_comes_once(scene: TableScene, point: Point) ->
 
 
 @EACH
-@pytest.mark.parametrize("point", [NOT_COMMITTED, COMMITTED], ids=str)
+@pytest.mark.parametrize("point", one_in(2, [NOT_COMMITTED, COMMITTED]), ids=str)
 def test_maintenance_between_publish_and_adoption_takes_nothing_away(scene: TableScene, point: Point) -> None:
     one_batch(scene)
     scene.kill(point)
@@ -201,7 +202,7 @@ def test_of_two_that_commit_at_one_instant_beside_somebody_who_appends_one_publi
 
 
 @EACH
-@pytest.mark.parametrize("undo", ["take_back", "drop"])
+@pytest.mark.parametrize("undo", one_in(2, ["take_back", "drop"]))
 def test_a_reset_goes_on_with_a_table_that_lost_a_batch(scene: TableScene, undo: str) -> None:
     """As the error says: the batch is given up, and its records are read again into the table as it is."""
     one_batch(scene)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from broker_world import deliver, in_lake
+from by_night import rows_one_in
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -125,7 +126,7 @@ def until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
 
 @pytest.mark.parametrize(
     ("records", "fault"),
-    [(0, kafka.HEALTHY), (RECORDS, Fault(refuse=True)), (RECORDS, Fault(hold="answer"))],
+    rows_one_in(2, [(0, kafka.HEALTHY), (RECORDS, Fault(refuse=True)), (RECORDS, Fault(hold="answer"))]),
     ids=["nothing there", "broker away", "broker silent"],
 )
 def test_a_poll_timeout_is_an_empty_run_and_no_longer_than_it_says(

@@ -245,9 +245,9 @@ def test_positions_in_the_ledger_are_reset_there(
 
 TIMES = [
     pytest.param([1000, 2000, 3000], 2000, 1, id="at a record"),
-    pytest.param([1000, 2000, 3000], 2001, 2, id="between two"),
-    pytest.param([1000, 2000, 3000], 3001, 3, id="past the last one: the end"),
-    pytest.param([3000, 1000, 2000], 1500, 0, id="out of order: the first in the log"),
+    pytest.param([1000, 2000, 3000], 2001, 2, id="between two", marks=pytest.mark.nightly),
+    pytest.param([1000, 2000, 3000], 3001, 3, id="past the last one: the end", marks=pytest.mark.nightly),
+    pytest.param([3000, 1000, 2000], 1500, 0, id="out of order: the first in the log", marks=pytest.mark.nightly),
     pytest.param([1000, 3000, 2000], 2000, 1, id="out of order, behind the first"),
     pytest.param([], 2000, 0, id="no records: the end"),
 ]

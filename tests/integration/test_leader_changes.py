@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from broker_world import committed, deliver, in_lake
+from by_night import rows_one_in
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -95,7 +96,9 @@ def go_on(pipeline: Pipeline, broker: Cluster, topic: str, ends: list[int]) -> N
     assert in_lake(pipeline) == [(number, offset) for number, end in enumerate(ends) for offset in range(end)]
 
 
-@pytest.mark.parametrize(("poll_seconds", "whole"), [(40, True), (2, False)], ids=["in time", "too late"])
+@pytest.mark.parametrize(
+    ("poll_seconds", "whole"), rows_one_in(2, [(40, True), (2, False)]), ids=["in time", "too late"]
+)
 def test_the_leader_dies_while_its_partition_is_landed(
     broker: Cluster, topic, fill, open_subscription, *, poll_seconds: int, whole: bool
 ) -> None:

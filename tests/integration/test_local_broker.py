@@ -120,6 +120,7 @@ def test_a_broker_that_came_first_to_the_port_is_not_taken_for_the_one_that_was_
     assert "\n" not in str(failed.value)
 
 
+@pytest.mark.nightly
 def test_departures_are_published_once(broker: Broker):
     topic = f"flights-{uuid.uuid4().hex[:8]}"
     seen: list[int] = []

@@ -229,7 +229,7 @@ def test_a_fault_that_lasts_ends_the_run_in_time_and_loses_nothing(
     made.go_on()
 
 
-@pytest.mark.parametrize("point", one_in(3, ["half landed", "anchor", "plan", "process", "publish", "offsets"]))
+@pytest.mark.parametrize("point", one_in(6, ["half landed", "anchor", "plan", "process", "publish", "offsets"]))
 def test_connections_that_are_cut_once_are_not_even_noticed(expose: Expose, road: Traffic, point: str) -> None:
     made = expose(first=point == "anchor")
     with road.faulty(SLOW_FETCHES):  # so that not everything is fetched before the cut
@@ -238,7 +238,7 @@ def test_connections_that_are_cut_once_are_not_even_noticed(expose: Expose, road
     made.go_on()
 
 
-@pytest.mark.parametrize("point", one_in(3, ["half landed", "plan", "process", "publish"]))
+@pytest.mark.parametrize("point", one_in(4, ["half landed", "plan", "process", "publish"]))
 def test_a_broker_that_crashes_and_comes_back_loses_nothing(
     expose: Expose, broker: Broker, road: Traffic, point: str
 ) -> None:

@@ -51,6 +51,7 @@ def append(table, number, note, snapshot=None):
     ObjectLog().append(table, "i1", snapshot, Record(number, note), [file])
 
 
+@pytest.mark.nightly
 def test_commits_are_found_in_their_order_and_a_stale_one_is_refused(table):
     stale = ObjectLog().load(table, "i1", 1)
     for number in (1, 2, 5):

@@ -101,6 +101,7 @@ def test_a_table_that_was_removed_is_made_again_by_the_command_that_the_run_name
     assert tables.rows(name).num_rows == 4 * RECORDS
 
 
+@pytest.mark.nightly
 def test_the_one_batch_that_a_table_lacks_is_named(desk: Desk, name: str) -> None:
     tables = DeltaTables(desk)
     define(desk, tables, name)
@@ -114,6 +115,7 @@ def test_the_one_batch_that_a_table_lacks_is_named(desk: Desk, name: str) -> Non
     assert tables.rows(name).num_rows == 2 * RECORDS
 
 
+@pytest.mark.nightly
 def test_of_a_table_that_was_taken_back_only_the_batches_that_are_gone_are_named_and_made_again(
     desk: Desk, tables: Tables, name: str
 ) -> None:
@@ -140,6 +142,7 @@ def test_of_a_table_that_was_taken_back_only_the_batches_that_are_gone_are_named
     assert f"batch {batches[2]} began at" in said
 
 
+@pytest.mark.nightly
 def test_where_no_batch_can_be_made_again_by_itself_no_command_says_so(desk: Desk, name: str) -> None:
     tables = DeltaTables(desk)
     define(desk, tables, name)

@@ -404,7 +404,7 @@ def test_no_secret_is_in_what_the_command_line_prints_nor_in_any_file(
 @pytest.mark.usefixtures("admin")
 @pytest.mark.parametrize(
     "case",
-    one_in(3, ["truststore in PKCS#12", "keystore in PKCS#12", "keystore in PEM", "PLAIN", "SCRAM-SHA-512 by JAAS"]),
+    one_in(5, ["truststore in PKCS#12", "keystore in PKCS#12", "keystore in PEM", "PLAIN", "SCRAM-SHA-512 by JAAS"]),
 )
 def test_spark_lands_with_what_is_right(
     case: str, guarded: Guarded, keys: Keys, spark_connect: SparkConnect, tmp_path: Path

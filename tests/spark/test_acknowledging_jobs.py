@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from by_night import one_in
 from landed import EVENT_TIME, LANDING, Batch, Record
 from running import until
 
@@ -129,7 +130,7 @@ def test_acknowledgements_of_the_outcome_and_of_the_run_are_both_named(spark, tm
         ("latest", "offset < 0", "offset < 0", [], [], 4),
     ],
 )
-@pytest.mark.parametrize("at_the_end", [True, False])
+@pytest.mark.parametrize("at_the_end", one_in(2, [True, False]))
 def test_rows_and_rejected_records_behind_the_batchs_end_are_withheld(
     spark, tmp_path, strategy, acknowledged, rejected, written, beside, withheld, at_the_end
 ):
@@ -328,6 +329,7 @@ def peak(spark, batch: Batch) -> int:
         pa.set_memory_pool(plain)
 
 
+@pytest.mark.nightly
 def test_two_million_acknowledgements_need_no_memory_of_the_driver(spark, tmp_path):
     few, most = many(tmp_path / "few", 20), many(tmp_path / "most", 2_000_000)
 

@@ -36,7 +36,7 @@ BATCHES = 5
 TABLES = (ChangedDeltaTable, ChangedIcebergTable)
 
 
-@pytest.fixture(params=TABLES, ids=["delta", "iceberg"])
+@pytest.fixture(params=one_in(2, TABLES), ids=["delta", "iceberg"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> ChangedTable:
     made: ChangedTable = request.param(tmp_path)
     return made

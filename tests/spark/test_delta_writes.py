@@ -62,6 +62,7 @@ def test_the_pages_job_counts_each_batch_once_however_often_it_is_delivered(
     assert rows(session, table) == [("a", 2), ("b", 2), ("c", 1)]
 
 
+@pytest.mark.nightly
 def test_a_table_takes_one_write_of_a_block_and_every_write_behind_it(
     session: SparkSession, table: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_table_takes_one_write_of_a_block_and_every_write_behind_it(
     assert [key for key, _ in rows(session, table)] == ["behind", "behind", "first", "second"]
 
 
+@pytest.mark.nightly
 def test_the_settings_are_gone_after_an_error(session: SparkSession, table: Path, tmp_path: Path) -> None:
     manifest = read_manifest(session, f"file://{landed(tmp_path, 'b1', 'a').manifest}")
     with pytest.raises(ZeroDivisionError), once_per_batch(session, manifest):

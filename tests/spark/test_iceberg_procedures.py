@@ -81,6 +81,7 @@ def test_files_are_compacted_and_batches_go_on(scene: Maintained) -> None:
     scene.audit()
 
 
+@pytest.mark.nightly
 def test_no_batch_is_disturbed_while_files_are_compacted(scene: Maintained) -> None:
     scene.run_batches(ENOUGH_TO_COMPACT)
     is_over, maintained = threading.Event(), list[int]()

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from by_night import rows_one_in
 from landed import Batch, Record
 from running import JOBS
 from test_process_batch import submit, submitting
@@ -52,7 +53,7 @@ def test_over_spark_connect(job, tmp_path, transform, cause, error):
     check(job.run(batch(tmp_path, transform).manifest), transform, cause, error)
 
 
-@pytest.mark.parametrize(("transform", "cause", "error"), [FAILURES[1], FAILURES[8]])
+@pytest.mark.parametrize(("transform", "cause", "error"), rows_one_in(2, [FAILURES[1], FAILURES[8]]))
 def test_by_spark_submit(java, tmp_path, transform, cause, error):
     asked = submit(batch(tmp_path, transform))
 

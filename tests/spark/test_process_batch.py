@@ -60,6 +60,7 @@ def test_a_batch_by_spark_submit(java, tmp_path):
     assert "read 4 records" in done.stdout
 
 
+@pytest.mark.nightly
 def test_a_batch_for_a_table_by_spark_submit(java, tmp_path):
     batch = Batch(tmp_path, [Record(departure()), Record(departure(carrier="AA"))], table="delta")
 
@@ -108,7 +109,7 @@ def test_what_a_module_imports_from_its_package_reaches_sparks_workers(job, tmp_
     assert [row["loud"] for row in batch.rows()] == ["HEY by ours.deep.voice"]
 
 
-@pytest.fixture(params=["spark", "spark_connect"])
+@pytest.fixture(params=["spark_connect", pytest.param("spark", marks=pytest.mark.nightly)])
 def over(request, connect, java, monkeypatch) -> Connection:
     """A connection to a Spark on this machine, of either type."""
     if request.param == "spark_connect":
@@ -263,6 +264,7 @@ def test_a_job_that_acknowledged_and_failed_leaves_no_result(job, tmp_path):
     assert not list(batch.staging.glob("*/_result"))
 
 
+@pytest.mark.nightly
 def test_acknowledging_and_ranges_by_spark_submit(java, tmp_path):
     gate = tmp_path / "gate"
     gate.touch()
@@ -381,6 +383,7 @@ def test_terminating_the_job_stops_its_query_on_the_server(job, tmp_path):
     assert not list(batch.staging.glob("*/_result"))
 
 
+@pytest.mark.nightly
 def test_terminating_spark_submit_ends_it_and_leaves_no_result(java, tmp_path):
     notes = tmp_path / "workers"
     notes.mkdir()

@@ -46,7 +46,8 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
         "matrices": tests(
             "unit", "tests/contracts", "tests/spark", "tests/dags", "tests/integration", "-n", "2", "--dist", "loadfile"
         ),
-        "make run into tables": tests("e2e/test_make_run.py"),
+        "make run": tests("e2e/test_make_run.py"),
+        "in Airflow": tests("e2e/test_assets_in_airflow.py", "tests/e2e/in_airflow"),
     }
 
 

@@ -175,6 +175,7 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
     assert end >= RECORDS
 
 
+@pytest.mark.nightly
 def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_it(
     asking: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
