@@ -3,10 +3,12 @@
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from threading import Thread
 from types import FrameType
 from typing import Any, TypeVar, cast
 
@@ -18,7 +20,7 @@ T = TypeVar("T")
 
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
-_PAUSE = 0.1
+_PAUSE, _TAKEN_BACK_SECONDS = 0.1, 5
 _LAST = "PYTHONPATH_LAST"  # what is imported from only where nothing else has a module
 _FAILED, _WRONG, _TERMINATED = 1, 2, 128 + signal.SIGTERM
 
@@ -59,20 +61,29 @@ def beside(spark: SparkSession, work: Callable[[], T]) -> Iterator[Callable[[], 
     """Ask Spark for something beside what the block asks it for; the block is given how to wait for the answer.
 
     A Spark that has just started spends seconds on its first query, most of them in one thread. When the block fails,
-    what the session still runs is taken back, and has ended before anything is told.
+    what the session still runs is taken back, and has ended before anything is told, or is left after some seconds: a
+    signal that ends a call may leave the others on its channel without an end.
     """
-    with ThreadPoolExecutor(1, "beside") as threads:
-        asked = threads.submit(work)
-        try:
-            yield asked.result
-        except BaseException:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
-            _wait_no_more(spark)
-            while not asked.done():  # what has just been sent may not run yet
-                with suppress(Exception):
-                    spark.interruptAll()
-                wait([asked], _PAUSE)
-            raise
+    asked: Future[T] = Future()
+    Thread(target=_answer, args=(asked, work), name="beside", daemon=True).start()
+    try:
+        yield asked.result
+    except BaseException:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
+        _wait_no_more(spark)
+        deadline = time.monotonic() + _TAKEN_BACK_SECONDS
+        while not asked.done() and time.monotonic() < deadline:  # what has just been sent may not run yet
+            with suppress(Exception):
+                spark.interruptAll()
+            wait([asked], _PAUSE)
+        raise
+
+
+def _answer(asked: Future[T], work: Callable[[], T]) -> None:
+    try:
+        asked.set_result(work())
+    except BaseException as error:  # noqa: BLE001 (raised again where it is waited for)
+        asked.set_exception(error)
 
 
 def _run(job: Callable[[SparkSession, str], None], uri: str) -> None:

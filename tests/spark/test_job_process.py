@@ -1,7 +1,8 @@
-"""How a job leaves Spark: what a server would note of it in its log is let go of before the session."""
+"""How a job leaves Spark: what a server would note in its log is let go of, and what runs beside it is taken back."""
 
 import threading
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
@@ -38,3 +39,46 @@ def test_operations_are_released_before_their_session(monkeypatch: pytest.Monkey
 
     job_process.run_job("job.py", ["file:///manifest"], job, (ValueError,))
     assert session.was_released_before_it_stopped
+
+
+class Deaf:
+    """A session that takes back nothing."""
+
+    def __init__(self) -> None:
+        self.interrupted = 0
+
+    def interruptAll(self) -> None:  # noqa: N802 (PySpark's own name)
+        self.interrupted += 1
+        raise ConnectionError("gone")
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    seen: list[tuple[object, ...]] = []
+    monkeypatch.setattr(job_process.signal, "signal", lambda *given: seen.append(given))
+    return seen
+
+
+@pytest.mark.usefixtures("signals")
+def test_what_never_ends_beside_a_job_keeps_it_from_ending_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_process, "_TAKEN_BACK_SECONDS", 0.5)
+    session, never = Deaf(), threading.Event()
+
+    with (
+        pytest.raises(ValueError, match="no such column"),
+        job_process.beside(cast("Any", session), never.wait),
+    ):
+        raise ValueError("no such column")
+
+    assert session.interrupted > 1
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "beside")
+    never.set()
+
+
+@pytest.mark.usefixtures("signals")
+def test_what_is_asked_beside_a_job_answers_or_raises() -> None:
+    session = cast("Any", Deaf())
+    with job_process.beside(session, lambda: 7) as seven:
+        assert seven() == 7
+    with pytest.raises(ZeroDivisionError), job_process.beside(session, lambda: 1 // 0) as answer:
+        answer()
