@@ -60,9 +60,12 @@ def run_job(
 def beside(spark: SparkSession, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """Ask Spark for something beside what the block asks it for; the block is given how to wait for the answer.
 
-    A Spark that has just started spends seconds on its first query, most of them in one thread. When the block fails,
-    what the session still runs is taken back, and has ended before anything is told, or is left after some seconds: a
-    signal that ends a call may leave the others on its channel without an end.
+    A Spark that has just started spends seconds on its first query, most of them in one thread. `work` calls no
+    functions of columns: PySpark would look for an active session in the thread, find none, and note no call sites any
+    more.
+
+    When the block fails, what the session still runs is taken back, and has ended before anything is told, or is left
+    after some seconds: a signal that ends a call may leave the others on its channel without an end.
     """
     asked: Future[T] = Future()
     Thread(target=_answer, args=(asked, work), name="beside", daemon=True).start()

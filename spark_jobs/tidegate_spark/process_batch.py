@@ -100,7 +100,7 @@ def _run(spark: SparkSession, manifest_uri: str, started: float) -> None:
 
 def _process(spark: SparkSession, manifest: Manifest, folder: Path, started: float) -> None:
     transform = None if manifest.transform is None else _loaded(spark, manifest.transform, folder)
-    with beside(spark, lambda: read_landed(spark, manifest).count()) as read:
+    with beside(spark, read_landed(spark, manifest).count) as read:
         outcome: Any = read_records(spark, manifest)
         batch = open_batch(manifest)
         if transform is not None:
