@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -124,9 +125,13 @@ KINDS: dict[str, Callable[[Path, Moto], Iterator[Kept]]] = {
 }
 
 
-@pytest.fixture(
-    params=[pytest.param(kind, marks=pytest.mark.object_store) if kind.endswith("s3") else kind for kind in KINDS]
-)
+def kinds(*on_s3: pytest.MarkDecorator) -> list[Any]:
+    """Every kind as a parameter; those on S3 with these marks, too."""
+    marks = (pytest.mark.object_store, *on_s3)
+    return [pytest.param(kind, marks=marks) if kind.endswith("s3") else kind for kind in KINDS]
+
+
+@pytest.fixture(params=kinds())
 def kept(request: pytest.FixtureRequest, tmp_path: Path, moto: Moto) -> Iterator[Kept]:
     yield from KINDS[request.param](tmp_path, moto)
 
@@ -184,14 +189,7 @@ def test_what_is_staged_and_what_lies_with_a_batch_stays(kept: Kept) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(kind, marks=(pytest.mark.object_store, pytest.mark.nightly)) if kind.endswith("s3") else kind
-        for kind in KINDS
-    ],
-    indirect=True,
-)
+@pytest.mark.parametrize("kept", kinds(pytest.mark.nightly), indirect=True)
 def test_no_commit_fails_while_a_table_is_maintained_and_each_batch_is_there_once(
     kept: Kept, request: pytest.FixtureRequest
 ) -> None:

@@ -53,12 +53,9 @@ def test_over_spark_connect(job, tmp_path, transform, cause, error):
     check(job.run(batch(tmp_path, transform).manifest), transform, cause, error)
 
 
-@pytest.mark.parametrize(("transform", "cause", "error"), rows_one_in(2, [FAILURES[2], FAILURES[8]]))
+@pytest.mark.parametrize(("transform", "cause", "error"), rows_one_in(3, [FAILURES[2], FAILURES[1], FAILURES[8]]))
 def test_by_spark_submit(java, tmp_path, transform, cause, error):
-    within = [("flights", 0, 0, 2, 1)]  # where some records are left out, those that stay are looked for by columns
-    sent = [Record(b"a17"), Record(b"later")]
-    made = Batch(tmp_path, sent, transform=f"failing_transforms:{transform}", partition_by=(), ranges=within)
-    asked = submit(made)
+    asked = submit(batch(tmp_path, transform))
 
     done = subprocess.run(asked, env=submitting(java), capture_output=True, text=True, timeout=240, check=False)
 

@@ -10,6 +10,11 @@ from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableI
 from tidegate_spark import job_process
 
 
+@pytest.fixture(autouse=True)
+def _no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_process.signal, "signal", lambda *_: None)
+
+
 class Session:
     """One of Spark Connect, with an operation that is released in a thread of PySpark's own."""
 
@@ -31,7 +36,6 @@ def test_operations_are_released_before_their_session(monkeypatch: pytest.Monkey
     session = Session()
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     monkeypatch.setattr(job_process, "reached", lambda: session)
-    monkeypatch.setattr(job_process.signal, "signal", lambda *_: None)
 
     def job(*_: object) -> None:
         if error is not None:
@@ -52,14 +56,6 @@ class Deaf:
         raise ConnectionError("gone")
 
 
-@pytest.fixture
-def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    seen: list[tuple[object, ...]] = []
-    monkeypatch.setattr(job_process.signal, "signal", lambda *given: seen.append(given))
-    return seen
-
-
-@pytest.mark.usefixtures("signals")
 def test_what_never_ends_beside_a_job_keeps_it_from_ending_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_process, "_TAKEN_BACK_SECONDS", 0.5)
     session, never = Deaf(), threading.Event()
@@ -75,7 +71,6 @@ def test_what_never_ends_beside_a_job_keeps_it_from_ending_for_seconds_only(monk
     never.set()
 
 
-@pytest.mark.usefixtures("signals")
 def test_what_is_asked_beside_a_job_answers_or_raises() -> None:
     session = cast("Any", Deaf())
     with job_process.beside(session, lambda: 7) as seven:
