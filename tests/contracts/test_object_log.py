@@ -166,6 +166,7 @@ def test_of_incarnations_that_race_all_win(log, table):
         assert list(pool.map(race, range(1, 9))) == [Record(number, number) for number in range(1, 9)]
 
 
+@pytest.mark.nightly
 def test_the_newest_of_1100_commits_is_found_by_three_requests(moto, log, table, way):
     append(log, table, 1, 1)
     bucket = bucket_of(table)

@@ -228,6 +228,7 @@ def check_events(events: list[dict[str, Any]]) -> None:
             assert facet["_producer"].startswith("urn:tidegate:")
 
 
+@pytest.mark.nightly
 @pytest.mark.broker
 def test_without_the_provider_a_run_is_what_it_is(go: Callable[[str], Told]) -> None:
     assert go(WITHOUT_PROVIDER).events == []

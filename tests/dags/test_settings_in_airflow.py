@@ -110,6 +110,7 @@ def test_all_processes_go_by_airflow_s_configuration(tmp_path: Path) -> None:
     assert values["umask"] == "027"
 
 
+@pytest.mark.nightly
 def test_without_any_all_processes_go_to_the_folder_beside_airflow_s_own(tmp_path: Path) -> None:
     installed = Installation(tmp_path, "")
     home = tmp_path / "airflow/tidegate"

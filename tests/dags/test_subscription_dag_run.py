@@ -104,6 +104,7 @@ def test_landed_by_spark_too(
     assert committed(broker, filled, filled) == [RECORDS // PARTITIONS] * PARTITIONS
 
 
+@pytest.mark.nightly
 def test_by_spark_submit_after_a_failure_that_moved_nothing_and_was_cleared_in_airflow(
     broker: Broker, filled: str, connection: Connect, define: Define
 ) -> None:

@@ -62,6 +62,7 @@ def test_runs_publish_into_a_delta_table(records: str, define: Callable[..., Pat
     assert sorted(int(value) for value in rows["value"].to_pylist()) == list(range(RECORDS))
 
 
+@pytest.mark.nightly
 def test_runs_publish_into_an_iceberg_table(
     records: str, define: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def names(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
+@pytest.mark.nightly
 def test_a_subscription_runs_by_the_page_from_a_foreign_folder(
     installed: Installed, broker: Broker, spark: Mapping[str, Any], topic: Callable[..., str]
 ) -> None:

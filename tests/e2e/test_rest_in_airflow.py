@@ -129,6 +129,7 @@ def received(hook: Hook) -> list[int]:
     return [int(body.split(b'"')[3]) for body in hook.bodies]
 
 
+@pytest.mark.nightly
 def test_a_client_subscribes_receives_restarts_and_unsubscribes(
     airflow: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:

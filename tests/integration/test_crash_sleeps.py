@@ -60,14 +60,14 @@ LOSSES = [
 ]
 
 
-@pytest.mark.parametrize("scenario", one_in(5, SLEEPS, lambda each: each.case.name), ids=str)
+@pytest.mark.parametrize("scenario", one_in(10, SLEEPS, lambda each: each.case.name), ids=str)
 def test_a_run_that_slept_until_the_next_ones_committed_doubles_and_moves_nothing(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:
     under_way[scenario].result()
 
 
-@pytest.mark.parametrize("scenario", one_in(2, LOSSES, lambda each: (each.case.name, each.play)), ids=str)
+@pytest.mark.parametrize("scenario", one_in(4, LOSSES, lambda each: (each.case.name, each.play)), ids=str)
 def test_a_ledger_lost_after_a_kill_loses_and_doubles_nothing(
     scenario: Scenario, under_way: dict[Scenario, Future[None]]
 ) -> None:

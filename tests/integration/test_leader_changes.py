@@ -136,7 +136,8 @@ def processed(topic, fill, open_subscription) -> tuple[Pipeline, str]:
 
 
 @pytest.mark.parametrize(
-    ("coordinator", "method"), [("__consumer_offsets", OffsetStore.fence), ("__transaction_state", Fence.commit)]
+    ("coordinator", "method"),
+    rows_one_in(2, [("__consumer_offsets", OffsetStore.fence), ("__transaction_state", Fence.commit)]),
 )
 def test_a_coordinator_dies_before_the_commit(
     broker: Cluster, processed: tuple[Pipeline, str], coordinator: str, method: Method
@@ -149,6 +150,7 @@ def test_a_coordinator_dies_before_the_commit(
     go_on(patient, broker, patient.subscription.name, [10])
 
 
+@pytest.mark.nightly
 def test_no_coordinator_is_elected_while_the_commit_has_time(
     broker: Cluster, processed: tuple[Pipeline, str], open_subscription
 ) -> None:

@@ -204,7 +204,7 @@ NOTHING = type(None)
 @pytest.mark.parametrize(
     ("point", "fault", "end"),
     rows_one_in(
-        3,
+        4,
         [
             ("plan", "refused", NOTHING),
             ("anchor", "unanswered", NOTHING),
@@ -326,7 +326,7 @@ def test_a_commit_whose_answer_never_comes_is_found_out_by_the_next_run(
     made.go_on()
 
 
-@pytest.mark.parametrize("fence", ["transactional", "none"])
+@pytest.mark.parametrize("fence", one_in(2, ["transactional", "none"]))
 def test_a_wrong_password_is_an_error_at_once_and_nothing_is_committed(
     topic, produce, open_subscription, broker: Broker, guarded: int, fence: str
 ) -> None:

@@ -64,6 +64,7 @@ def test_commits_are_found_in_their_order_and_a_stale_one_is_refused(table):
     assert ObjectLog().note(table, "i1", "1-1.json") == "whole"
 
 
+@pytest.mark.nightly
 def test_of_sixteen_that_commit_at_once_one_wins(table):
     snapshot, start = ObjectLog().load(table, "i1", 1), threading.Barrier(16)
 

@@ -84,7 +84,7 @@ def run(pipeline: Pipeline, killer: Killer) -> None:
     pipeline.ledger.look(pipeline.subscription.name)
 
 
-@pytest.mark.parametrize("step", one_in(2, STRIKES))
+@pytest.mark.parametrize("step", one_in(4, STRIKES))
 def test_the_step_fails_cleanly_and_the_next_runs_finish(
     step: str, mortal: Postgres, topic, produce, open_subscription
 ) -> None:

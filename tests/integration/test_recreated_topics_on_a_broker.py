@@ -95,9 +95,9 @@ def test_a_user_is_told_and_every_record_of_the_new_topic_reaches_the_lake(
     "chosen",
     [
         pytest.param({}, id="after-processing"),
-        pytest.param({"commit_strategy": "on-receipt"}, id="on-receipt"),
-        pytest.param({"commit_strategy": "on-next-poll"}, id="on-next-poll"),
-        pytest.param({"commit_strategy": "checkpoint"}, id="checkpoint"),
+        pytest.param({"commit_strategy": "on-receipt"}, id="on-receipt", marks=pytest.mark.nightly),
+        pytest.param({"commit_strategy": "on-next-poll"}, id="on-next-poll", marks=pytest.mark.nightly),
+        pytest.param({"commit_strategy": "checkpoint"}, id="checkpoint", marks=pytest.mark.nightly),
         pytest.param({"commit_fence": "none"}, id="no fence"),
     ],
 )

@@ -183,6 +183,7 @@ def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
     assert (generation["generation"], generation["state"], generation["note"]) == (2, "replaced", "rates were wrong")
 
 
+@pytest.mark.nightly
 def test_what_the_mended_transform_rejects_goes_to_the_dead_letters_where_somebody_asks(desk: Desk, name: str) -> None:
     tables = DeltaTables(desk)
     define(desk, tables, name)
@@ -216,6 +217,7 @@ def test_what_the_mended_transform_rejects_goes_to_the_dead_letters_where_somebo
     assert re.search(r"\d+ dead letters? of it went back into the topic", refused), refused
 
 
+@pytest.mark.nightly
 def test_dead_letters_of_the_transform_that_was_mended_are_left_out_by_a_redrive(desk: Desk, name: str) -> None:
     define(desk, DeltaTables(desk), name)
     produce_orders(desk, name, 0)
@@ -302,6 +304,7 @@ main()
 """
 
 
+@pytest.mark.nightly
 def test_one_that_is_interrupted_says_what_is_done_and_the_same_command_does_the_rest(desk: Desk, name: str) -> None:
     tables = DeltaTables(desk)
     define(desk, tables, name)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from broker_world import in_lake
+from by_night import rows_one_in
 from command_line import CommandLine
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -121,7 +122,8 @@ def test_every_command_of_the_page_is_typed_by_a_test() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "is_open"), [("after-processing", True), ("on-receipt", False), ("checkpoint", True)]
+    ("strategy", "is_open"),
+    rows_one_in(3, [("after-processing", True), ("on-receipt", False), ("checkpoint", True)]),
 )
 def test_a_restored_ledger_that_is_behind_loses_and_doubles_nothing(
     operator: Operator, strategy: str, is_open: bool

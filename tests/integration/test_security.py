@@ -400,6 +400,7 @@ def test_no_secret_is_in_what_the_command_line_prints_nor_in_any_file(
         assert path.is_dir() or canary.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.usefixtures("admin")
 @pytest.mark.parametrize(

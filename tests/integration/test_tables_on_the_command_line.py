@@ -141,6 +141,7 @@ def test_batches_become_rows_of_a_table_each_once(desk: Desk, tables: Tables, na
     assert ran(desk, name)["records"] == 0
 
 
+@pytest.mark.nightly
 def test_what_a_late_spark_job_left_goes_with_the_upkeep_and_nothing_else(
     desk: Desk, tables: Tables, name: str
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_night import one_in
 from command_line import CommandLine
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -578,7 +579,7 @@ def scene(
         yield scene
 
 
-@pytest.mark.parametrize("case", STATES)
+@pytest.mark.parametrize("case", one_in(2, STATES))
 def test_a_person_reads_what_happened_where_and_what_to_do(scene: Scene, case: str) -> None:
     state = STATES[case]
     state.broken(scene)

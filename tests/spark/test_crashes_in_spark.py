@@ -229,6 +229,7 @@ def test_spark_killed_in_a_delivery_leaves_nothing_and_the_next_run_delivers_aga
     assert staged.offsets("_rejected/") == [n for n in range(_RECORDS) if n not in written]
 
 
+@pytest.mark.nightly
 def test_a_driver_that_outlives_its_task_and_goes_on_after_the_next_commit_publishes_nothing(stage) -> None:
     staged = stage("held_rows")
     batch_id = staged.landed()

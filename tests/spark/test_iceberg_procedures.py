@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from by_night import one_in
 from crashing import Inside, Point, within
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -102,7 +103,7 @@ def test_no_batch_is_disturbed_while_files_are_compacted(scene: Maintained) -> N
     scene.audit()
 
 
-@pytest.mark.parametrize("point", [NOT_COMMITTED, COMMITTED], ids=str)
+@pytest.mark.parametrize("point", one_in(2, [NOT_COMMITTED, COMMITTED]), ids=str)
 def test_a_batch_that_is_being_published_is_adopted_after_it(scene: Maintained, point: Point) -> None:
     scene.run_batches(ENOUGH_TO_COMPACT)
     scene.send(1, 2)

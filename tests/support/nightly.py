@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cells import cells
+from cells import Cell, cells
 
 TESTS = Path(__file__).parents[1]
 PROJECT = TESTS.parent
@@ -41,13 +41,15 @@ def checks(*, minutes: float, seeds: int) -> Mapping[str, Sequence[str]]:
     return {
         "simulation": ("-m", "simulation", "--seeds", str(seeds)),
         **{f"chaos: {each}": ("-m", "chaos", "--minutes", f"{minutes:g}", "--format", each) for each in _FORMATS},
-        **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in cells()},
+        **{f"installed: {cell}": tests("e2e/test_installed_by_pip.py", "-k", str(cell)) for cell in (Cell(), *cells())},
         "celery": tests("e2e/test_celery_executor.py"),
         "matrices": tests(
             "unit", "tests/contracts", "tests/spark", "tests/dags", "tests/integration", "-n", "2", "--dist", "loadfile"
         ),
         "make run": tests("e2e/test_make_run.py"),
-        "in Airflow": tests("e2e/test_assets_in_airflow.py", "tests/e2e/in_airflow"),
+        "in Airflow": tests(
+            "e2e/test_assets_in_airflow.py", "tests/e2e/test_rest_in_airflow.py", "tests/e2e/in_airflow"
+        ),
     }
 
 

@@ -56,6 +56,7 @@ def client(airflow: SharedAirflow, hook: Hook, topic_name: str) -> Iterator[Airf
         yield client
 
 
+@pytest.mark.nightly
 def test_runs_follow_while_a_full_batch_waits_no_more_than_allowed_and_none_while_paused(
     client: AirflowClient, broker: Broker, hook: Hook, gate: threading.Event, topic_name: str
 ) -> None:

@@ -52,6 +52,7 @@ def replace_triggerer(airflow: SharedAirflow) -> Iterator[Callable[[], None]]:
         yield replace
 
 
+@pytest.mark.nightly
 def test_a_wait_is_the_triggerers_and_runs_start_by_what_waits_whoever_is_killed_or_paused(
     airflow: SharedAirflow,
     client: AirflowClient,

@@ -46,7 +46,7 @@ def test_every_schedule_keeps_it_where_batches_are_published_by_a_tables_log(nam
     assert Exploration(*STRATEGIES_TABLES[name]).explore().ends > 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(2, NAMES))
 def test_long_histories_keep_the_promise_of_the_strategy(name: str) -> None:
     for seed in range(12):
         found = history(seed, strategy=name)
