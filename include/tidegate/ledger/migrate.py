@@ -2,13 +2,15 @@
 
 import logging
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, inspect, select, text
 
 from tidegate.ledger.database import Database
+from tidegate.ledger.tables import ledger, metadata
 from tidegate.model.errors import UnusableLedgerError
 
 log = logging.getLogger(__name__)
@@ -16,6 +18,12 @@ log = logging.getLogger(__name__)
 REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
+_version = Table(  # as Alembic makes it
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
 
 _TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, which all users of a database share
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -36,14 +44,36 @@ def migrate(database: Database) -> None:
         if _is_due(connection, database.name):
             if older := _revision(connection):
                 log.info("the ledger %s is brought from schema %s to %s", database.name, older, REVISIONS[-1])
-            with _without_lines_of_alembic():
-                _upgrade(connection)
+                upgrade(connection)
+            else:
+                _make(connection)
 
 
 def schema_of(database: Database) -> str | None:
     """The revision of a database's tables; None where there are none of a ledger."""
     with database.read() as connection:
         return _revision(connection)
+
+
+def upgrade(connection: Connection) -> None:
+    """Take the tables, or none, through all revisions that they lack."""
+    from alembic import command  # noqa: PLC0415 - takes a second, and is seldom needed
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = VERSION_TABLE
+    with _without_lines_of_alembic():
+        command.upgrade(config, REVISIONS[-1])
+
+
+def _make(connection: Connection) -> None:
+    """Make the tables as they are today: what all revisions come to."""
+    metadata.create_all(connection, checkfirst=False)
+    _version.create(connection, checkfirst=False)
+    connection.execute(ledger.insert().values(identity=uuid.uuid4().hex))
+    connection.execute(_version.insert().values(version_num=REVISIONS[-1]))
 
 
 def _is_due(connection: Connection, name: str) -> bool:
@@ -77,16 +107,4 @@ def _without_lines_of_alembic() -> Iterator[None]:
 def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    revision: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
-    return revision
-
-
-def _upgrade(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415 - takes a second, and is seldom needed
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    config.attributes["version_table"] = VERSION_TABLE
-    command.upgrade(config, REVISIONS[-1])
+    return connection.scalar(select(_version.c.version_num))

@@ -79,9 +79,36 @@ def differences(url: str) -> list[object]:
         return list(compare_metadata(context, metadata))
 
 
-def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
-    SqlLedger(url)
+def schema(url: str) -> dict[str, object]:
+    """What each table is, but for what hangs on how it came to be.
+
+    That is the order of its columns, the defaults that rows from before them were given, and names of keys.
+    """
+    found = inspect(create_engine(url, poolclass=NullPool))
+    return {
+        table: (
+            {each["name"]: (str(each["type"]), each["nullable"]) for each in found.get_columns(table)},
+            found.get_pk_constraint(table)["constrained_columns"],
+            [(each["constrained_columns"], each["referred_table"]) for each in found.get_foreign_keys(table)],
+            found.get_unique_constraints(table),
+            [(each["name"], each["column_names"], each["unique"]) for each in found.get_indexes(table)],
+        )
+        for table in found.get_table_names()
+    }
+
+
+def drop_all(url: str) -> None:
+    remake_file(url) if url.startswith("sqlite") else remake_tables(url)
+
+
+def test_a_new_ledger_has_the_tables_that_all_revisions_come_to(url: str) -> None:
+    with Database(url).write() as connection:
+        migrate.upgrade(connection)
     assert differences(url) == []
+    through_all = schema(url)
+    drop_all(url)
+    SqlLedger(url)
+    assert schema(url) == through_all
 
 
 def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
@@ -175,9 +202,9 @@ def test_the_store_of_a_group_is_told_from_what_was_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Revision 0015: until then the newest batch and the newest checkpoint said where the positions are."""
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, Database(url).write() as connection:
         patch.setattr(migrate, "REVISIONS", migrate.REVISIONS[:14])
-        migrate.migrate(Database(url))
+        migrate.upgrade(connection)
     with create_engine(url, poolclass=NullPool).begin() as connection:
         connection.execute(text("INSERT INTO tidegate_subscriptions VALUES ('flights', 9)"))
         connection.execute(
@@ -245,12 +272,14 @@ def test_the_tables_of_others_in_the_same_database_are_left_alone(url: str) -> N
 
 
 def test_alembic_is_imported_only_for_a_migration(file: Path) -> None:
-    program = (
-        "import sys; from tidegate.ledger.sql import SqlLedger; "
-        f"SqlLedger({f'sqlite:///{file}'!r}); print('alembic' in sys.modules)"
-    )
-    said = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
-        for _ in range(2)
-    ]
-    assert said == ["True", "False"]
+    program = "import sys; from tidegate.ledger.sql import SqlLedger; SqlLedger(sys.argv[1]); print(*sys.modules)"
+
+    def imported() -> set[str]:
+        command = [sys.executable, "-c", program, f"sqlite:///{file}"]
+        return {*subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()}
+
+    assert ALEMBIC not in imported(), "a new ledger"
+    assert ALEMBIC not in imported(), "one that is there"
+    file.unlink()
+    fill_first(f"sqlite:///{file}")
+    assert ALEMBIC in imported(), "one of the first version"
