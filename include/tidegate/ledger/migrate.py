@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, inspect, select, text
+from sqlalchemy import Column, Connection, Index, MetaData, PrimaryKeyConstraint, String, Table, inspect, select, text
+from sqlalchemy.schema import CreateTable
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import ledger, metadata
@@ -69,11 +70,20 @@ def upgrade(connection: Connection) -> None:
 
 
 def _make(connection: Connection) -> None:
-    """Make the tables as they are today: what all revisions come to."""
-    metadata.create_all(connection, checkfirst=False)
-    _version.create(connection, checkfirst=False)
+    """Make the tables as they are today: what all revisions come to.
+
+    Partial indexes come last, for of two that serve a question alike SQLite takes the one that was made last.
+    """
+    for table in (*metadata.sorted_tables, _version):
+        connection.execute(CreateTable(table))
+    for index in sorted((each for table in metadata.sorted_tables for each in table.indexes), key=_is_partial):
+        index.create(connection)
     connection.execute(ledger.insert().values(identity=uuid.uuid4().hex))
     connection.execute(_version.insert().values(version_num=REVISIONS[-1]))
+
+
+def _is_partial(index: Index) -> bool:
+    return index.dialect_options["sqlite"]["where"] is not None
 
 
 def _is_due(connection: Connection, name: str) -> bool:
