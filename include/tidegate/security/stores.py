@@ -57,6 +57,35 @@ def check_keystore(location: str, password: str | None) -> None:
         raise WrongDefinitionError(f"ssl.keystore.location: {location} holds no private key with its certificate")
 
 
+def check_key_file(location: str, password: str | None) -> None:
+    """Make sure that the private key in a file of PEM opens, if it is encrypted."""
+    check_key(location, _content("ssl.key.location", location).decode(errors="replace"), password)
+
+
+def check_key(place: str, text: str, password: str | None) -> None:
+    """Make sure that the private key in PEM, which is at this place, opens, if it is encrypted."""
+    for found in _BLOCK.finditer(text):
+        if "ENCRYPTED" not in found[0]:
+            continue
+        if password is None:
+            raise WrongDefinitionError(f"the key in {place} is encrypted, and ssl.key.password is missing")
+        _open_key(place, found[0], password)
+
+
+def _open_key(place: str, block: str, password: str) -> None:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 (see above)
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        load_pem_private_key(block.encode(), password.encode())
+    except UnsupportedAlgorithm:
+        return  # the client knows more of them, or says so
+    except ValueError:
+        raise WrongDefinitionError(
+            f"ssl.key.password isn't the password of the key in {place}, or the key is damaged"
+        ) from None
+
+
 def pem(text: str) -> str:
     r"""PEM with its line breaks, for one that lost them or has them as \n, as a line of JSON or of properties may."""
     blocks = [_block(kind, body) for kind, body in _BLOCK.findall(text.replace("\\n", "\n").replace("\\\n", "\n"))]

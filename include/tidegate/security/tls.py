@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.security.stores import Kind, certificates_of, check_keystore, kind_of, pem
+from tidegate.security.stores import Kind, certificates_of, check_key, check_key_file, check_keystore, kind_of, pem
 
 _VERIFIED = (
     "without it, anybody between client and broker can read the password and the records, and give others in their "
@@ -37,6 +37,10 @@ def tls(given: Mapping[str, str]) -> dict[str, str]:
     for name in _FILES:
         if left.get(name, "probe") != "probe" and not Path(left[name]).exists():
             raise WrongDefinitionError(f"{name}: there is no {left[name]} on this machine")
+    if "ssl.key.location" in left:
+        check_key_file(left["ssl.key.location"], left.get("ssl.key.password"))
+    if "ssl.key.pem" in left:
+        check_key("ssl.key.pem", left["ssl.key.pem"], left.get("ssl.key.password"))
     return left
 
 

@@ -183,18 +183,24 @@ def test_suites_of_tls_1_2_are_taken_under_javas_and_openssls_names(suites: str)
         ({"ssl.keystore.key": "x", "ssl.key.pem": "y"}, "ssl.keystore.key and ssl.key.pem say the same"),
         ({"ssl.truststore.location": "x", "ssl.ca.location": "y"}, "say the same: keep one"),
         ({"ssl.truststore.location": "x", "ssl.truststore.certificates": "y"}, "say the same: keep one"),
+        ({"ssl.keystore.location": "{locked}"}, "me.pem is encrypted, and ssl.key.password is missing"),
+        ({"ssl.key.location": "{locked}", "ssl.key.password": "wrong"}, "isn't the password of the key in .*me.pem"),
+        ({"ssl.key.pem": "{locked_text}"}, "the key in ssl.key.pem is encrypted, and ssl.key.password is missing"),
+        ({"ssl.key.pem": "{locked_text}", "ssl.key.password": "wrong"}, "isn't the password of the key in ssl.key.pem"),
     ],
 )
 def test_what_the_client_cannot_do_or_must_not_is_named(
     given: dict[str, str], said: str, root: Authority, me: Identity, tmp_path: Path
 ) -> None:
-    files = {
+    files: dict[str, Path | str] = {
         "pem": root.write_pem(tmp_path / "ca.pem"),
         "p12": me.write_pkcs12(tmp_path / "me.p12", SECRET),
         "ca12": root.write_pkcs12(tmp_path / "ca.p12", SECRET),
         "text": tmp_path / "text",
+        "locked": me.write_pem(tmp_path / "me.pem", SECRET),
+        "locked_text": me.key_pem(SECRET),
     }
-    files["text"].write_text("a text")
+    (tmp_path / "text").write_text("a text")
     with pytest.raises(WrongDefinitionError, match=said) as caught:
         tls({name: value.format_map(files) for name, value in given.items()})
     assert SECRET not in str(caught.value)
