@@ -105,6 +105,7 @@ def fine(stack: PageStack) -> None:
     delivered(stack, "returns", **dead)
     stack.produce("returns", many(6))
     stack.deliver("returns", "no such column: reason_code")
+    stack.produce("returns", many(2))  # a run that finds nothing takes its whole poll timeout
     stack.deliver("returns")
     delivered(stack, "exports", **{"commit-strategy": "manual"})
 
@@ -117,6 +118,7 @@ def hostile(stack: PageStack) -> None:
     stack.define(HOSTILE, description=SCRIPT, **properties)
     stack.produce(HOSTILE, [SCRIPT.encode()] * 3, {SCRIPT: SCRIPT.encode()})
     stack.deliver(HOSTILE, SCRIPT)
+    stack.produce(HOSTILE, [SCRIPT.encode()] * 3, {SCRIPT: SCRIPT.encode()})
     stack.deliver(HOSTILE)
     stack.define(HOSTILE, description=SCRIPT, **{**properties, "failure-strategy": "fail"})
     stack.produce(HOSTILE, [SCRIPT.encode()] * 3, {SCRIPT: SCRIPT.encode()})
