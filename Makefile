@@ -48,7 +48,7 @@ static: install
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 test: static ## everything but what is of the night, a minute of chaos too: what CI runs
-	@$(BIN)/pytest -q -n 5 --dist loadfile --no-loadscope-reorder --time-budget test tests
+	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 	@$(BIN)/python benchmarks/compare.py --short
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws, FORMAT=delta|iceberg), then audit
