@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from hooks import Hook, hooked
 from quiet_airflow import QuietHome
 
@@ -120,6 +120,10 @@ def has_position(broker: Broker, topic: str, group: str) -> bool:
     reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
     try:
         (at,) = reader.committed([TopicPartition(topic, 0)], timeout=30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.NOT_COORDINATOR:  # which a new broker doesn't have at once
+            raise
+        return False
     finally:
         reader.close()
     return at.offset >= 0
