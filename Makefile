@@ -38,7 +38,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(BIN)/python -m compileall -q include plugins spark_jobs
 	@touch $@
 
-check: static ## format, lint, types, import rules, and the tests that start nothing: under a minute
+check: static ## format, lint, types, import rules, and the tests that start nothing: about a minute
 	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
 
 static: install
@@ -47,7 +47,7 @@ static: install
 	@$(BIN)/mypy
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-test: static ## everything but what is of the night, a minute of chaos too: what CI runs
+test: static ## all but what only `make nightly` runs, a minute of chaos too: what CI runs
 	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 	@$(BIN)/python benchmarks/compare.py --short
 
@@ -57,7 +57,7 @@ chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the dr
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)
 
-nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery; ONLY="chaos: delta" runs one of them; writes tests/nightly.json
+nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery, runs of a whole Airflow; ONLY="chaos: delta" runs one of them; writes tests/nightly.json
 	@$(BIN)/python tests/support/nightly.py $(if $(ONLY),--only "$(ONLY)")
 
 bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
