@@ -3,7 +3,6 @@
 import gc
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from class_data import SHORT_LIVED, VARIABLES, options
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, settings
+from new_topics import make_topic
 
 from tidegate.config.airflow_cfg import PREFIX, SECTION
 from tidegate.config.settings import DEFAULTS, variable
@@ -64,19 +64,10 @@ def topic(admin: AdminClient) -> MakeTopic:
 
     def make(partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None) -> str:
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
-        made = admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])
-        made[name].result(120)
-        deadline = time.monotonic() + 120
-        while not _is_listed(admin, name, partitions):  # the broker answers before it knows the topic itself
-            assert time.monotonic() < deadline, f"the broker doesn't list {name}"
+        make_topic(admin, name, partitions, config)
         return name
 
     return make
-
-
-def _is_listed(admin: AdminClient, topic: str, partitions: int) -> bool:
-    found = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return len(found) == partitions and all(one.leader >= 0 for one in found)
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from crash_cases import Case, CaseScene
 from crash_plays import Scenario, playing
 from definitions import subscription
 from desk import Desk
 from documents import ROOT
+from new_topics import make_topic
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
@@ -147,7 +148,7 @@ def scene(
 
         def begin(*, partitions: int = 1, consumer: dict[str, Any] | None = None, **values: Any) -> Scene:
             name = f"scene-{uuid.uuid4().hex[:12]}"
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
+            make_topic(admin, name, partitions)
             home = folder / name
             (home / "data").mkdir(parents=True)
             shutil.copyfile(sqlite_template, home / "data" / "ledger.db")

@@ -19,7 +19,7 @@ from acknowledging import AcknowledgingProcessor
 from broker_world import Feed, Row, Scene, committed
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from crash_jobs import (
     FailingProcessor,
     LateProcessor,
@@ -28,6 +28,7 @@ from crash_jobs import (
     SeeingAndRejectingProcessor,
     SeeingProcessor,
 )
+from new_topics import make_topic
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError, TidegateError
@@ -291,8 +292,8 @@ class Case:
             values["dead_letter_queue"] = DeadLetterQueue(dead)
         if is_retried:
             values["delayed_retry_topic"] = DelayedRetryTopic((retries,))
-        for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values() if topics else ():
-            made.result(120)
+        for topic in topics:
+            make_topic(admin, topic)
         plain = scene(partitions=len(self.records), **values)
         shared = {each.name: getattr(plain, each.name) for each in fields(Scene)} | {"job": self.job()}
         of_retries = Feed(retries, plain.feed.producers, admin) if is_retried else None

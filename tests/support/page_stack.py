@@ -19,7 +19,8 @@ from typing import Any
 from checkout import PROJECT
 from command_line import CommandLine
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from new_topics import make_topic
 from quiet_airflow import QuietHome
 
 from tidegate.config.settings import Settings
@@ -83,7 +84,7 @@ class PageStack:
         return f"{self.topic(name)}-lake"
 
     def make_topic(self, name: str, partitions: int = 3) -> None:
-        self.admin.create_topics([NewTopic(self.topic(name), partitions, 1)])[self.topic(name)].result(120)
+        make_topic(self.admin, self.topic(name), partitions)
 
     def produce(self, name: str, values: Sequence[bytes], headers: Mapping[str, bytes] | None = None) -> None:
         """One record a value, on all partitions in turn."""
