@@ -1,7 +1,7 @@
 """What tests on the real broker do and look at."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP, Signals
@@ -38,7 +38,6 @@ from tidegate_local.spark_connect import SparkConnect
 
 _PAUSE = Event()
 _SECONDS = 120  # some of it goes by until a delivery that was struck counts as silent
-_ONE_MIGRATION = Lock()  # a new ledger's tables are made by Alembic, which knows one migration in a process
 
 
 def connection_to(server: SparkConnect) -> Connection:
@@ -218,14 +217,9 @@ class Scene:
         """The consumer group."""
         return self.subscription.consumer.group_id
 
-    @contextmanager
-    def pipeline(self) -> Iterator[Pipeline]:
+    def pipeline(self) -> AbstractContextManager[Pipeline]:
         """A pipeline that nothing happens to."""
-        with ExitStack() as stack:
-            with _ONE_MIGRATION:
-                begun = opened(self.subscription, self.settings, self.broker.bootstrap_servers, self.job)
-                pipeline = stack.enter_context(begun)
-            yield pipeline
+        return opened(self.subscription, self.settings, self.broker.bootstrap_servers, self.job)
 
     def kill(self, point: Point) -> None:
         """A run that is killed at this point."""
