@@ -47,7 +47,8 @@ def all_dags(settings: Settings) -> dict[str, DAG]:
     A definition that is wrong takes no other with it. While the ledger can't be asked, those that it has are left out.
     """
     if only := get_parsing_context().dag_id:
-        return operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
+        made = operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
+        return {name: dag for name, dag in made.items() if name == only}
     report = AllDefinitions(settings).at_hand()
     for said in (*executor_warnings(report, settings, os.environ), *unknown_variables(os.environ)):
         log.warning("%s", said)

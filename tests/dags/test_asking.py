@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.utils.session import create_session
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World
@@ -67,9 +66,8 @@ class Room:
     def run(self, *happenings: Happening) -> tuple[str, dict[str, str]]:
         """One run of the DAG; its state and that of its tasks."""
         self.happenings = list(happenings)
-        dags = PROJECT / "dags"
         with capture_logs() as logged:
-            done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["orders"].test()
+            done = run_dag(dag_of("orders"))
         self.said = "\n".join(str(line["event"]) for line in logged if line["log_level"] == "error")
         assert self.happenings == [], "nobody waited for these"
         return str(done.state), {one.task_id: str(one.state) for one in done.get_task_instances()}

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -66,8 +65,7 @@ class Scene:
     def run(self) -> tuple[dict[str, str], str]:
         """One run: the state of each task, and what Airflow's log has of it."""
         self.capfd.readouterr()
-        dags = PROJECT / "dags"
-        done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags[self.dag].test(run_conf=self.conf)
+        done = run_dag(dag_of(self.dag), self.conf)
         log = COLOURS.sub("", "".join(self.capfd.readouterr()))
         return {each.task_id: str(each.state) for each in done.get_task_instances()}, log
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import clear_task_instances
 from airflow.sdk.definitions.dag import _run_task
 from airflow.utils.session import create_session
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
@@ -45,9 +44,8 @@ def test_a_run_that_is_cleared_makes_nothing_again_and_names_the_command(
         producer.produce(name, b"value")
     assert producer.flush(120) == 0
     home = define("walk", topic=name, group=name).parents[2]
-    dags = PROJECT / "dags"
-    dag = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["walk"]
-    finished = dag.test()
+    dag = dag_of("walk")
+    finished = run_dag(dag)
     assert str(finished.state) == "success"
     ledger = SqlLedger(f"sqlite:///{home}/data/ledger.db")
     (before,) = ledger.history("walk", 5)

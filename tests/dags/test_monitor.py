@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
+from airflow_runs import dag_of, run_dag
 from checkout import PROJECT
 from confluent_kafka import Producer
 from ledger_batches import landed, plan
@@ -170,11 +170,10 @@ class Scene:
         return self._failed(ledger, batch, Resolution.STOP)
 
     def monitor(self) -> Monitored:
-        folder = PROJECT / "dags"
-        dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["tidegate_monitor"]
+        dag = dag_of("tidegate_monitor")
         dag.task_dict["look"].retries = 0
         with capture_logs() as logged:
-            done = dag.test()
+            done = run_dag(dag)
         with create_session() as session:
             of_run = select(XComModel.value).where(
                 XComModel.run_id == done.run_id, XComModel.dag_id == dag.dag_id, XComModel.key == "return_value"
@@ -499,11 +498,10 @@ def run_with(monkeypatch: pytest.MonkeyPatch, stops: Exception) -> tuple[str, di
     importlib.import_module("tidegate_airflow.alerting")  # which looks by the real one
     stand_in = ModuleType("tidegate.runtime.pipeline")
     stand_in.open_pipeline = open_pipeline  # type: ignore[attr-defined]
-    folder = PROJECT / "dags"
-    dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["flights"]
+    dag = dag_of("flights")
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "tidegate.runtime.pipeline", stand_in)
-        done = dag.test()
+        done = run_dag(dag)
     with create_session() as session:
         of_run = select(TaskInstance).where(TaskInstance.run_id == done.run_id, TaskInstance.dag_id == "flights")
         states = {each.task_id: str(each.state) for each in session.scalars(of_run)}

@@ -17,6 +17,7 @@ from airflow.models.xcom import XComModel
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
+from airflow_runs import dag_of, run_dag
 from checkout import PROJECT
 from ledger_batches import landed, plan, published
 from sqlalchemy import delete, select
@@ -73,13 +74,12 @@ def operate(airflow_database: None) -> Operate:  # noqa: ARG001 (it is needed, a
     """
 
     def run(what: str, at: datetime | None = None, **params: Any) -> tuple[str, Any, str]:
-        folder = PROJECT / "dags"
-        dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags[f"tidegate_{what}"]
+        dag = dag_of(f"tidegate_{what}")
         with create_session() as session:
             session.execute(delete(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.run_after == at))
         with capture_logs() as logged:
             conf = {name: value for name, value in {"subscription": "orders", **params}.items() if value is not None}
-            done = dag.test(run_after=at, run_conf=conf)
+            done = run_dag(dag, conf, at)
         with create_session() as session:
             of_run = select(XComModel.value).where(
                 XComModel.run_id == done.run_id, XComModel.dag_id == dag.dag_id, XComModel.key == "return_value"

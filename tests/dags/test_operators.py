@@ -13,11 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
@@ -137,11 +136,10 @@ def run(define: Define, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
         stand_in.open_pipeline = open_pipeline  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "tidegate.runtime.pipeline", stand_in)
         define("flights", **values)
-        dags = PROJECT / "dags"
-        dag = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["flights"]
+        dag = dag_of("flights")
         if on_failure_callback is not None:
             dag.task_dict["plan"].on_failure_callback = [on_failure_callback]
-        dag_run = dag.test(run_conf=conf)
+        dag_run = run_dag(dag, conf)
         tasks: dict[str, list[str]] = {}
         for instance in dag_run.get_task_instances():
             tasks.setdefault(instance.task_id, []).append(str(instance.state))

@@ -9,13 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from ledger_batches import closed, plan
 from sqlalchemy import select
 from world import World
@@ -77,9 +76,8 @@ def run() -> Run:
     """One run of `orders`: its state, its note, and the links of each task."""
 
     def go() -> tuple[str, str | None, dict[str, dict[str, str]]]:
-        folder = PROJECT / "dags"
-        dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["orders"]
-        done = dag.test()
+        dag = dag_of("orders")
+        done = run_dag(dag)
         end_as_the_scheduler_does(done.run_id, DagSerialization.from_dict(DagSerialization.to_dict(dag)))
         with create_session() as session:
             kept = session.scalar(select(DagRun).where(DagRun.run_id == done.run_id, DagRun.dag_id == "orders"))
@@ -172,8 +170,7 @@ def test_a_run_whose_plan_fails_is_noted_with_why(world: World, run: Run) -> Non
 
 def test_the_api_server_knows_the_links(define: Define) -> None:
     define("orders")
-    folder = PROJECT / "dags"
-    dag = DagBag(folder, bundle_path=folder, bundle_name="dags-folder").dags["orders"]
+    dag = dag_of("orders")
     again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     links = {task.task_id: sorted(task.extra_links) for task in again.tasks}
     assert links == {name: ["Batch", "Subscription"] for name in ("plan", "land", "process", "commit")}

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk._shared.secrets_masker import redact
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_local.certificates import Authority
@@ -70,8 +69,7 @@ def test_a_run_leaves_no_secret_anywhere(
     )
     home = define("guarded", topic="guarded", group="guarded", poll_timeout=500).parents[2]
     caplog.set_level(logging.DEBUG)
-    dags = PROJECT / "dags"
-    done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["guarded"].test()
+    done = run_dag(dag_of("guarded"))
     told = "".join([caplog.text, *capfd.readouterr()])
     assert str(done.state) == state, told
     assert CANARY not in told

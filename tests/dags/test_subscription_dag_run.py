@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pyarrow.dataset
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from confluent_kafka import Consumer, Producer, TopicPartition
 from hooks import hooked
 
@@ -54,8 +53,7 @@ def filled(broker: Broker, topic: Callable[..., str]) -> str:
 
 def run(dag: str = "walk", **params: str) -> tuple[str, dict[str, set[str]]]:
     """Run a DAG once; its state, and the states of each task."""
-    dags = PROJECT / "dags"
-    done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags[dag].test(run_conf=params)
+    done = run_dag(dag_of(dag), params)
     tasks: dict[str, set[str]] = {}
     for instance in done.get_task_instances():
         tasks.setdefault(instance.task_id, set()).add(str(instance.state))

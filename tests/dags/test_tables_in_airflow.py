@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from checkout import PROJECT
+from airflow_runs import dag_of, run_dag
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
@@ -49,8 +48,7 @@ def records(
 
 def run() -> tuple[str, Collection[str]]:
     """Run the DAG once; its state, and those of its tasks."""
-    dags = PROJECT / "dags"
-    done = DagBag(dags, bundle_path=dags, bundle_name="dags-folder").dags["walk"].test()
+    done = run_dag(dag_of("walk"))
     return str(done.state), {str(instance.state) for instance in done.get_task_instances()}
 
 
