@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,29 @@ def test_an_unknown_connection_says_how_to_set_it() -> None:
 def test_airflow_is_asked_only_for_what_is_not_in_the_environment() -> None:
     found = AirflowConnections({"AIRFLOW_CONN_K": "kafka://h:1"}, airflow=("/does/not/exist",)).get("k")
     assert (found.type, found.host, found.port) == ("kafka", "h", 1)
+
+
+@pytest.mark.parametrize("asked", ["kafka_local", "kafka_other", "kafka_unread"])
+def test_airflow_is_asked_once_for_each_however_many_ask_at_once(tmp_path: Path, asked: str) -> None:
+    """A question takes seconds, and a status asks for each of its subscriptions, most of which have one connection."""
+    known = [{"conn_type": "kafka", "host": "h", "port": 1, "login": None, "password": None, "schema": None}]
+    known[0]["extra_dejson"] = None
+    answers = {"kafka_local": f"echo '{json.dumps(known)}'", "kafka_other": "exit 1", "kafka_unread": "echo no json"}
+    program = f"echo >>{tmp_path / 'asked'}; {answers[asked]}"
+    connections = AirflowConnections({}, airflow=("/bin/sh", "-c", program))
+
+    def ask(_: int) -> Connection | str:
+        try:
+            return connections.get(asked)
+        except (UnavailableError, WrongDefinitionError) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers_of_all = {*map(str, pool.map(ask, range(16)))}
+
+    assert len(answers_of_all) == 1
+    assert asked in answers_of_all.pop()
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "no json", '[{"conn_type": "kafka"}]'])

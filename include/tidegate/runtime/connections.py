@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Lock
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -29,19 +31,33 @@ class AirflowConnections:
     """The port `Connections` for a process that runs outside of Airflow.
 
     `AIRFLOW_CONN_<ID>`, as JSON or URI, is read as an Airflow task reads it. `airflow` is the command that is
-    asked for others: by default the one beside this Python, else the one on the environment's PATH.
+    asked for others: by default the one beside this Python, else the one on the environment's PATH. It takes seconds,
+    so each is asked for once, and threads that want it meanwhile wait for that answer.
     """
 
     def __init__(self, environ: Mapping[str, str], airflow: Sequence[str] | None = None) -> None:
         self._environ = environ
         self._airflow = airflow
+        self._answers: dict[str, Future[Connection]] = {}
+        self._answering = Lock()
 
     def get(self, connection_id: str) -> Connection:
         """See `tidegate.ports.Connections`. Raises UnavailableError if Airflow doesn't answer."""
         value = self._environ.get(f"{_PREFIX}{connection_id.upper()}", "").strip()
         if not value:
-            return self._ask(connection_id)
+            return self._answer(connection_id)
         return connection_of(connection_id, value, f"{_PREFIX}{connection_id.upper()}")
+
+    def _answer(self, connection_id: str) -> Connection:
+        with self._answering:
+            is_first = connection_id not in self._answers
+            answer = self._answers.setdefault(connection_id, Future())
+        if is_first:
+            try:
+                answer.set_result(self._ask(connection_id))
+            except BaseException as error:  # noqa: BLE001 - the others, who wait, raise it as well
+                answer.set_exception(error)
+        return answer.result()
 
     def _ask(self, connection_id: str) -> Connection:
         command = self._airflow or airflow_command(self._environ)
