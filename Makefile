@@ -47,7 +47,7 @@ static: install
 	@$(BIN)/mypy
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-test: static ## all but what only `make nightly` runs, a minute of chaos too: what CI runs
+test: static ## all but what only `make nightly` runs, half a minute of chaos too: what CI runs
 	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 	@$(BIN)/python benchmarks/compare.py --short
 

@@ -1,4 +1,4 @@
-"""A minute of chaos, with strategies and blows drawn anew each time; `make chaos` has longer ones."""
+"""Half a minute of chaos, with strategies and blows drawn anew each time; `make chaos` has longer ones."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.timeout(720)
 def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
-    chaos = start(folder, "--minutes", "1")
+    chaos = start(folder, "--minutes", "0.5")
     figures, shown = chaos.communicate(timeout=700)
 
     assert chaos.returncode == 0, f"not clean:\n{figures}\n{shown}"
@@ -88,7 +88,7 @@ def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
     assert "task" in told["kills"]
     assert told["kills"].keys() & {"broker", "postgres"}
     assert told["batches"] > 1
-    assert told["records"] > 1000
+    assert told["records"] > 500
     assert processes(folder) == []
     assert list(folder.iterdir()) == []
 
