@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from debian_packages import environment, unpacked
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, StorageState, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    StorageState,
+    expect,
+    sync_playwright,
+)
 
 _PROGRAM = "chromium-headless-shell"
 _PACKAGES = (_PROGRAM, "fonts-dejavu-core", "fontconfig-config")
@@ -37,6 +46,7 @@ ACTION_MS = 120_000
 def chromium() -> Iterator[Browser]:
     """A browser that has the same fonts on every machine. Raises NoPackageError where there is none."""
     with tempfile.TemporaryDirectory(prefix="tidegate-fonts-") as folder, sync_playwright() as playwright:
+        expect.set_options(timeout=ACTION_MS)  # of itself it waits for 5 s, which a busy machine takes for a preview
         program, around = _program()
         fonts = Path(folder) / "fonts.conf"
         fonts.write_text(_FONTS.format(root=unpacked_root(program), folder=folder), encoding="utf-8")
