@@ -104,6 +104,19 @@ def test_airflow_is_asked_once_for_each_however_many_ask_at_once(tmp_path: Path,
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
+def test_airflow_is_asked_again_once_an_answer_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys may be replaced while a command goes on for hours."""
+    connections = AirflowConnections({}, airflow=fake_airflow(tmp_path, "[]"))
+    with pytest.raises(UnavailableError):
+        connections.get("kafka_local")
+    known = {"conn_type": "kafka", "host": "h", "port": 1, "login": None, "password": None, "schema": None}
+    fake_airflow(tmp_path, json.dumps([known | {"extra_dejson": None}]))
+    with pytest.raises(UnavailableError):
+        connections.get("kafka_local")
+    monkeypatch.setattr("tidegate.runtime.connections._FRESH_SECONDS", 0.0)
+    assert connections.get("kafka_local").host == "h"
+
+
 @pytest.mark.parametrize("answer", ["", "[]", "no json", '[{"conn_type": "kafka"}]'])
 def test_an_answer_of_airflow_that_cannot_be_read(tmp_path: Path, answer: str) -> None:
     with pytest.raises(UnavailableError, match="airflow connections get kafka_local"):

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,6 +21,7 @@ _FIELDS = frozenset(
 )  # of Airflow's JSON form
 ASK_SECONDS: Final = 60.0
 """How long an `airflow` command may take, which needs 4 to 10 s to start."""
+_FRESH_SECONDS: Final = 20.0
 _ASK = ("connections", "get", "-o", "json", "--")
 
 
@@ -32,13 +34,14 @@ class AirflowConnections:
 
     `AIRFLOW_CONN_<ID>`, as JSON or URI, is read as an Airflow task reads it. `airflow` is the command that is
     asked for others: by default the one beside this Python, else the one on the environment's PATH. It takes seconds,
-    so each is asked for once, and threads that want it meanwhile wait for that answer.
+    so whoever wants the same one meanwhile, or within some seconds, gets the same answer. Later it is asked again:
+    keys may be replaced while a process lives.
     """
 
     def __init__(self, environ: Mapping[str, str], airflow: Sequence[str] | None = None) -> None:
         self._environ = environ
         self._airflow = airflow
-        self._answers: dict[str, Future[Connection]] = {}
+        self._answers: dict[str, tuple[float, Future[Connection]]] = {}
         self._answering = Lock()
 
     def get(self, connection_id: str) -> Connection:
@@ -50,9 +53,13 @@ class AirflowConnections:
 
     def _answer(self, connection_id: str) -> Connection:
         with self._answering:
-            is_first = connection_id not in self._answers
-            answer = self._answers.setdefault(connection_id, Future())
-        if is_first:
+            asked_at, known = self._answers.get(connection_id, (0.0, None))
+            if known is not None and known.done() and time.monotonic() - asked_at > _FRESH_SECONDS:
+                known = None
+            answer = known or Future()
+            if known is None:
+                self._answers[connection_id] = time.monotonic(), answer
+        if known is None:
             try:
                 answer.set_result(self._ask(connection_id))
             except BaseException as error:  # noqa: BLE001 - the others, who wait, raise it as well
