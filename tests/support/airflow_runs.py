@@ -1,8 +1,8 @@
 """Runs in this process: a DAG's own, and those that somebody else triggered, as scheduler and worker run them."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 from unittest.mock import patch
@@ -33,10 +33,8 @@ def run_dag(dag: DAG, conf: Mapping[str, Any] | None = None, after: datetime | N
         return dag.test(run_after=after, run_conf=conf)
 
 
-@contextmanager
-def _alone(dag_id: str) -> Iterator[None]:
-    with patch.dict(os.environ, {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id}):
-        yield
+def _alone(dag_id: str) -> AbstractContextManager[Any]:
+    return patch.dict(os.environ, {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id})
 
 
 def parse() -> DagBag:
