@@ -120,7 +120,7 @@ def _loaded(name: str, settings: Settings, refused: Refused) -> Subscription:
 def _dead_letters(pipeline: Pipeline, status: Status, settings: Settings) -> int | None:
     """Those of the topic that the subscription would write to, whatever its failure strategy; None if not known."""
     topic = pipeline.subscription.dead_letter_queue.of(pipeline.subscription.name)
-    if status.unavailable:
+    if status.facts.unavailable:
         return None
     try:
         redrives = SqlRedrives(settings.ledger)

@@ -33,45 +33,21 @@ _SEEN = 20  # batches in which moves of the group are looked for, however few ar
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A subscription as Kafka and the ledger tell it, and what follows from that: the worst of `findings` first.
-
-    `unavailable` says why Kafka told nothing. `missing` are topics, partitions or a pattern that aren't there, `lost`
-    positions whose records are gone, in words. `overdue`: what the open batch's job made has waited longer than
-    `checkpoint.unsynced-state-max-age.ms` to be stored. `other_cluster`, `other_store`,
-    `watched_records`, `no_run` and `is_draining` are as in `tidegate.runtime.health.Facts`.
-    """
+    """A subscription as Kafka and the ledger tell it, and what follows from that: the worst of `findings` first."""
 
     subscription: Subscription
+    facts: Facts
     findings: tuple[Finding, ...]
     positions: tuple[PartitionStatus, ...]
     history: tuple[HistoryEntry, ...]
     losses: tuple[Loss, ...]
     clearances: tuple[tuple[str, Decision], ...] = ()
-    moves: tuple[Move, ...] = ()
     resets: tuple[GroupReset, ...] = ()
-    missing: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    lost_partitions: tuple[str, ...] = ()
-    left_retries: Mapping[str, int] = field(default_factory=dict)
-    unproducible: str | None = None
-    cleared_at: datetime | None = None
-    reset_at: datetime | None = None
-    last_run: LastRun | None = None
-    run_was_answered: bool = False
-    members_left: bool = False
-    answered_at: datetime | None = None
-    unavailable: str | None = None
-    overdue: bool = False
-    other_cluster: str | None = None
-    other_store: str | None = None
-    watched_records: int | None = None
-    no_run: str | None = None
-    is_draining: bool = False
 
     @property
     def lag(self) -> int | None:
         """The lag of all partitions together; None where Kafka couldn't be asked."""
-        return None if self.unavailable else sum(s.lag for s in self.positions)
+        return None if self.facts.unavailable else sum(s.lag for s in self.positions)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -79,16 +55,12 @@ class Status:
 
         See `lag.worst_seconds`; None where Kafka couldn't be asked.
         """
-        return None if self.unavailable else worst_seconds(_own(self.subscription, self.positions))
-
-    @property
-    def open(self) -> HistoryEntry | None:
-        """The batch that isn't finished."""
-        return next((o for o in self.history if o.batch.is_open), None)
+        return None if self.facts.unavailable else worst_seconds(_own(self.subscription, self.positions))
 
     def to_json(self) -> dict[str, Any]:
         """The status as `tidegate status --json` prints it; the worst finding is the verdict."""
         worst, *others = map(finding_to_json, self.findings)
+        facts, contact = self.facts, self.facts.contact
         return {
             "subscription": self.subscription.name,
             **worst,
@@ -100,19 +72,19 @@ class Status:
             "lag": self.lag,
             "lag_seconds": self.lag_seconds,
             "positions": [position_to_json(position) for position in self.positions],
-            "missing": list(self.missing),
-            "lost": list(self.lost),
-            "lost_partitions": list(self.lost_partitions),
-            "left_retries": dict(self.left_retries),
-            "unproducible": self.unproducible,
-            "cleared_at": _text(self.cleared_at),
-            "reset_at": _text(self.reset_at),
-            "moves": [_move_to_json(move) for move in self.moves],
+            "missing": list(facts.missing),
+            "lost": list(facts.lost),
+            "lost_partitions": list(facts.lost_partitions),
+            "left_retries": dict(facts.left_retries),
+            "unproducible": facts.unproducible,
+            "cleared_at": _text(facts.cleared_at),
+            "reset_at": _text(facts.reset_at),
+            "moves": [_move_to_json(move) for move in facts.moves],
             "resets": [_reset_to_json(reset) for reset in self.resets],
-            "last_run": _run_to_json(self.last_run, answered=self.run_was_answered) if self.last_run else None,
-            "members_left": self.members_left,
-            "answered_at": _text(self.answered_at),
-            "open": outcome_to_json(self.open) | {"overdue": self.overdue} if self.open else None,
+            "last_run": _run_to_json(facts.last_run, answered=was_answered(facts)) if facts.last_run else None,
+            "members_left": facts.members_left,
+            "answered_at": _text(contact.since) if contact and contact.has_answered else None,
+            "open": outcome_to_json(facts.open) | {"overdue": facts.overdue} if facts.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
             "losses": [asdict(loss) for loss in self.losses],
             "clearances": [
@@ -125,14 +97,14 @@ class Status:
                 }
                 for batch_id, cleared in self.clearances
             ],
-            "unavailable": self.unavailable,
+            "unavailable": facts.unavailable,
             "on_data_loss": self.subscription.on_data_loss,
             "is_scheduled": self.subscription.schedule is not None,
-            "is_draining": self.is_draining,
-            "other_cluster": self.other_cluster,
-            "other_store": self.other_store,
-            "watched_records": self.watched_records,
-            "no_run": self.no_run,
+            "is_draining": facts.is_draining,
+            "other_cluster": facts.other_cluster,
+            "other_store": facts.other_store,
+            "watched_records": facts.watched_records,
+            "no_run": facts.no_run,
         }
 
 
@@ -226,31 +198,13 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
     )
     return Status(
         subscription=subscription,
+        facts=facts,
         findings=findings(facts),
         positions=seen.positions,
         history=history[:limit],
         losses=losses,
         clearances=clearances[:limit],
-        moves=facts.moves,
         resets=resets[:limit],
-        missing=seen.missing,
-        lost=seen.lost,
-        lost_partitions=seen.lost_partitions,
-        left_retries=seen.left_retries,
-        unproducible=seen.unproducible,
-        cleared_at=facts.cleared_at,
-        reset_at=facts.reset_at,
-        last_run=last_run,
-        run_was_answered=was_answered(facts),
-        members_left=facts.members_left,
-        answered_at=contact.since if contact and contact.has_answered else None,
-        unavailable=unavailable,
-        overdue=facts.overdue,
-        other_cluster=facts.other_cluster,
-        other_store=facts.other_store,
-        watched_records=facts.watched_records,
-        no_run=no_run,
-        is_draining=facts.is_draining,
     )
 
 

@@ -38,7 +38,7 @@ def test_it_says_where_each_partition_stands_and_what_became_of_the_last_batches
         (TopicPartition("orders", 0), 5, 5, 0),
         (TopicPartition("orders", 1), 0, 3, 3),
     ]
-    assert (status.lag, status.open, [o.batch.condition for o in status.history]) == (3, None, ["committed"])
+    assert (status.lag, status.facts.open, [o.batch.condition for o in status.history]) == (3, None, ["committed"])
     assert json.loads(json.dumps(status.to_json()))["batches"][0]["records"] == 5
 
 
@@ -77,7 +77,7 @@ def test_without_kafka_it_says_what_the_ledger_knows() -> None:
     world.topics.reachable = False
     status = status_of(world.pipeline(), 10)
     assert status.lag is None
-    assert "unreachable" in (status.unavailable or "")
+    assert "unreachable" in (status.facts.unavailable or "")
     assert len(status.history) == 1
 
 
@@ -180,10 +180,10 @@ def test_the_remedy_for_lost_records_moves_no_other_partition_and_ends_the_verdi
         world.pipeline().plan()
     status = status_of(world.pipeline(), 10)
     (finding,) = status.findings
-    assert status.lost_partitions == ("orders:0",)
+    assert status.facts.lost_partitions == ("orders:0",)
     assert "`tidegate group reset orders --to earliest --partitions orders:0`" in finding.action
     world.clock.wait(1)
-    chosen = reset_words.partitions(status.lost_partitions, ())
+    chosen = reset_words.partitions(status.facts.lost_partitions, ())
     world.pipeline().reset_group(ResetRequest(Earliest(), "ada", partitions=chosen))
     assert (world.committed(0), world.committed(1)) == (30, 20)
     assert verdict(world.pipeline()) == ("OK", "")
@@ -233,7 +233,7 @@ def test_a_position_beyond_the_end_makes_no_lag_negative() -> None:
     deliver(world.pipeline())
     world.kafka.reset({TopicPartition("orders", 0): 25})
     status = status_of(world.pipeline(), 10)
-    assert (status.lag, "offset 25" in status.lost[0]) == (0, True)
+    assert (status.lag, "offset 25" in status.facts.lost[0]) == (0, True)
 
 
 def test_a_topic_that_was_created_again_is_named_and_all_of_it_can_be_read() -> None:
@@ -244,7 +244,7 @@ def test_a_topic_that_was_created_again_is_named_and_all_of_it_can_be_read() -> 
     world.topics.create("orders")
     world.produce(4)
     status = status_of(world.pipeline(), 10)
-    assert (status.lag, status.moves) == (4, ())
+    assert (status.lag, status.facts.moves) == (4, ())
     assert "created again" in verdict(world.pipeline())[1]
 
 
@@ -285,7 +285,7 @@ def test_a_run_that_another_one_overtook_did_not_fail() -> None:
     pipeline = world.pipeline()
     with pytest.raises(StaleError):
         pipeline.commit("nobody-knows-it")
-    assert status_of(pipeline, 10).last_run is None
+    assert status_of(pipeline, 10).facts.last_run is None
 
 
 def test_what_nobody_expected_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_what_nobody_expected_is_told_without_its_text(monkeypatch: pytest.Monke
     monkeypatch.setattr(world.lake, "published", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pipeline.plan()
-    last_run = status_of(pipeline, 10).last_run
+    last_run = status_of(pipeline, 10).facts.last_run
     assert last_run is not None
     assert (last_run.error, "division" in last_run.said) == ("ZeroDivisionError", False)
 
@@ -311,7 +311,7 @@ def test_a_group_that_was_moved_past_unread_records_is_shown_before_and_after_th
     assert verdict(world.pipeline()) == ("REWOUND", passed)
     world.clock.wait(90_000)
     assert verdict(world.pipeline())[0] == "OK"
-    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).moves] == [(10, 30)]
+    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).facts.moves] == [(10, 30)]
 
 
 def test_a_group_that_was_moved_back_to_what_was_passed_over_is_fine_again() -> None:
@@ -329,7 +329,7 @@ def test_a_group_that_was_moved_back_to_what_was_passed_over_is_fine_again() -> 
     world.clock.wait(60)
     deliver(world.pipeline())
     assert verdict(world.pipeline()) == ("OK", "")
-    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).moves] == [(10, 30)]
+    assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).facts.moves] == [(10, 30)]
 
 
 def test_what_a_ledger_that_went_back_to_its_backup_does_not_know_is_no_move(
@@ -349,7 +349,7 @@ def test_what_a_ledger_that_went_back_to_its_backup_does_not_know_is_no_move(
     deliver(world.pipeline())
     assert verdict(world.pipeline()) == ("OK", "")
     world.kafka.reset({TopicPartition("orders", 0): 0})
-    (move,) = status_of(world.pipeline(), 10).moves
+    (move,) = status_of(world.pipeline(), 10).facts.moves
     assert (move.left_at, move.found_at) == (20, 0)
 
 
@@ -431,7 +431,7 @@ def test_another_group_begins_elsewhere_and_nobody_moved_it() -> None:
     world.produce(5)
     other = {"group_id": "orders-other"}
     deliver(world.pipeline(consumer=other))
-    assert status_of(world.pipeline(consumer=other), 10).moves == ()
+    assert status_of(world.pipeline(consumer=other), 10).facts.moves == ()
 
 
 def test_an_open_batch_that_commits_in_parts_moves_nothing() -> None:
@@ -440,14 +440,14 @@ def test_an_open_batch_that_commits_in_parts_moves_nothing() -> None:
     batch = planned(world.pipeline(commit_strategy="throttled"))
     assert batch is not None
     world.kafka.reset({TopicPartition("orders", 0): 4}, str(batch.receipt))
-    assert status_of(world.pipeline(commit_strategy="throttled"), 10).moves == ()
+    assert status_of(world.pipeline(commit_strategy="throttled"), 10).facts.moves == ()
 
 
 def test_a_topic_that_is_not_there_is_named() -> None:
     world = World(topic=None)
     assert verdict(world.pipeline()) == ("WARN", "not there: orders")
     world.pipeline().plan()
-    assert status_of(world.pipeline(), 10).missing == ("orders",)
+    assert status_of(world.pipeline(), 10).facts.missing == ("orders",)
 
 
 def test_a_topic_for_failed_records_that_is_not_there_is_named_before_and_after_the_next_run_is_refused() -> None:
@@ -489,7 +489,7 @@ def test_moves_are_looked_for_in_more_batches_than_are_shown() -> None:
     world.kafka.reset({TopicPartition("orders", 0): 0})
     deliver(world.pipeline())
     status = status_of(world.pipeline(), 1)
-    assert (len(status.history), len(status.moves)) == (1, 1)
+    assert (len(status.history), len(status.facts.moves)) == (1, 1)
 
 
 def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
@@ -580,10 +580,10 @@ def test_what_was_pruned_between_old_batches_is_no_move() -> None:
     prune("orders", 30_000, Pruned(), landing=world.landing, ledger=world.ledger)
     status = status_of(world.pipeline(retention_ms=30_000), 99)
     assert [entry.batch.ranges[0].start for entry in status.history] == [10, 8, 0]
-    assert (status.moves, status.to_json()["verdict"]) == ((), "OK")
+    assert (status.facts.moves, status.to_json()["verdict"]) == ((), "OK")
     world.clock.wait(60)
     world.kafka.positions[TopicPartition("orders", 0)] = replace(
         world.kafka.positions[TopicPartition("orders", 0)], offset=4, metadata=""
     )
-    (move,) = status_of(world.pipeline(retention_ms=30_000), 99).moves
+    (move,) = status_of(world.pipeline(retention_ms=30_000), 99).facts.moves
     assert (move.left_at, move.found_at) == (12, 4)

@@ -99,7 +99,7 @@ def test_of_many_lost_positions_a_few_are_named_and_the_others_are_counted_befor
     assert all(f"partition {partition}, offset 10)" in said for partition in range(40))
     told = status_of(world.pipeline(**QUICK), 1).findings[0]
     assert (told.verdict, len(told.reason) < 400, "and 3" in told.reason) == (Verdict.STALLED, True, True), told
-    assert len(status_of(world.pipeline(**QUICK), 1).lost) == 40
+    assert len(status_of(world.pipeline(**QUICK), 1).facts.lost) == 40
 
 
 def test_once_it_went_on_nothing_is_read_again() -> None:
@@ -195,7 +195,7 @@ def test_a_run_while_it_is_missing_promises_its_earliest_record_and_keeps_the_pr
     assert "a position is lost: the topic was deleted and created again" in caplog.text
     assert world.ledger.losses("orders") == tuple(Loss("orders", number, 10, 0, records) for number in (0, 1))
     seen = status_of(world.pipeline(**definition), 1)
-    assert (seen.moves, [each.verdict for each in seen.findings]) == ((), [Verdict.OK])
+    assert (seen.facts.moves, [each.verdict for each in seen.findings]) == ((), [Verdict.OK])
     world.kafka.expire()
     assert deliver(world.pipeline(**definition)) is None
 
@@ -219,7 +219,7 @@ def test_one_of_two_topics_that_a_run_found_gone_is_lost_alone() -> None:
     assert batch is not None
     assert batch.ranges == (Range("orders", 0, 15, 15), Range("returns", 0, 0, 7))
     assert world.ledger.losses("orders") == (Loss("returns", 0, 10, 0, 7),)
-    assert status_of(world.pipeline(**both), 1).moves == ()
+    assert status_of(world.pipeline(**both), 1).facts.moves == ()
 
 
 def test_a_topic_that_only_hid_for_a_while_goes_on_where_it_stood() -> None:

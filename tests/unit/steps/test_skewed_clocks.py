@@ -59,7 +59,7 @@ def test_a_state_waits_to_be_stored(
     assert batch is not None
     pipeline.process(batch.id)
     world.clock.wait(waited)
-    assert status_of(on(pipeline, ahead), 5).overdue is is_late
+    assert status_of(on(pipeline, ahead), 5).facts.overdue is is_late
     with caplog.at_level(logging.ERROR):
         on(pipeline, ahead).commit(batch.id)
     assert ("checkpoint.unsynced-state-max-age.ms" in caplog.text) is is_late
