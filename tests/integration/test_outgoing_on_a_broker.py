@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from topic_reader import Arrived, arrived, visible
 from tidegate.kafka.group import Group
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
+from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.targets import Targets
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.model.errors import (
@@ -34,6 +36,7 @@ from tidegate.model.errors import (
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Headers, Outgoing, Rejected
+from tidegate.model.subscription import TopicNames
 from tidegate.ports import Committed
 from tidegate.strategies.failure.dead_letters import dead_letter
 from tidegate.strategies.failure.delayed_retry import DelayedRetry, Retry
@@ -382,6 +385,13 @@ def test_a_topic_that_goes_after_the_first_look_is_not_created_again(
     monkeypatch.setattr(Targets, "_count", lambda *_: 1)
     with pytest.raises((BrokerUnavailableError, WrongDefinitionError)):
         send(record("gone"), sender, make_store, creating, seconds=5)
+    assert set(its_admin.list_topics(timeout=20).topics) <= KNOWN
+
+
+def test_who_looks_for_a_topic_creates_none(creating: Broker, its_admin: AdminClient) -> None:
+    with closing(KafkaSource({"bootstrap.servers": creating.bootstrap_servers})) as source:
+        assert source.partitions(TopicNames(("gone",))) == ()
+        assert source.hidden(("gone", "hidden")) == {"hidden"}
     assert set(its_admin.list_topics(timeout=20).topics) <= KNOWN
 
 

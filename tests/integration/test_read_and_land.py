@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka.admin import ClusterMetadata
 
 from tidegate.kafka.source import KafkaSource
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.model.batch import Landed
 from tidegate.model.errors import LostDataError, UnavailableError
 from tidegate.model.offsets import Range, TopicPartition, split_cap
-from tidegate.model.subscription import TopicNames
+from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern
 from tidegate.parquet.locations import locate
 from tidegate_local.broker import Broker
 from tidegate_local.spark_connect import SparkConnect
@@ -219,6 +220,33 @@ def test_a_broker_that_refuses_the_client_says_why(broker: Broker) -> None:
             list(reader)
     assert time.monotonic() - began < SECONDS / 2
     assert "secret" not in str(asked.value)
+
+
+class Asked(Consumer):
+    """A client that keeps which topic it was asked for, None for all."""
+
+    topics: ClassVar[list[str | None]] = []
+
+    def list_topics(self, topic: str | None = None, **options: Any) -> ClusterMetadata:
+        self.topics.append(topic)
+        return super().list_topics(topic, **options) if topic else super().list_topics(**options)
+
+
+def test_a_few_topics_are_asked_for_alone_however_many_the_cluster_has(
+    bench: Bench, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker with 2,000 topics of three partitions is busy for a tenth of a second with a list of them."""
+    monkeypatch.setattr("tidegate.kafka.source.Consumer", Asked)
+    Asked.topics.clear()
+    name = topic(2)
+    there = (TopicPartition(name, 0), TopicPartition(name, 1))
+    assert bench.source.partitions(TopicNames((name, "nowhere"))) == there
+    assert bench.source.partitions(TopicPartitions({name: (1, 7)})) == there[1:]
+    assert bench.source.cluster_id()
+    assert Asked.topics == ["nowhere", name, name]
+    assert bench.source.partitions(TopicNames((name, *map("nowhere-{}".format, range(10))))) == there
+    assert bench.source.partitions(TopicPattern(f"{name}|nowhere")) == there
+    assert Asked.topics[3:] == [None, None]
 
 
 def test_a_thousand_partitions_are_looked_up_at_once(bench: Bench, topic: Callable[..., str]) -> None:

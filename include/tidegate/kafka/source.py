@@ -46,6 +46,7 @@ _UNLESS_GIVEN: Mapping[str, Scalar] = {
     "group.id": "tidegate",
     "log_level": 2,  # what a client has to say of its connections comes to ClientErrors; its log repeats it endlessly
 }
+_MOST_ASKED_ALONE = 10  # topics
 _MOST_QUEUED = 100_000  # records of all partitions together; each costs some 400 bytes beside its own
 _NO_ID = "A" * 22  # what a broker that is older than topic ids (Kafka 2.8) says: sixteen zero bytes
 # how long one request may take before the client is asked what is wrong: soon, and later less often
@@ -87,8 +88,13 @@ class KafkaSource:
         return _consumer(self._client, self._client_errors)
 
     def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
-        """See ports.RecordSource. A pattern finds internal topics only if it says so; one metadata request."""
-        exist = {name: frozenset(found.partitions) for name, found in self._listed().topics.items()}
+        """See ports.RecordSource. A pattern finds internal topics only if it says so.
+
+        A few topics are asked for one by one: a listing takes the broker longer, the more others there are.
+        """
+        named = sorted(topics.named)
+        answers = map(self._listed, named) if 0 < len(named) <= _MOST_ASKED_ALONE else [self._listed()]
+        exist = {name: frozenset(found.partitions) for each in answers for name, found in each.topics.items()}
         return tuple(sorted(TopicPartition(*at) for at in selected(topics, exist)))
 
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
@@ -145,14 +151,12 @@ class KafkaSource:
             close("the client that read", consumer.close)
 
     def _is_hidden(self, topic: str) -> bool:
-        found = self._ask(
-            lambda seconds: self._questions.list_topics(topic, timeout=seconds), f"say what it knows of topic {topic}"
-        )
-        error = found.topics[topic].error
+        error = self._listed(topic).topics[topic].error
         return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    def _listed(self) -> ClusterMetadata:
-        found = self._ask(lambda seconds: self._questions.list_topics(timeout=seconds), "list the topics")
+    def _listed(self, *topic: str) -> ClusterMetadata:
+        """All topics, or this one alone."""
+        found = self._ask(lambda seconds: self._questions.list_topics(*topic, timeout=seconds), "list the topics")
         self._cluster_id = found.cluster_id
         return found
 
