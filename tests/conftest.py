@@ -9,10 +9,10 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from broker_topics import make_topic
 from class_data import SHORT_LIVED, VARIABLES, options
 from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, settings
-from new_topics import make_topic
 
 from tidegate.config.airflow_cfg import PREFIX, SECTION
 from tidegate.config.settings import DEFAULTS, variable

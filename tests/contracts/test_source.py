@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import pytest
+from broker_topics import delete_topic, listed
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
@@ -111,8 +112,7 @@ class KafkaWorld:
         self._wait_for(topic, total)
 
     def make_anew(self, topic: str) -> None:
-        self._admin.delete_topics([topic])[topic].result(SECONDS)
-        self._wait_for(topic, 0)
+        delete_topic(self._admin, topic)
         self._make(name=topic)
         self._wait_for(topic, 1)
 
@@ -121,8 +121,7 @@ class KafkaWorld:
         self._wait(lambda: self._partitions(topic) == partitions)
 
     def _partitions(self, topic: str) -> int:
-        found = self._admin.list_topics(timeout=SECONDS).topics.get(topic)
-        return len(found.partitions) if found else 0
+        return len(listed(self._admin, topic).partitions)
 
     def _end(self, topic: str) -> int:
         (found,) = self._admin.list_offsets({KafkaPartition(topic, 0): OffsetSpec.latest()}).values()

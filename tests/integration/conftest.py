@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_topics import make_topic
 from broker_world import Feed, Producers, Scene, connection_to
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -18,7 +19,6 @@ from crash_plays import Scenario, playing
 from definitions import subscription
 from desk import Desk
 from documents import ROOT
-from new_topics import make_topic
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app

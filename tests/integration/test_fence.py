@@ -9,6 +9,7 @@ from threading import Event
 from time import monotonic
 
 import pytest
+from broker_topics import delete_topic
 from broker_world import Scene, rows_in_lake
 from by_night import rows_one_in
 from confluent_kafka import Consumer
@@ -199,11 +200,7 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
     scene = replace(fed, subscription=definition)
 
     def delete() -> None:
-        admin.delete_topics([doomed])[doomed].result(120)
-        deadline = monotonic() + 60
-        while doomed in admin.list_topics(timeout=20).topics:
-            assert monotonic() < deadline, "the topic is still there"
-            _PAUSE.wait(0.05)
+        delete_topic(admin, doomed)
 
     striker = Striker(before("commit", Fence.commit), delete)
     with (

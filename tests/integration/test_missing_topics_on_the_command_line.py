@@ -2,13 +2,13 @@
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+from broker_topics import delete_topic
 from command_line import CommandLine
 from confluent_kafka.admin import AdminClient
 
@@ -60,14 +60,6 @@ def test_a_run_is_refused_before_anything_is_processed_if_failed_records_had_now
         assert pipeline.ledger.history("unwritten", 1) == ()
 
 
-def deleted(admin: AdminClient, topic: str) -> None:
-    admin.delete_topics([topic])[topic].result(120)
-    deadline = time.monotonic() + 120
-    while topic in admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < deadline, f"{topic} is still there"
-        _PAUSE.wait(0.05)
-
-
 def test_dead_letters_whose_topic_was_deleted_are_counted_and_redriven_by_nobody(
     line: CommandLine, topic: Callable[..., str], produce: Callable[..., None], admin: AdminClient
 ) -> None:
@@ -81,7 +73,7 @@ def test_dead_letters_whose_topic_was_deleted_are_counted_and_redriven_by_nobody
         run_batch(pipeline, lambda _: None)
         run_batch(pipeline, lambda _: None)
     assert json.loads(line.run("dead-letters", "list", "poison", "--json").stdout)["count"] == 5
-    deleted(admin, letters)
+    delete_topic(admin, letters)
 
     known = "the 5 records that the ledger counts as dead-lettered can't be read from it"
     gone = f"topic {letters} isn't there, or the connection's user may not see it: {known}"

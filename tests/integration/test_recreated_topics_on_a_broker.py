@@ -1,11 +1,11 @@
 """A topic that was deleted and created again, on a real broker: as a user meets it, and by every way of committing."""
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_topics import delete_topic
 from broker_world import committed, rows_in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
@@ -39,10 +39,7 @@ def recreate(admin: AdminClient, topic: MakeTopic, produce: Produce) -> Recreate
     def delete_and_create(
         name: str, partitions: int = 2, records: int = 30, run: Callable[[], object] | None = None
     ) -> None:
-        admin.delete_topics([name])[name].result(120)
-        deadline = time.monotonic() + SECONDS
-        while name in admin.list_topics(timeout=10).topics:
-            assert time.monotonic() < deadline, f"{name} is still there"
+        delete_topic(admin, name)
         if run is not None:
             run()
         topic(partitions, name=name)

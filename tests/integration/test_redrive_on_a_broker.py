@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from broker_topics import delete_topic, is_there
 from by_night import one_in
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -368,10 +369,7 @@ def test_a_letter_goes_to_no_topic_that_its_subscription_does_not_read(yard, com
 
 
 def test_without_a_dead_letter_topic_there_are_none(yard, command):
-    yard.admin.delete_topics([yard.topic])[yard.topic].result(120)
-    deadline = time.monotonic() + 120
-    while yard.topic in yard.admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < deadline
+    delete_topic(yard.admin, yard.topic)
     none = (
         f"topic {yard.topic} isn't there, or the connection's user may not see it, and the ledger knows of no record "
         "that became a dead letter\n"
@@ -384,4 +382,4 @@ def test_without_a_dead_letter_topic_there_are_none(yard, command):
     assert (redriven.exit_code, redriven.stdout) == (0, f"{yard.name}: {none}")
     document = json.loads(command("redrive", "--yes", "--json").stdout)
     assert (document["exists"], document["count"], document["error"]) == (False, 0, None)
-    assert yard.topic not in yard.admin.list_topics(timeout=10).topics
+    assert not is_there(yard.admin, yard.topic)

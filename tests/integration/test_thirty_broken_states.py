@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_topics import delete_topic
 from by_night import one_in
 from command_line import CommandLine
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
@@ -132,7 +133,7 @@ def tls_against_plain(scene: Scene) -> None:
 def recreated_topic(scene: Scene) -> None:
     scene.define()
     scene.delivered()
-    scene.admin.delete_topics([scene.topic])[scene.topic].result()
+    delete_topic(scene.admin, scene.topic)
     scene.make_topic(1, name=scene.topic)
     scene.produce(scene.topic, 10)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 from acknowledging import AcknowledgingProcessor
+from broker_topics import make_topic
 from broker_world import Feed, Row, Scene, committed
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -28,7 +29,6 @@ from crash_jobs import (
     SeeingAndRejectingProcessor,
     SeeingProcessor,
 )
-from new_topics import make_topic
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError, TidegateError

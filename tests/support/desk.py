@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.dataset
 import yaml
+from broker_topics import is_there
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from forking import run_tidegate
@@ -82,7 +83,7 @@ class Desk:
         for topic in document["topics"]:
             self.make_topic(PARTITIONS, name=topic)
         for topic in {*subscription.retry_topics, subscription.dead_letter_queue.of(name)}:
-            if topic not in self.admin.list_topics(timeout=20).topics:
+            if not is_there(self.admin, topic):
                 self.make_topic(1, name=topic)
         return file
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from broker_topics import make_topic
 from checkout import PROJECT
 from command_line import CommandLine
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from new_topics import make_topic
 from quiet_airflow import QuietHome
 
 from tidegate.config.settings import Settings
