@@ -16,8 +16,10 @@ ONLY ?=
 SEEDS ?= 1000
 # Python keeps what it compiled, and pytest the assertions that it rewrote, which is half of what collecting takes.
 export PYTHONDONTWRITEBYTECODE :=
+# mypy works beside the tests, whose start keeps one core busy.
+MAKEFLAGS += --jobs=2
 
-.PHONY: help run install check static test chaos simulate nightly contenders bench docs dist lock clean
+.PHONY: help run install check static small-tests test all-tests chaos simulate nightly contenders bench docs dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,8 +40,10 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(BIN)/python -m compileall -q include plugins spark_jobs
 	@touch $@
 
-check: static ## format, lint, types, import rules, and the tests that start nothing: about a minute
-	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
+check: static small-tests ## format, lint, types, import rules, and the tests that start nothing: about a minute
+
+small-tests: install
+	@MAKEFLAGS= $(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .
@@ -47,9 +51,11 @@ static: install
 	@$(BIN)/mypy
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-test: static ## all but what only `make nightly` runs, half a minute of chaos too: what CI runs
-	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
+test: static all-tests ## all but what only `make nightly` runs, half a minute of chaos too: what CI runs
 	@$(BIN)/python benchmarks/compare.py --short
+
+all-tests: install
+	@MAKEFLAGS= $(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws, FORMAT=delta|iceberg), then audit
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) --format $(FORMAT) $(if $(SEED),--seed $(SEED))
