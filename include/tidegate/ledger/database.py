@@ -1,5 +1,6 @@
 """How the ledger reaches its database: transactions, and what SQLite and PostgreSQL each need for them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -42,6 +43,10 @@ _POSTGRES_BEGIN = (
     f"SELECT set_config('lock_timeout', '{_BUSY_SECONDS}s', true), "
     f"set_config('idle_in_transaction_session_timeout', '{2 * _BUSY_SECONDS}s', true)"
 )
+_REFUSED = re.compile(
+    r"password authentication failed|no pg_hba.conf entry|(?:database|role) \".*\" does not exist|no password supplied"
+)
+"""What PostgreSQL says to a client that it will never let in as it is."""
 _USABLE = {
     True: "its disk has room, nobody keeps it locked, and this process's user may write the file and its folder",
     False: "the database runs and answers",
@@ -124,6 +129,11 @@ def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateErro
             f"the ledger {name} didn't answer when the change was to be made final ({said}): it was made whole or not "
             f"at all; see that {_USABLE[is_file]}, then run again, which finds out"
         )
+    if _REFUSED.search(said):
+        return UnusableLedgerError(
+            f"the ledger {name} can't be used ({said}): nothing was written; correct the user, the password or the "
+            "database in TIDEGATE_LEDGER, or give the server what it lacks"
+        )
     if isinstance(error, OperationalError | InterfaceError | InternalError) or error.connection_invalidated:
         return UnavailableError(
             f"the ledger {name} can't be used ({said}): nothing was written; see that {_USABLE[is_file]}, then run "
@@ -168,7 +178,7 @@ def _engine(url: URL, name: str) -> Engine:
             isolation_level=None if is_sqlite else "READ COMMITTED",
         )
     except (NoSuchModuleError, ImportError) as error:
-        hint = "; pip install 'tidegate[postgres]'" if url.drivername == _DRIVER else ""
+        hint = f"; pip install 'tidegate[postgres]'{'' if url.drivername == _DRIVER else f', and write {_DRIVER}'}"
         raise UnusableLedgerError(f"the ledger {name} needs a driver that isn't installed: {error}{hint}") from error
     if engine.dialect.is_async:
         raise UnusableLedgerError(

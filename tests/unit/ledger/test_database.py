@@ -1,5 +1,11 @@
 """Which URLs can be a ledger's, and what is said of a database that can't be used."""
 
+import re
+import socketserver
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import connect
 
@@ -11,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from tidegate.ledger.database import Database
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
-from tidegate_local.loopback import free_port
+from tidegate_local.loopback import HOST, free_port
 
 
 @pytest.fixture
@@ -46,6 +52,45 @@ def test_a_server_that_is_not_there_is_unavailable_and_its_password_is_not_shown
     with pytest.raises(UnavailableError, match=rf"user:\*\*\*@127.0.0.1:{port}/ledger.*refused.*run again") as away:
         SqlLedger(f"{scheme}://user:secret@127.0.0.1:{port}/ledger?password=secret")
     assert "secret" not in str(away.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'password authentication failed for user "user"',
+        'database "nosuch" does not exist',
+        'role "user" does not exist',
+        'no pg_hba.conf entry for host "10.0.0.1", user "user", database "ledger", no encryption',
+    ],
+)
+def test_a_client_that_postgresql_will_not_let_in_is_to_be_corrected(said: str) -> None:
+    with postgresql_that_refuses(said) as port, pytest.raises(WrongDefinitionError) as refused:
+        SqlLedger(f"postgresql://user:secret@127.0.0.1:{port}/ledger")
+    remedy = "correct the user, the password or the database in TIDEGATE_LEDGER"
+    assert re.search(f"{re.escape(said)}.*{remedy}", str(refused.value))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_postgresql_that_starts_is_waited_for() -> None:
+    with postgresql_that_refuses("the database system is starting up") as port, pytest.raises(UnavailableError):
+        SqlLedger(f"postgresql://user:secret@127.0.0.1:{port}/ledger")
+
+
+@contextmanager
+def postgresql_that_refuses(said: str) -> Iterator[int]:
+    """The port of a server that answers each client with this error of PostgreSQL's protocol."""
+    text_of_it = f"SFATAL\0VFATAL\0C28000\0M{said}\0\0".encode()
+
+    class Refusal(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(4096)[4:8] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30"):  # for TLS, for Kerberos
+                self.request.sendall(b"N")
+            self.request.sendall(b"E" + struct.pack("!I", len(text_of_it) + 4) + text_of_it)
+
+    with socketserver.ThreadingTCPServer((HOST, 0), Refusal) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
 
 
 def test_a_ledger_is_made_with_its_folder(tmp_path: Path) -> None:
