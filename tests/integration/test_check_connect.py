@@ -115,6 +115,27 @@ def test_a_connection_that_isnt_there_is_named(line: CommandLine) -> None:
     assert [rule for rule, _, _ in problems(line)] == ["no-broker", "no-spark"]
 
 
+def test_a_ledger_that_cannot_be_used_is_an_error(line: CommandLine, topic: Callable[..., str]) -> None:
+    line.define("orders", topic())
+    line.set("TIDEGATE_LEDGER", f"postgresql://me:s3cret@127.0.0.1:{free_port()}/ledger")
+    ((rule, severity, message),) = problems(line)
+    assert (rule, severity) == ("no-ledger", "error")
+    assert "see that the database runs and answers" in message
+    assert "s3cret" not in message
+
+
+def test_what_spark_cannot_land_from_is_named(line: CommandLine, broker: Broker, topic: Callable[..., str]) -> None:
+    line.define("orders", topic(), **{"landing-engine": "spark"})
+    assert problems(line, 0) == []
+    curves = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.curves.list": "P-256"}
+    line.connect("kafka_default", "kafka", **curves)
+    line.connect("spark_default", "spark", "local[2]", **{"deploy-mode": "cluster", "spark-binary": "/bin/true"})
+    assert [rule for rule, _, _ in problems(line)] == ["no-broker", "no-landing", "no-landing"]
+    refused, distant = [message for rule, _, message in problems(line) if rule == "no-landing"]
+    assert "for landing-engine spark: ssl.curves.list has no counterpart in Java" in refused
+    assert "deploy-mode cluster" in distant
+
+
 def test_connections_of_places_and_catalogs_that_arent_there_are_named(
     line: CommandLine, topic: Callable[..., str]
 ) -> None:

@@ -12,6 +12,7 @@ from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings, variable
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
+from tidegate.ledger.holders import has_tables
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.offsets import TopicPartition
@@ -29,6 +30,8 @@ from tidegate.parquet.object_stores import object_store
 from tidegate.ports import Connections, SchemaType
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
+from tidegate.security.java import java_client
+from tidegate.spark.job import refuse_distance
 from tidegate.spark.probe import spark_lacks
 from tidegate.steps.produced_topics import said_missing
 
@@ -52,9 +55,16 @@ def connected(report: Report, settings: Settings, connections: Connections, seco
     """
     outside = _Outside(settings, connections, seconds)
     found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
+    found += _ledger_problems(settings)
     broken = {problem.file for problem in found if problem.severity == "error"}
     usable = tuple(draft for draft in report.usable if str(draft[0].file) not in broken)
     return replace(report, usable=usable, problems=(*report.problems, *found))
+
+
+def _ledger_problems(settings: Settings) -> Iterator[Problem]:
+    unused = _attempt(lambda: has_tables(settings.ledger))
+    if isinstance(unused, TidegateError):
+        yield Problem(str(unused), "no-ledger", file=str(settings.subscriptions))
 
 
 class _Outside:
@@ -80,6 +90,15 @@ class _Outside:
         output = parse_output(output_uri(self._settings.home, subscription.processing))
         lacks = self._catalog if output.format == "iceberg" else self._store
         return filter(None, map(lacks, output.connections))
+
+    def unlike_java(self, connection_id: str) -> TidegateError | None:
+        """Why Spark's executors, whose client is Java's, can't use a Kafka connection."""
+        answer = _attempt(lambda: java_client(self._connections.get(connection_id)))
+        return answer if isinstance(answer, TidegateError) else None
+
+    def distant(self, connection_id: str) -> TidegateError | None:
+        """Why no landing job can be started over a Spark connection."""
+        return _attempt(lambda: refuse_distance(self._connections.get(connection_id)))
 
     def http_server(self, subscription: Subscription) -> str | None:
         """What stands in the way of requests to a subscription's server."""
@@ -135,6 +154,7 @@ class _Examination:
         else:
             yield from self._topic_problems(frozenset(partitions))
             yield from self._right_problems({tp.topic for tp in partitions})
+        yield from self._landing_problems(partitions)
         registry = self._subscription.deserialization.registry
         if registry is not None:
             refused = self.outside.registry(registry, self._schema_type)
@@ -161,6 +181,14 @@ class _Examination:
         lacks = self.outside.spark(processing.connection)
         if lacks is not None:
             yield self._problem(_SPARK, f"{_SPARK} {processing.connection}: {lacks}", "no-spark")
+        elif self._lands_by_spark and (distant := self.outside.distant(processing.connection)):
+            yield self._problem(_SPARK, f"{_SPARK}: {distant}", "no-landing")
+
+    def _landing_problems(self, told: object) -> Iterator[Problem]:
+        """What keeps Spark's executors from reading, but for what was told of the connection already."""
+        refused = self.outside.unlike_java(self._subscription.connection) if self._lands_by_spark else None
+        if refused is not None and str(refused) != str(told):
+            yield self._problem("connection", str(refused), "no-landing")
 
     def _topic_problems(self, partitions: frozenset[TopicPartition]) -> Iterator[Problem]:
         topics = {tp.topic for tp in partitions}
@@ -245,6 +273,10 @@ class _Examination:
     @property
     def _subscription(self) -> Subscription:
         return self.draft[1]
+
+    @property
+    def _lands_by_spark(self) -> bool:
+        return self._subscription.landing_engine == "spark"
 
     @property
     def _cluster(self) -> ClusterProbe:
