@@ -3,6 +3,7 @@
 The engine doesn't import Airflow: what Airflow is configured with is read where Airflow reads it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ RULE: Final = "not-local"
 _UNKNOWN: Final = "no-executor"
 _OUTPUT: Final = "processing.output"
 _DEFAULT: Final = "LocalExecutor"
+_HERE = re.compile(r"@(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/|[?&]host=(?:localhost|127\.0\.0\.1|/)")
 _LOCAL = frozenset({"LocalExecutor", "SequentialExecutor", "DebugExecutor"})
 
 
@@ -142,6 +144,11 @@ def _local_stores(settings: Settings) -> Iterator[tuple[str, str]]:
         yield (
             f"the ledger is a file, {redact(settings.ledger)}",
             "set TIDEGATE_LEDGER to a PostgreSQL database that all machines reach",
+        )
+    elif _HERE.search(settings.ledger):
+        yield (
+            f"the ledger is a database on this machine, {redact(settings.ledger)}",
+            "name the machine that it runs on in TIDEGATE_LEDGER",
         )
     if settings.landing.startswith("file://"):
         yield (

@@ -128,6 +128,22 @@ def test_an_output_that_each_machine_has_below_its_own_home_is_told_at_its_line(
         assert warnings(executor="CeleryExecutor", output=reachable, **reached) == ()
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://tidegate:secret@localhost/tidegate",
+        "postgresql+psycopg2://tidegate:secret@127.0.0.1:5432/tidegate",
+        "postgresql://tidegate@/tidegate?host=/var/run/postgresql",
+    ],
+)
+def test_a_database_that_each_machine_looks_for_on_itself_is_told(warnings: Warnings, url: str) -> None:
+    told = warnings(executor="CeleryExecutor", TIDEGATE_LEDGER=url, TIDEGATE_LANDING="hdfs://name/landing")
+    (message,) = {each.message for each in told}
+    assert "the ledger is a database on this machine" in message
+    assert "name the machine that it runs on in TIDEGATE_LEDGER" in message
+    assert "secret" not in message
+
+
 def test_stores_that_all_machines_reach_are_fine(warnings: Warnings) -> None:
     more = "airflow: {executor: CeleryExecutor}\n"
     assert warnings(more, TIDEGATE_LEDGER=POSTGRES, TIDEGATE_LANDING="hdfs://name/landing") == ()
