@@ -39,6 +39,7 @@ _RECORDS, _SYSTEM, _UNREACHABLE = "records", "system", "unreachable"
 # external routines (a UDF), names and syntax, features that aren't there; P0 is raise_error.
 _OF_THE_DATA = ("21", "22", "23", "38", "39", "42", "0A", "P0")
 _NOT_THERE = ("42K03", "42P01")  # a path, a table: whoever took it away
+_ON_ITS_DISK = re.compile(r"Path does not exist: file:/")
 _SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
 
 _LACKS = (
@@ -118,7 +119,14 @@ def failure_of(error: BaseException) -> JobFailure:
     where = _where(raised) or _place_of_transform(raised, of_transform.transform if of_transform else None)
     if isinstance(raised, SparkUnreachableError):
         return JobFailure(_UNREACHABLE, _first_line(raised))
-    return JobFailure(_RECORDS if is_of_records else _SYSTEM, _first_line(raised), where)
+    return JobFailure(_RECORDS if is_of_records else _SYSTEM, f"{_first_line(raised)}{_hint(raised)}", where)
+
+
+def _hint(error: BaseException) -> str:
+    """What to do about a file that Spark didn't find on a disk of its own."""
+    if not _is_sparks(error) or not _ON_ITS_DISK.search(text_of(error)):
+        return ""
+    return "; where Spark runs on other machines, its files must be in a folder that all share, or in an object store"
 
 
 def _is_of_records(error: BaseException, *, is_called: bool) -> bool:

@@ -25,7 +25,7 @@ FAILURES = [
     ("full", "system", FULL),
     ("full_worker", "system", FULL),
     ("killed", "system", "Python worker exited unexpectedly"),
-    ("missing", "system", "[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all"),
+    ("missing", "system", "file:/nowhere/at/all. SQLSTATE: 42K03; where Spark runs on other machines"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
     ("nowhere", "system", "has no function nowhere"),
 ]

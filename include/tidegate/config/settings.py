@@ -175,7 +175,8 @@ class Settings:
             return f"{missing}: create it, or set TIDEGATE_SUBSCRIPTIONS to that of the definitions"
         return (
             f"{missing}, which is the default: create it, or set TIDEGATE_HOME to the folder that "
-            "include/subscriptions lies in; the command line also finds it in the working folder"
+            "include/subscriptions lies in; the command line also finds it in the working folder, unless Airflow's "
+            "configuration sets anything in [tidegate]"
         )
 
 

@@ -231,9 +231,9 @@ class _Delivery:
         left = f"{self._handed.records - done:,} of {self._handed.records:,} records"
         return DeliveryTimeoutError(
             f"{left} weren't delivered to {self._processor.endpoint.place} within {seconds:.0f} s; the others aren't "
-            "sent again; look at the server, raise consumer.max.poll.interval.ms or lower consumer.max.poll.records; "
-            "with processing.retry-before-commit a record that it doesn't take is rejected, unless its Retry-After is "
-            "longer than a delivery"
+            "sent again; look at the server, or raise consumer.max.poll.interval.ms: this batch keeps its size, and a "
+            "lower consumer.max.poll.records makes the next one smaller; with processing.retry-before-commit a record "
+            "that it doesn't take is rejected, unless its Retry-After is longer than a delivery"
         )
 
 

@@ -116,8 +116,8 @@ def run_child(
 def overrun(seconds: float) -> DeliveryTimeoutError:
     """The error of a job that was stopped because it took longer than that."""
     return DeliveryTimeoutError(
-        f"the Spark job wasn't done {seconds:.0f} s after its delivery started and was stopped; raise "
-        "consumer.max.poll.interval.ms, or lower consumer.max.poll.records"
+        f"the Spark job wasn't done within {seconds:.0f} s and was stopped; raise consumer.max.poll.interval.ms: this "
+        "batch keeps its size, and a lower consumer.max.poll.records makes the next one smaller"
     )
 
 

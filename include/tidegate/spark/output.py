@@ -1,6 +1,7 @@
 """What a Spark job prints: its lines, and in the last one of them why it failed."""
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -8,7 +9,8 @@ from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUna
 
 _MARK = "tidegate-failure: "  # as tidegate_spark.job_failure writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
-_LONGEST = 500  # characters of the last one that stand in the first line
+_LONGEST = 500  # characters of the last one, of Java's stack trace its exception, that stand in the first line
+_FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 _CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
     "records": RecordsFailedError,
     "unreachable": SparkUnavailableError,
@@ -21,6 +23,7 @@ class JobOutput:
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._tail: deque[str] = deque(maxlen=_TAIL)
+        self._last = "it printed nothing"
         self._said: BatchFailedError | SparkUnavailableError | None = None
 
     def line(self, line: str) -> None:
@@ -29,13 +32,14 @@ class JobOutput:
         self._said = (_failure(document) if mark else None) or self._said
         if not mark:
             self._tail.append(line)
+            if line.strip() and not _FRAME.match(line):
+                self._last = line.strip()
             self._on_line(line)
 
     def failure(self, how: str) -> BatchFailedError | SparkUnavailableError:
         """The error of a job that ended so."""
         lines = "\n".join(self._tail)
-        last = next((line.strip() for line in reversed(self._tail) if line.strip()), "it printed nothing")
-        return self._said or BatchFailedError(f"the Spark job {how}: {last[:_LONGEST]}\nits last lines:\n{lines}")
+        return self._said or BatchFailedError(f"the Spark job {how}: {self._last[:_LONGEST]}\nits last lines:\n{lines}")
 
 
 def _failure(document: str) -> BatchFailedError | SparkUnavailableError | None:

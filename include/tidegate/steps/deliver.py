@@ -129,7 +129,7 @@ def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], Non
             message(
                 f"the job ended well and left no result below {manifest.staging}",
                 manifest.batch,
-                "end it with tidegate_spark.batch_io.write_outcome",
+                _how_to_leave_one(ctx.subscription.processing.job),
             )
         )
     result = results[0]
@@ -140,6 +140,12 @@ def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], Non
         rejections = ctx.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
         failure_strategy(ctx.subscription).judge(manifest.batch, rejections)
     return result, counts
+
+
+def _how_to_leave_one(own_job: str | None) -> str:
+    """What there is to do where a job left no result: it ended otherwise, or it wrote on another machine."""
+    shared = "have Spark's machines write to the same storage as this one: a shared folder, or an object store"
+    return f"end {own_job} with tidegate_spark.batch_io.write_outcome, and {shared}" if own_job else shared
 
 
 def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:

@@ -141,12 +141,13 @@ def _as_planned(ctx: Context, last: Batch) -> dict[str, tuple[object, object, st
     """What a batch was planned with, and what the definition says now."""
     was, now = parse_output(last.output), parse_output(ctx.output)
     subscription = ctx.subscription
+    members = {"members": (len(last.shares), subscription.members, "")}
     return {
         "commit-strategy": (last.commit_strategy, subscription.commit_strategy, ""),
         "processing.format": (was.format, now.format, ""),
         "processing.output": (was.place, now.place, "; what is published stays where it is"),
         "processing.partition-by": (_named(last.partition_by), _named(subscription.processing.partition_by), ""),
-        "members": (len(last.shares), subscription.members, ""),
+        **({} if subscription.landing_engine == "spark" else members),
     }
 
 

@@ -258,7 +258,8 @@ def _keep_deadline(ctx: Context, batch: Batch, token: str) -> None:
             f"{taken:.0f} s passed from the delivery's start to its publish, more than "
             f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
             batch,
-            "raise that property, or lower consumer.max.poll.records; the batch is delivered again",
+            "raise that property: the batch is delivered again and keeps its size, and a lower "
+            "consumer.max.poll.records makes the next one smaller",
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise DeliveryTimeoutError(reason)

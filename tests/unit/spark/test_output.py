@@ -47,6 +47,13 @@ def test_a_job_that_says_nothing_usable_is_told_by_its_last_lines_and_blames_no_
     assert str(error).startswith("the Spark job ended with status 1: line 29\nits last lines:\nline 5\n")
 
 
+def test_of_a_stack_trace_its_last_exception_is_told() -> None:
+    frames = ["\tat org.apache.spark.deploy.SparkSubmit$$anon$2.doSubmit(SparkSubmit.scala:1187)"] * 40
+    cause = "Caused by: java.net.URISyntaxException: ['/a.jar']"
+    first = str(failure("Exception in thread main: wrapped", *frames, cause, *frames, "\t... 7 more", ""))
+    assert first.partition("\n")[0] == f"the Spark job ended with status 1: {cause}"
+
+
 def test_a_job_that_printed_nothing_says_that_and_a_long_last_line_is_cut() -> None:
     assert str(failure()).startswith("the Spark job ended with status 1: it printed nothing\n")
     first = str(failure("x" * 9_000, "  ")).partition("\n")[0]

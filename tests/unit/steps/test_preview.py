@@ -283,6 +283,13 @@ def test_an_open_batch_keeps_its_strategy_and_members_and_the_new_ones_are_said_
     )
 
 
+def test_spark_which_has_no_members_is_not_said_to_have_one() -> None:
+    world = World()
+    world.produce(5)
+    assert planned(world.pipeline(members=3)) is not None
+    assert world.pipeline(landing_engine="spark").preview().changes == ()
+
+
 def test_an_open_batch_keeps_its_output_and_the_new_one_is_said_to_come_later() -> None:
     world = World()
     world.produce(5)
