@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,11 +13,18 @@ SPARK_HOST = "localhost"
 _LAST_PORT = 65535
 
 
+_drawn: deque[int] = deque(maxlen=100)  # on which a server may not listen yet
+
+
 def free_port() -> int:
-    """Return a port that nobody listens on, as the system draws it."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody listens on, as the system draws it, and none of those that were drawn before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            port = int(probe.getsockname()[1])
+        if port not in _drawn:
+            _drawn.append(port)
+            return port
 
 
 def is_free(port: int) -> bool:

@@ -38,6 +38,12 @@ def test_a_listener_takes_its_port_and_answers(taken: int):
     assert answers(taken)
 
 
+def test_servers_that_start_together_get_ports_of_their_own():
+    """The system draws at random, and gives again what nobody listens on yet: one in some hundred brokers had none."""
+    drawn = [free_port() for _ in range(2000)]
+    assert all(len({*drawn[first : first + 50]}) == 50 for first in range(len(drawn) - 50))
+
+
 def test_a_free_port_is_free_and_silent():
     port = free_port()
     assert is_free(port)
