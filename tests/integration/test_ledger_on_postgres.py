@@ -248,16 +248,18 @@ def test_what_was_answered_outlives_a_server_that_is_killed() -> None:
 # Rights, passwords, limits
 
 
-def test_a_wrong_password_is_unavailable_and_not_shown(postgres_ledger: str) -> None:
+def test_a_wrong_password_is_to_be_corrected_and_not_shown(postgres_ledger: str) -> None:
     url = make_url(postgres_ledger).set(password="my secret").render_as_string(False)
-    with pytest.raises(UnavailableError, match="authentication failed for user") as refused:
+    with pytest.raises(
+        WrongDefinitionError, match=r"authentication failed for user.*correct the user, the pass"
+    ) as refused:
         SqlLedger(url)
     assert "my secret" not in str(refused.value)
     assert "my%20secret" not in str(refused.value)
 
 
-def test_a_database_that_is_not_there_is_unavailable(postgres: Postgres) -> None:
-    with pytest.raises(UnavailableError, match='database "nowhere" does not exist'):
+def test_a_database_that_is_not_there_is_to_be_corrected(postgres: Postgres) -> None:
+    with pytest.raises(WrongDefinitionError, match=r'database "nowhere" does not exist.*in TIDEGATE_LEDGER'):
         SqlLedger(postgres.database("nowhere"))
 
 

@@ -207,7 +207,7 @@ WRONG: dict[str, Wrong] = {
         {**TRUST, "ssl.keystore.location": "{folder}/me.pem", "ssl.key.password": GUESS},
         {},
         WrongDefinitionError,
-        "the Kafka client can't be made: .*ssl.key.location.*group {name}-lake.*look at the connection's extra",
+        r"kafka_default: ssl\.key\.password isn't the password of the key in .*me\.pem, or the key is damaged",
     ),
     "SASL where none is spoken": ("TLS", {**USER, "sasl.mechanism": "PLAIN"}, LAKE, UnavailableError, REFUSED),
     **{

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from tidegate.model.batch import Batch, Outcome
+from tidegate.model.counting import counted
 from tidegate.model.errors import OvertakenError, location, message
 from tidegate.model.offsets import Range, TopicPartition, ends
 from tidegate.model.receipt import Receipt
@@ -219,7 +220,7 @@ def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
     if batch.receipt.batch_id is not None and ctx.subscription.has_cursors:
         log.info("the group has committed and goes on from there: cursor and assign-seek are ignored (%s)", batch)
     log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
-    return Plan(batch, batch.members_with_work(), f"{sum(r.end - r.start for r in taken)} offsets planned")
+    return Plan(batch, batch.members_with_work(), f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned")
 
 
 @act.register

@@ -1,6 +1,5 @@
 """Publishing by a table's log keeps the promise, and each rule of it is needed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,13 +9,14 @@ from simulation.exploration import Exploration
 from simulation.explorations import QUICK_TABLES
 from simulation.histories import history
 from simulation.table import SimulatedTable
+from simulation.violation import ViolationError
 from tidegate.lake.log_lake import LogLake
 from tidegate.ports import TableSnapshot
 
 pytestmark = pytest.mark.simulation
 
 SOONEST = ("expired offsets and a crash", "a foreign reset and a crash")
-SEEDS = 1500
+FIRST, SEEDS = 700, 1500
 
 
 @pytest.mark.parametrize("name", one_in(2, SOONEST))
@@ -30,8 +30,9 @@ def test_every_long_schedule_keeps_the_promise(name: str) -> None:
     assert Exploration(*QUICK_TABLES[name]).explore().ends > 1
 
 
-def overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that doesn't ask whether the record is the one of its snapshot."""
+@pytest.mark.nightly
+def test_a_commit_that_does_not_ask_for_its_snapshots_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One history of some thousand needs that rule."""
     real = SimulatedTable.append
 
     def append(
@@ -42,22 +43,12 @@ def overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
         assert snapshot is not None
 
     monkeypatch.setattr(SimulatedTable, "append", append)
-
-
-def never_withdraws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that is given up, of which the log isn't told."""
-    monkeypatch.setattr(LogLake, "set_aside", lambda *_: None)
+    monkeypatch.setattr("simulation.histories._INTO_A_TABLE", 1.0)
+    assert any(history(seed).violation is not None for seed in range(FIRST, FIRST + SEEDS))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("broken", "first"),
-    [(overwrites, 700), (never_withdraws, 3_500)],  # one history of some thousand needs either rule
-    ids=["overwrites", "never_withdraws"],
-)
-def test_each_rule_is_seen_to_matter(
-    broken: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simulation.histories._INTO_A_TABLE", 1.0)
-    broken(monkeypatch)
-    assert any(history(seed).violation is not None for seed in range(first, first + SEEDS))
+def test_a_batch_that_is_given_up_without_a_word_to_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogLake, "set_aside", lambda *_: None)
+    with pytest.raises(ViolationError):
+        Exploration(*QUICK_TABLES["a foreign reset of all or some partitions, into a table"]).explore()
