@@ -18,6 +18,7 @@ SEEDS ?= 1000
 export PYTHONDONTWRITEBYTECODE :=
 # mypy works beside the tests, whose start keeps one core busy.
 MAKEFLAGS += --jobs=2
+unexport MAKEFLAGS
 
 .PHONY: help run install check static small-tests test all-tests chaos simulate nightly contenders bench docs dist lock clean
 
@@ -43,7 +44,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 check: static small-tests ## format, lint, types, import rules, and the tests that start nothing: about a minute
 
 small-tests: install
-	@MAKEFLAGS= $(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
+	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
 
 static: install
 	@$(BIN)/ruff format --check --quiet .
@@ -55,7 +56,7 @@ test: static all-tests ## all but what only `make nightly` runs, half a minute o
 	@$(BIN)/python benchmarks/compare.py --short
 
 all-tests: install
-	@MAKEFLAGS= $(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
+	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws, FORMAT=delta|iceberg), then audit
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) --format $(FORMAT) $(if $(SEED),--seed $(SEED))
