@@ -23,7 +23,7 @@ from tidegate.http.records import SortedRecords
 from tidegate.http.request import Request, RequestBuilder
 from tidegate.http.sender import Outcome, Sender
 from tidegate.model.acknowledged import Offsets
-from tidegate.model.errors import DeliveryTimeoutError, StaleError, UnavailableError
+from tidegate.model.errors import LONGER, DeliveryTimeoutError, StaleError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection, Connections
@@ -231,8 +231,7 @@ class _Delivery:
         left = f"{self._handed.records - done:,} of {self._handed.records:,} records"
         return DeliveryTimeoutError(
             f"{left} weren't delivered to {self._processor.endpoint.place} within {seconds:.0f} s; the others aren't "
-            "sent again; look at the server, or raise consumer.max.poll.interval.ms: this batch keeps its size, and a "
-            "lower consumer.max.poll.records makes the next one smaller; with processing.retry-before-commit a record "
+            f"sent again; look at the server, or {LONGER}; with processing.retry-before-commit a record "
             "that it doesn't take is rejected, unless its Retry-After is longer than a delivery"
         )
 

@@ -44,7 +44,7 @@ _POSTGRES_BEGIN = (
     f"set_config('idle_in_transaction_session_timeout', '{2 * _BUSY_SECONDS}s', true)"
 )
 _REFUSED = re.compile(
-    r"password authentication failed|no pg_hba.conf entry|(?:database|role) \".*\" does not exist|no password supplied"
+    r"password authentication failed|no pg_hba\.conf entry|(?:database|role) \".*\" does not exist|no password supplied"
 )
 """What PostgreSQL says to a client that it will never let in as it is."""
 _USABLE = {
@@ -132,7 +132,7 @@ def _explained(error: DBAPIError, name: str, *, is_ending: bool) -> TidegateErro
     if _REFUSED.search(said):
         return UnusableLedgerError(
             f"the ledger {name} can't be used ({said}): nothing was written; correct the user, the password or the "
-            "database in TIDEGATE_LEDGER, or give the server what it lacks"
+            "database in TIDEGATE_LEDGER, or make them known to the server"
         )
     if isinstance(error, OperationalError | InterfaceError | InternalError) or error.connection_invalidated:
         return UnavailableError(
@@ -178,7 +178,7 @@ def _engine(url: URL, name: str) -> Engine:
             isolation_level=None if is_sqlite else "READ COMMITTED",
         )
     except (NoSuchModuleError, ImportError) as error:
-        hint = f"; pip install 'tidegate[postgres]'{'' if url.drivername == _DRIVER else f', and write {_DRIVER}'}"
+        hint = "" if is_sqlite else f"; {_DRIVER} comes with pip install 'tidegate[postgres]'"
         raise UnusableLedgerError(f"the ledger {name} needs a driver that isn't installed: {error}{hint}") from error
     if engine.dialect.is_async:
         raise UnusableLedgerError(

@@ -22,6 +22,13 @@ class UnauthorizedError(WrongDefinitionError):
     """A store or a catalog refuses: mend the connection's keys, or give them the right; trying again can't help."""
 
 
+LONGER = (
+    "raise consumer.max.poll.interval.ms: this batch keeps its size, and a lower consumer.max.poll.records makes the "
+    "next one smaller"
+)
+"""What to do where a delivery took too long."""
+
+
 class UnusableLedgerError(WrongDefinitionError):
     """The ledger that TIDEGATE_LEDGER names can't be used as it is: name another one, or put it right."""
 

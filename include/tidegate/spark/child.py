@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import IO, Protocol
 
-from tidegate.model.errors import DeliveryTimeoutError
+from tidegate.model.errors import LONGER, DeliveryTimeoutError
 from tidegate.spark.environment import job_environment
 from tidegate.spark.output import JobOutput
 
@@ -115,10 +115,7 @@ def run_child(
 
 def overrun(seconds: float) -> DeliveryTimeoutError:
     """The error of a job that was stopped because it took longer than that."""
-    return DeliveryTimeoutError(
-        f"the Spark job wasn't done within {seconds:.0f} s and was stopped; raise consumer.max.poll.interval.ms: this "
-        "batch keeps its size, and a lower consumer.max.poll.records makes the next one smaller"
-    )
+    return DeliveryTimeoutError(f"the Spark job wasn't done within {seconds:.0f} s and was stopped; {LONGER}")
 
 
 def _pass_on(lines: IO[str], output: JobOutput) -> None:

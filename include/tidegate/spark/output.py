@@ -9,7 +9,7 @@ from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUna
 
 _MARK = "tidegate-failure: "  # as tidegate_spark.job_failure writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
-_LONGEST = 500  # characters of the last one, of Java's stack trace its exception, that stand in the first line
+_LONGEST = 500  # characters of the last one that stand in the first line; of a stack trace that is its exception
 _FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 _CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
     "records": RecordsFailedError,

@@ -11,6 +11,7 @@ from typing import assert_never
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
 from tidegate.model.counting import counted
 from tidegate.model.errors import (
+    LONGER,
     BatchFailedError,
     CorruptFileError,
     DeliveryTimeoutError,
@@ -258,8 +259,7 @@ def _keep_deadline(ctx: Context, batch: Batch, token: str) -> None:
             f"{taken:.0f} s passed from the delivery's start to its publish, more than "
             f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
             batch,
-            "raise that property: the batch is delivered again and keeps its size, and a lower "
-            "consumer.max.poll.records makes the next one smaller",
+            f"{LONGER}; the batch is delivered again",
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise DeliveryTimeoutError(reason)

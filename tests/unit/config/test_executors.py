@@ -131,6 +131,7 @@ def test_an_output_that_each_machine_has_below_its_own_home_is_told_at_its_line(
 @pytest.mark.parametrize(
     "url",
     [
+        "postgresql://localhost/tidegate",
         "postgresql://tidegate:secret@localhost/tidegate",
         "postgresql+psycopg2://tidegate:secret@127.0.0.1:5432/tidegate",
         "postgresql://tidegate@/tidegate?host=/var/run/postgresql",

@@ -33,7 +33,11 @@ def file(tmp_path: Path) -> Path:
         ("sqlite://", "can't be in memory"),
         ("mysql://user:secret@host/ledger", "can't be kept in mysql"),
         ("postgres://user:secret@host/ledger", "can't be kept in postgres: use sqlite or postgresql"),
-        ("postgresql+nosuch://user:secret@host/ledger?password=secret", r"user:\*\*\*@host/ledger needs a driver"),
+        (
+            "postgresql+nosuch://user:secret@host/ledger?password=secret",
+            r"user:\*\*\*@host/ledger needs a driver.*psycopg2 comes with pip install 'tidegate",
+        ),
+        ("sqlite+nosuch:////folder/ledger.db", r"needs a driver that isn't installed: [^;]*$"),
         ("sqlite+aiosqlite:////folder/ledger.db", "asynchronous driver"),
         ("postgresql://user:secret@127.0.0.1:1/ledger?nonsense=1", "nonsense"),
         ("sqlite:////dev/null/ledger.db", "can't be made"),
