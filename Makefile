@@ -16,7 +16,7 @@ ONLY ?=
 SEEDS ?= 1000
 # Python keeps what it compiled, and pytest the assertions that it rewrote, which is half of what collecting takes.
 export PYTHONDONTWRITEBYTECODE :=
-# mypy works beside the tests, whose start keeps one core busy.
+# The static checks keep one core busy: the tests begin beside them.
 MAKEFLAGS += --jobs=2
 unexport MAKEFLAGS
 

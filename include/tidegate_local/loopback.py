@@ -11,8 +11,6 @@ from tidegate_local.errors import PreflightError
 HOST = "127.0.0.1"
 SPARK_HOST = "localhost"
 _LAST_PORT = 65535
-
-
 _drawn: deque[int] = deque(maxlen=100)  # on which a server may not listen yet
 
 

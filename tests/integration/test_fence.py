@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event
 from time import monotonic
 
 import pytest
@@ -24,8 +23,6 @@ from tidegate.ports import Fence, Lake, Ledger, OffsetStore
 pytestmark = pytest.mark.broker
 
 FENCES = ["transactional", "none"]
-
-_PAUSE = Event()
 
 
 @pytest.fixture
@@ -199,10 +196,7 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
     )  # it waits as long
     scene = replace(fed, subscription=definition)
 
-    def delete() -> None:
-        delete_topic(admin, doomed)
-
-    striker = Striker(before("commit", Fence.commit), delete)
+    striker = Striker(before("commit", Fence.commit), lambda: delete_topic(admin, doomed))
     with (
         scene.pipeline() as pipeline,
         pytest.raises(CommitFailedError, match=rf"nknown topic or partition.*topic {doomed}, partition 0, offset 1\b"),

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker
-
-_PAUSE = Event()
 
 
 @pytest.fixture

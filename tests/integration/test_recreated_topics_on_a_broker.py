@@ -24,7 +24,6 @@ consumer: {{group.id: {name}-lake, auto.offset.reset: earliest}}
 poll-timeout.ms: 2000
 processing: {{connection: spark_default, output: lake}}
 """
-SECONDS = 120
 
 MakeTopic = Callable[..., str]
 Produce = Callable[..., None]

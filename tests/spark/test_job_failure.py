@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 TRANSFORMS = JOBS / "failing_transforms.py"
 FULL = "OSError: [Errno 28] No space left on device"
 
+SHARED = "where Spark runs on other machines, its files must be in a folder that all share"
 FAILURES = [
     ("mistyped", "records", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function"),
     ("raising", "records", "SparkRuntimeException: [USER_RAISED_EXCEPTION] order 17 has no country"),
@@ -25,7 +26,7 @@ FAILURES = [
     ("full", "system", FULL),
     ("full_worker", "system", FULL),
     ("killed", "system", "Python worker exited unexpectedly"),
-    ("missing", "system", "file:/nowhere/at/all. SQLSTATE: 42K03; where Spark runs on other machines"),
+    ("missing", "system", f"[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all. SQLSTATE: 42K03; {SHARED}"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
     ("nowhere", "system", "has no function nowhere"),
 ]

@@ -39,7 +39,7 @@ def test_a_listener_takes_its_port_and_answers(taken: int):
 
 
 def test_servers_that_start_together_get_ports_of_their_own():
-    """The system draws at random, and gives again what nobody listens on yet: one in some hundred brokers had none."""
+    """The system draws at random, and gives again what nobody listens on yet: a broker had one for two listeners."""
     drawn = [free_port() for _ in range(2000)]
     assert all(len({*drawn[first : first + 50]}) == 50 for first in range(len(drawn) - 50))
 
