@@ -135,7 +135,7 @@ def test_opentelemetry_gets_them_too(monkeypatch: pytest.MonkeyPatch, seen: Obse
             """Nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         for name, value in {"ON": "True", "HOST": "127.0.0.1", "PORT": str(server.server_port)}.items():
             monkeypatch.setenv(f"AIRFLOW__METRICS__OTEL_{name}", value)
         subprocess.run([sys.executable, "-c", EMIT], check=True, capture_output=True, timeout=200)

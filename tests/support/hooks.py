@@ -95,7 +95,7 @@ def hooked(answer: "Answer | None" = None, tls: ssl.SSLContext | None = None) ->
     if tls is not None:
         hook.server.socket = tls.wrap_socket(hook.server.socket, server_side=True)
         hook.uri = hook.uri.replace("http://", "https://")
-    thread = threading.Thread(target=hook.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=hook.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield hook

@@ -55,7 +55,7 @@ class _Session(StreamRequestHandler):
 def mail_server() -> Iterator[MailServer]:
     """One that is there for the context."""
     with MailServer() as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
             yield server

@@ -92,7 +92,7 @@ def postgresql_that_refuses(said: str) -> Iterator[int]:
             self.request.sendall(b"E" + struct.pack("!I", len(text_of_it) + 4) + text_of_it)
 
     with socketserver.ThreadingTCPServer((HOST, 0), Refusal) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
 

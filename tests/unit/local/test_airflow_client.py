@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def airflow() -> Iterator[_Airflow]:
     with _Airflow() as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server
         server.ended.set()
         server.shutdown()

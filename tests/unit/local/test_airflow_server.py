@@ -59,7 +59,7 @@ def _another_airflow(port: int, folder: Path) -> Iterator[None]:
             """Say nothing."""
 
     with ThreadingHTTPServer((HOST, port), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield
         server.shutdown()
 
