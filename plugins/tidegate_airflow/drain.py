@@ -35,7 +35,7 @@ class DrainOperator(StepOperator):
         if number > subscription.drain_max_runs:
             raise AirflowSkipException(
                 f"{waiting:,} records wait, and {subscription.drain_max_runs} runs have followed one another, as many "
-                "as drain.max-runs allows: the schedule's next run goes on"
+                "as drain.max-runs allows: the next run goes on"
             )
         self.log.info("%s records wait: run %d of at most %d follows", waiting, number, subscription.drain_max_runs)
         raise following_run(

@@ -47,8 +47,9 @@ is wrong first. The run fails, and changes nothing, if no batch is stopped or as
 | `skip` | the next run goes on after it, and publishes nothing of it |
 | `stop` | it is stopped, or stays so |
 
-The ledger keeps the answer, the note and who triggered this run; `tidegate status NAME --json` shows them. A run
-decides once: one that is cleared in Airflow and runs again is refused.
+Under `commit-strategy: manual` the subscription goes on after `dead-letter` or `skip` once the batch is committed. The
+ledger keeps the answer, the note and who triggered this run; `tidegate status NAME --json` shows them. A run decides
+once: one that is cleared in Airflow and runs again is refused.
 """
 _COMMIT_TEXT = """\
 Commits the offsets of the batch that waits for its commit, as `tidegate commit` does: under `commit-strategy: manual`,

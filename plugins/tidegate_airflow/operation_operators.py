@@ -86,13 +86,13 @@ class ClearOperator(OperationOperator):
     form = CLEAR_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.clearing import NEXT, preview_clear  # noqa: PLC0415 (see above)
+        from tidegate.runtime.actions.clearing import preview_clear, what_follows  # noqa: PLC0415 (see above)
 
         answer, note, named_batch = Resolution(params["answer"]), params["note"] or "", params["batch"] or None
         if previewed := params["previewed"]:
             preview_clear(pipeline, answer, named_batch, params["note"]).check(previewed)
         batch = pipeline.clear(by, note, answer, named_batch)
-        return {**_told(batch), "next": NEXT[answer], "answer": str(answer), "note": note}
+        return {**_told(batch), "next": what_follows(batch, answer), "answer": str(answer), "note": note}
 
 
 class CommitOpenOperator(OperationOperator):

@@ -115,7 +115,7 @@ class _SettlingOperator(BatchOperator):
         why = context["ti"].xcom_pull(task_ids="plan", key=NOTHING)
         if why is not None:
             raise AirflowSkipException(f"nothing was planned: {why}")
-        text = "plan didn't finish, so there is nothing to commit and no offset moved: see the log of task plan"
+        text = "plan didn't finish, so this run has no batch to commit: see the log of task plan"
         raise logged_failure(self, text, for_good=True)
 
     def _final(self) -> tuple[type[TidegateError], ...]:

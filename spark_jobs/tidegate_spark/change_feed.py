@@ -191,8 +191,8 @@ def _deleted(spark: SparkSession, feed: ChangeFeed) -> DataFrame:
     if found.columns != list(feed.columns):
         raise TransformError(
             f"keys and sequence-by are {', '.join(feed.columns)}, and the keys deleted so far were kept by "
-            f"{', '.join(found.columns)}: leave them as they were, or begin anew: name another "
-            "processing.output, then `tidegate group reset` with --to earliest --abandon"
+            f"{', '.join(found.columns)}: leave them as they were; or begin anew, in another processing.output, by "
+            "`tidegate group reset NAME --to earliest --abandon`, which reads what Kafka still holds"
         )
     return found.withColumn(_FILE, F.lit(None).cast("string"))
 

@@ -18,7 +18,7 @@ from tidegate.runtime.connections import AirflowConnections
 from tidegate.testing.connections import MemoryConnections
 
 SECRET = "hush-hush"
-NOBODY = ("/bin/sh", "-c", "exit 1")
+NOBODY = ("/bin/sh", "-c", "echo Connection not found. >&2; exit 1")
 
 
 @pytest.fixture(params=["memory", "environment", "airflow"])
@@ -76,6 +76,13 @@ def test_an_unknown_connection_says_how_to_set_it() -> None:
         AirflowConnections({}, airflow=NOBODY).get("kafka_x")
 
 
+def test_an_airflow_that_fails_is_an_outage_and_no_connection_that_is_missing() -> None:
+    with pytest.raises(
+        UnavailableError, match=r"`airflow connections get kafka_x` failed \(exit status 3\): run it to"
+    ):
+        AirflowConnections({}, airflow=("/bin/sh", "-c", "exit 3")).get("kafka_x")
+
+
 def test_airflow_is_asked_only_for_what_is_not_in_the_environment() -> None:
     found = AirflowConnections({"AIRFLOW_CONN_K": "kafka://h:1"}, airflow=("/does/not/exist",)).get("k")
     assert (found.type, found.host, found.port) == ("kafka", "h", 1)
@@ -86,7 +93,11 @@ def test_airflow_is_asked_once_for_each_however_many_ask_at_once(tmp_path: Path,
     """A question takes seconds, and a status asks for each of its subscriptions, most of which have one connection."""
     known = [{"conn_type": "kafka", "host": "h", "port": 1, "login": None, "password": None, "schema": None}]
     known[0]["extra_dejson"] = None
-    answers = {"kafka_local": f"echo '{json.dumps(known)}'", "kafka_other": "exit 1", "kafka_unread": "echo no json"}
+    answers = {
+        "kafka_local": f"echo '{json.dumps(known)}'",
+        "kafka_other": "echo Connection not found.; exit 1",
+        "kafka_unread": "echo no json",
+    }
     program = f"echo >>{tmp_path / 'asked'}; {answers[asked]}"
     connections = AirflowConnections({}, airflow=("/bin/sh", "-c", program))
 

@@ -791,7 +791,7 @@ def test_a_foreign_folder_in_the_way_is_named_and_left_alone(parquet: ParquetBen
     parquet.stage(manifest, "a1")
     (parquet.folder / f"batch_id={B1}").mkdir()
     (parquet.folder / f"batch_id={B1}" / name).write_text("theirs")
-    with pytest.raises(LostDataError, match=rf"batch_id={B1} .*move it"):
+    with pytest.raises(LostDataError, match=rf"batch_id={B1} .*`tidegate batch show {B1}`.*move the folder"):
         parquet.lake.published(parquet.output, of(B1))
     with pytest.raises(StaleError):
         parquet.lake.publish(manifest, "a1")

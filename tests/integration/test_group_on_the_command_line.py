@@ -1,6 +1,7 @@
 """`tidegate group`: a consumer group seen and reset by somebody who has the command line and nothing else."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -269,3 +270,27 @@ def test_a_time_means_the_same_to_a_cursor_and_to_a_reset(
         pipeline.plan()
     for each in ("reset", "cursor"):
         assert group(line, "describe", each)[1]["partitions"][0]["committed"] == offset
+
+
+def test_a_group_goes_on_behind_what_cannot_be_read_as_the_error_says(
+    line: CommandLine, topic: MakeTopic, broker: Broker
+) -> None:
+    name = topic()
+    line.define("orders", name, **SHORT)
+    timed(broker, name, 1000, 2000, 3000)
+    segment = broker.log.parent / "log" / f"{name}-0" / "00000000000000000000.log"
+    with segment.open("r+b") as file:
+        batches = [each.start() for each in re.finditer(rb"value", file.read())]
+        file.seek(batches[1])
+        file.write(b"V")
+    refused = line.run("run", "orders")
+    said = re.search(
+        r"`tidegate (group reset) NAME (--to) FILE (--abandon)`, with the line (.*),OFFSET in",
+        " ".join(refused.stdout.split()),
+    )
+    assert said is not None, (refused.stdout, refused.stderr)
+    assert "no run goes on" in line.run("status", "orders").stdout
+    (line.home / "behind.csv").write_text(f"{said[4]},2\n")
+    done = line.run(*said[1].split(), "orders", said[2], "behind.csv", said[3])
+    assert (done.returncode, "passed over" in done.stdout) == (0, True), (done.stdout, done.stderr)
+    assert delivered(line, "orders") == [(0, 2, 3)]

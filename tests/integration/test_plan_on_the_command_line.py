@@ -1,6 +1,7 @@
 """`tidegate plan`: what the next run would do, for a person and for the pipeline that deploys definitions."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,9 @@ def test_a_first_run_at_the_latest_says_how_much_it_does_not_read(
     done = line.run("plan", "orders")
     assert (done.returncode, "5 offsets before where it begins are not read" in done.stdout) == (0, True)
     assert planned(line, "orders")[1]["unread_before"] == 5
+    (command,) = re.findall("`tidegate (.*)` before the run has them read", " ".join(done.stdout.split()))
+    assert line.run(*command.split()).returncode == 0
+    assert planned(line, "orders")[1]["waiting"] == 5
 
 
 def test_a_changed_definition_says_what_it_would_do_before_it_is_deployed(

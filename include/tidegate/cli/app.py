@@ -9,7 +9,7 @@ import getpass
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
@@ -335,14 +335,6 @@ class _Answer(StrEnum):
     STOP = "stop"
 
 
-_NEXT: Mapping[_Answer, str] = {
-    _Answer.REDELIVER: "the next run delivers it again",
-    _Answer.DEAD_LETTER: "the next run sends its records to the dead-letter topic and goes on after it",
-    _Answer.SKIP: "the next run commits its offsets, publishes nothing of it, and goes on after it",
-    _Answer.STOP: "it stays as it is",
-}
-
-
 @app.command()
 def clear(
     name: Annotated[
@@ -361,15 +353,17 @@ def clear(
 ) -> None:
     """Let a stopped subscription continue, by default by processing the same batch again."""
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
+    from tidegate.runtime.actions.clearing import what_follows  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
-    settings = settings_here()
+    settings, resolution = settings_here(), Resolution(answer.value)
     with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
-        batch = pipeline.clear(getpass.getuser(), note, Resolution(answer.value))
+        batch = pipeline.clear(getpass.getuser(), note, resolution)
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
     else:
-        out.print(f"{batch} is cleared ({answer.value}) and now {batch.condition}: {_NEXT[answer]}", markup=False)
+        follows = what_follows(batch, resolution)
+        out.print(f"{batch} is cleared ({answer.value}) and now {batch.condition}: {follows}", markup=False)
 
 
 @offsets.command("accept-cluster")

@@ -14,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
+from tidegate.kafka.events import pass_over
 from tidegate.model.errors import LostDataError, location, message
+from tidegate.model.offsets import TopicPartition
 
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -116,7 +118,11 @@ def headers(messages: Sequence[Message]) -> pa.ListArray:
         culprit = messages[len(found)]  # not to be asked again: it would hand out a list with a hole
         where = location(topic=culprit.topic(), partition=culprit.partition(), offset=culprit.offset())
         raise LostDataError(
-            message("the name of a header isn't UTF-8, so the record can't be read", where, "move the group past it")
+            message(
+                "the name of a header isn't UTF-8, so the record can't be read",
+                where,
+                pass_over(TopicPartition(culprit.topic(), culprit.partition()), culprit.offset() + 1),
+            )
         ) from error
     if not any(found):
         return pa.nulls(len(found), HEADERS)

@@ -115,7 +115,7 @@ def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | 
                     f"{_available(consumer, at)}; they expired, the topic was made anew, or a leader that lacked them "
                     "was elected",
                     where,
-                    "move the group to a position that exists",
+                    "the next run says how to go on, or does by on-data-loss",
                 )
             )
         case code if code in _UNREADABLE:
@@ -123,7 +123,7 @@ def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | 
                 message(
                     f"the record batch here can't be read ({error.str()})",
                     where,
-                    "restore it from a replica or move the group past it",
+                    f"restore it from a replica; or {pass_over(at, None)}",
                 )
             )
         case code if code in _REFUSED or error.fatal():
@@ -135,6 +135,16 @@ def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | 
         case _:
             log.warning("%s (%s); trying on until the poll timeout", error.str(), where)
             return None
+
+
+def pass_over(at: TopicPartition, behind: int | None) -> str:
+    """How a person has a group go on behind what can't be read; None where nobody knows at which offset that is."""
+    offset = "OFFSET" if behind is None else behind
+    return (
+        f"go on behind it by `tidegate group reset NAME --to FILE --abandon`, with the line {at.topic},{at.partition},"
+        f"{offset} in FILE: records before it that aren't published yet are passed over, too, unless `tidegate replay` "
+        "has read them into another output"
+    )
 
 
 def _available(consumer: Consumer, at: TopicPartition) -> str:

@@ -27,6 +27,7 @@ from tidegate.kafka.closing import ASKED_SECONDS, close, closing_client
 from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.producing import SETTINGS
 from tidegate.model.errors import (
+    OWN_GROUP,
     BrokerUnavailableError,
     CommitUnknownError,
     GroupInUseError,
@@ -263,7 +264,7 @@ class Group:
             return WrongDefinitionError(message(f"{what} can't be read: {reason.str()}", where, RIGHTS))
         self._client_errors.check()
         fact = f"{what} can't be read: {self._said(reason)}"
-        return BrokerUnavailableError(message(fact, where, "nothing has changed, try again later"))
+        return BrokerUnavailableError(message(fact, where, "no offset was committed, try again later"))
 
     def _said(self, reason: KafkaError) -> str:
         """The reason, and what the client last reported of its connections."""
@@ -291,7 +292,7 @@ def _in_use(group: str, members: Collection[str]) -> GroupInUseError:
         message(
             f"the group has live members, and nothing is committed while there are any: {'; '.join(members)}",
             location(group=group),
-            "stop them, or give the subscription a consumer.group.id of its own",
+            OWN_GROUP,
         )
     )
 

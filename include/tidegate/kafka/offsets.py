@@ -12,6 +12,7 @@ from tidegate.kafka.group import FORBIDDEN, IN_USE, PASSING, RIGHTS, Group, refu
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.producing import peek
 from tidegate.model.errors import (
+    OWN_GROUP,
     CommitFailedError,
     CommitUnknownError,
     GroupInUseError,
@@ -75,10 +76,10 @@ class PlainFence:
             if codes & IN_USE:
                 raise GroupInUseError(
                     message(
-                        "a live member joined while the batch was committed, and nothing is committed while there is "
-                        "one",
+                        "live members joined while the batch was committed, and nothing is committed while there are "
+                        "any",
                         location(group=self._group.id),
-                        "stop it, or give the subscription a consumer.group.id of its own",
+                        OWN_GROUP,
                     )
                 )
             if codes & FORBIDDEN:

@@ -85,7 +85,7 @@ class Targets:
                             f"the broker didn't tell of topic {topic} within {COMMIT_TIMEOUT} "
                             f"({client_errors.last or reason.str()})",
                             self._where,
-                            "nothing has changed, try again later",
+                            "nothing was sent, try again later",
                         )
                     ) from None
                 return None

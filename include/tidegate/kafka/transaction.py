@@ -226,7 +226,7 @@ class TransactionalFence:
                 )
             )
         return BrokerUnavailableError(
-            message(f"{what} ({reason.str()})", self._where, "nothing has changed, try again later")
+            message(f"{what} ({reason.str()})", self._where, "no offset was committed, try again later")
         )
 
     def _fenced(self, reason: KafkaError) -> StaleError:

@@ -11,7 +11,7 @@ from tidegate.lake.delta_protocol import refuse_unless_plain
 from tidegate.lake.delta_removable import is_append_only, removable_path, removing
 from tidegate.lake.delta_schema import rows_of
 from tidegate.lake.delta_table import DeltaHandle
-from tidegate.model.errors import RewrittenFilesError, WrongDefinitionError, first_few, message
+from tidegate.model.errors import DELIVERED_AGAIN, RewrittenFilesError, WrongDefinitionError, first_few, message
 from tidegate.ports.table_log import DataFile
 
 
@@ -39,7 +39,7 @@ def removals(handle: DeltaHandle, location: DeltaLocation, uris: Collection[str]
             message(
                 f"files that a batch replaces aren't in the table any more: {first_few(gone)}",
                 location.uri,
-                "it was compacted or taken back meanwhile, and the batch is delivered again on what is there now",
+                f"it was compacted or taken back meanwhile; on what is there now {DELIVERED_AGAIN}",
             )
         )
     return [removing(path, adds[path]["size_bytes"], adds[path]["partition"]) for path in paths]

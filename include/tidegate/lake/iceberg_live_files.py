@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import FixedType, TimeType, UUIDType
 
 from tidegate.lake.iceberg_tables import uri_of
-from tidegate.model.errors import RewrittenFilesError, WrongDefinitionError, first_few
+from tidegate.model.errors import DELIVERED_AGAIN, RewrittenFilesError, WrongDefinitionError, first_few
 from tidegate.ports import DataFile
 
 _NOT_SPARKS: Final = (FixedType, TimeType, UUIDType)
@@ -34,7 +34,7 @@ def removals(table: str, loaded: Table, uris: Collection[str]) -> list[Entry]:
     if gone := [uri for uri in uris if uri not in by_uri]:
         raise RewrittenFilesError(
             f"files that a batch replaces aren't in the table {table} any more: {first_few(gone)}; it was compacted or "
-            "taken back meanwhile, and the batch is delivered again on what is there now"
+            f"taken back meanwhile; on what is there now {DELIVERED_AGAIN}"
         )
     return [by_uri[uri] for uri in uris]
 

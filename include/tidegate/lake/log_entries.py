@@ -254,7 +254,8 @@ class LogEntries:
         if snapshot.record is not None and self._log.is_undone(self._table, snapshot, snapshot.record):
             raise LostDataError(
                 f"{self._table} was taken back to before batch {self._of.batch_id}, and the batch's rows are gone from "
-                "it: bring the table to a version after that, or have the records read again by `tidegate group reset`"
+                "it: bring the table to a version after that; or, while the batch is open, `tidegate group reset NAME "
+                "--by 0 --abandon` has its records read again"
             )
 
     def _load(self) -> TableSnapshot | None:

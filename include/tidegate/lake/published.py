@@ -95,8 +95,9 @@ def read_manifest(system: fs.FileSystem, folder: str, parse: Callable[[str], _Pa
             return parse(stream.read().decode())
     except (FileNotFoundError, ValueError) as error:
         raise LostDataError(
-            f"{folder} has no {MANIFEST} that can be read ({error!r}), so it isn't a published batch, and stands "
-            "where one is to be: move it out of the output"
+            f"{folder} is named as a published batch and has no {MANIFEST} that can be read ({error!r}): if `tidegate "
+            f"batch show {folder.rpartition(_FOLDER)[2]}` says that it was published, bring its {MANIFEST} back; if "
+            "not, move the folder out of the output"
         ) from error
 
 

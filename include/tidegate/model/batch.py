@@ -339,6 +339,14 @@ class Batch:
         """Whether that commit is left to a person, by `tidegate commit`."""
         return self.awaits_commit and self.commit_policy.commit_at is CommitPoint.MANUAL
 
+    @property
+    def how_to_end(self) -> str:
+        """The commands by which a person has it end, while it is open."""
+        if self.awaits_commit_by_hand:
+            return f"`tidegate commit {self.subscription}`"
+        run = f"`tidegate run {self.subscription}`, or its DAG"
+        return f"`tidegate clear {self.subscription}`, then {run}" if self.state is State.HELD else run
+
     def share(self, member: int) -> tuple[Range, ...]:
         """The ranges that this member lands; empty ones left out. Raises StaleError for a member that isn't one."""
         if not 0 <= member < len(self.shares):

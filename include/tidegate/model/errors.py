@@ -29,6 +29,16 @@ LONGER = (
 """What to do where a delivery took too long."""
 
 
+DELIVERED_AGAIN = "the batch is delivered again, unless that was its last try"
+"""What becomes of a batch whose delivery published nothing."""
+OWN_GROUP = (
+    "stop them; or, once no batch is open, give the subscription a consumer.group.id of its own, and take its "
+    "positions along (`tidegate group describe NAME --offsets >FILE` before, `tidegate group reset NAME --to FILE` "
+    "after)"
+)
+"""What to do about live members of a subscription's group."""
+
+
 class UnusableLedgerError(WrongDefinitionError):
     """The ledger that TIDEGATE_LEDGER names can't be used as it is: name another one, or put it right."""
 

@@ -22,6 +22,7 @@ _FIELDS = frozenset(
 ASK_SECONDS: Final = 60.0
 """How long an `airflow` command may take, which needs 4 to 10 s to start."""
 _FRESH_SECONDS: Final = 20.0
+_NOT_FOUND = "Connection not found"  # what Airflow's CLI says
 _ASK = ("connections", "get", "-o", "json", "--")
 
 
@@ -85,7 +86,12 @@ class AirflowConnections:
                 f"Airflow's database, or set {_PREFIX}{connection_id.upper()}"
             ) from None
         if answer.returncode != 0:
-            raise _missing(connection_id)
+            if _NOT_FOUND in answer.stdout + answer.stderr:
+                raise _missing(connection_id)
+            raise UnavailableError(
+                f"`airflow connections get {connection_id}` failed (exit status {answer.returncode}): run it to see "
+                f"why, or set {_PREFIX}{connection_id.upper()} (JSON or URI)"
+            )
         return _from_answer(connection_id, answer.stdout)
 
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidegate.model.batch import Batch, Resolution, State
-from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy
 from tidegate.model.counting import counted
 from tidegate.model.errors import first_few, kinds
 from tidegate.model.subscription import OnDataLoss, RecordSchedule
@@ -24,8 +23,8 @@ _WATCHED_WITHIN = timedelta(minutes=5)  # a triggerer looks each minute
 _RUN_WITHIN = timedelta(minutes=10)  # Airflow's scheduler and executor may be busy
 _PATIENCE = timedelta(minutes=30)  # so long failing runs may mend themselves
 _NEEDS_A_PERSON: Mapping[str, str] = {
-    "LostDataError": "bring back what it says is gone, or go on by the command that it names; then run it",
-    "GroupInUseError": "stop the consumers that it names, or give the subscription a consumer.group.id of its own",
+    "LostDataError": "bring back or mend what it names, or go on by the command that it names; then run it",
+    "GroupInUseError": "stop the consumers that it names, or go on in another group, as it says",
     "MisfitError": "mend the transform, the definition or the table, as it says",
     "WrongDefinitionError": "correct what it names: the definition, the connection, a setting or a topic",
 }
@@ -91,7 +90,6 @@ class Facts:
 
     name: str
     now: datetime
-    commit_strategy: CommitStrategy = "after-processing"
     on_data_loss: OnDataLoss = "fail"
     connection: str = ""
     unavailable: str | None = None
@@ -207,8 +205,7 @@ def _unsubscribe_again(facts: Facts) -> str:
 
 def _waits_for_commit(facts: Facts) -> bool:
     """Whether the open batch waits for a person to commit it."""
-    is_published = facts.open is not None and facts.open.batch.state is State.PUBLISHED
-    return is_published and COMMIT_POLICIES[facts.commit_strategy].commit_at is CommitPoint.MANUAL
+    return facts.open is not None and facts.open.batch.awaits_commit_by_hand
 
 
 def _loss(facts: Facts) -> Iterator[Finding]:
@@ -216,7 +213,9 @@ def _loss(facts: Facts) -> Iterator[Finding]:
         return
     reason = f"records are gone: {first_few(facts.lost)}".partition("\n")[0]
     if facts.on_data_loss == "reset":
-        yield Finding(Verdict.WARN, reason, None, "nothing: the next run goes on at the earliest record, and counts it")
+        does = "goes on at the earliest record, and counts what is gone"
+        action = f"nothing: the next run {does}" if _comes_by_itself(facts) else f"{_another_run(facts)}; it {does}"
+        yield Finding(Verdict.WARN, reason, None, action)
         return
     batch = facts.open.batch if facts.open else None
     if batch is not None and batch.state is not State.PLANNED:
@@ -297,16 +296,22 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         action = _NEEDS_A_PERSON[known]
         yield Finding(Verdict.STALLED, f"no run goes on: {run.said}", run.failing_since, action)
     elif facts.now - run.failing_since > _PATIENCE:
-        yield Finding(Verdict.STALLED, f"every run fails: {run.said}", run.failing_since, "see the log of the last run")
+        action = "see the log of the last run" + ("" if _comes_by_itself(facts) else f"; then {_another_run(facts)}")
+        yield Finding(Verdict.STALLED, f"no run has succeeded since: {run.said}", run.failing_since, action)
     else:
         yield Finding(Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, _another_run(facts))
 
 
 def _another_run(facts: Facts) -> str:
     """What there is to do for the run that tries again."""
-    if facts.is_draining:
-        return _unsubscribe_again(facts)
-    return "nothing yet: the next run tries again" if facts.is_scheduled else _run_by_hand(facts)
+    if _comes_by_itself(facts):
+        return "nothing yet: the next run tries again"
+    return _unsubscribe_again(facts) if facts.is_draining else _run_by_hand(facts)
+
+
+def _comes_by_itself(facts: Facts) -> bool:
+    """Whether a next run does."""
+    return facts.is_scheduled and not facts.is_draining
 
 
 def _run_by_hand(facts: Facts) -> str:
@@ -354,7 +359,7 @@ def _moved(facts: Facts) -> Iterator[Finding]:
         is_another_ledgers = any(move.by_another_ledger for move in newest)
         who = "batches that this ledger doesn't know, nor the output," if is_another_ledgers else "somebody"
         reason = f"{who} moved the group: {'; '.join(map(str, newest))}"
-        action = _after_a_move(newest)
+        action = _after_a_move(facts.name, newest)
         if is_another_ledgers and facts.absent:
             reason = f"{reason}; the output lacks batch {facts.absent}, too, which this ledger has published"
             action = (
@@ -364,15 +369,18 @@ def _moved(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.REWOUND, reason, min(times, default=None), action)
 
 
-def _after_a_move(moved: Sequence[Move]) -> str:
+def _after_a_move(name: str, moved: Sequence[Move]) -> str:
+    again = (
+        f"`tidegate replay {name}` reads what was passed over into another output; `tidegate group reset {name}` to "
+        "before it reads it into this one, and what has been read since once more"
+    )
     if any(move.by_another_ledger for move in moved):
         return (
             "have whoever else runs this subscription use the same ledger (`tidegate settings` names it: another "
-            "TIDEGATE_HOME has one of its own), or another group; then `tidegate group reset` to before what was "
-            "passed over has it read here"
+            f"TIDEGATE_HOME has one of its own), or another group; then {again}"
         )
     if any(move.is_forward for move in moved):
-        return "nothing if that was meant; what was passed over is read again once the group is reset to before it"
+        return f"nothing if that was meant; else {again}"
     return "nothing if that was meant: these records come twice, in batches of their own"
 
 

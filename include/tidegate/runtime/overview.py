@@ -155,7 +155,6 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
     return Facts(
         name=entry.subscription,
         now=now,
-        commit_strategy=known.get("commit_strategy") or (batch.commit_strategy if batch else "after-processing"),
         on_data_loss=known.get("on_data_loss", "fail"),
         connection=known.get("connection", ""),
         unavailable=None if _has_answered_since(entry) else known.get("unavailable"),

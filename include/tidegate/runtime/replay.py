@@ -23,6 +23,10 @@ from tidegate.runtime.run import Run, run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.reset_group import ToOffsets
 
+_AGAIN = (
+    "this is a replay: correct the cause, then the same `tidegate replay` goes on from here, without `tidegate clear` "
+    "or `tidegate group reset`"
+)
 Bound = Earliest | Latest | AtTime | ToOffsets
 """From where or to where each partition is read."""
 
@@ -123,7 +127,7 @@ def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run]
     """Deliver all that is left of a replay, batch by batch, and have the ledger note its end.
 
     `pipeline` is that of the derived subscription. A batch that stopped is delivered again: whoever runs the replay
-    wants that. Raises what a run raises; whoever runs it again goes on from there.
+    wants that. Raises what a run raises, and what to do: no definition has a replay's name, so no other command does.
     """
     offsets = pipeline.offsets if pipeline.subscription.commit_policy.keeps_state else pipeline.elsewhere
     if offsets is None:
@@ -137,7 +141,7 @@ def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run]
     while _unread(bounded, ends):
         run = run_batch(bounded, lambda _: None)
         if run.error is not None:
-            raise run.error
+            raise type(run.error)(f"{run.error}\n  {_AGAIN}") from run.error
         if run.batch is None and _unread(bounded, ends):
             raise UnavailableError(
                 message(f"nothing came: {run.why}", _place(pipeline.subscription), "run the replay again later")

@@ -1,7 +1,7 @@
 """One delivery of one batch in this process: the same steps that the DAG runs, one after the other."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,6 +20,13 @@ from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 
+_PUBLISHED_NOTHING = "nothing was published; the next run goes on from here"
+_INTERRUPTED: Mapping[str, str] = {
+    "process": f"its job was stopped, and the delivery doesn't count; {_PUBLISHED_NOTHING}",
+    "publish": "the batch may be published already, which the next run finds out",
+    "commit": "the batch may be published or committed already, which the next run finds out",
+}
+"""What an interrupt comes to, by the step in which it came."""
 DELIVERY_FAILED: Final = "the delivery failed: seeing what becomes of the batch"
 
 
@@ -81,10 +88,7 @@ def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
         run.error = error
     except KeyboardInterrupt:
         where = next(reversed(run.seconds), "plan")
-        job = "its job was stopped, and the delivery doesn't count; " if where == "process" else ""
-        run.error = InterruptedDeliveryError(
-            f"interrupted in {where}: {job}nothing was published since. The next run goes on from here"
-        )
+        run.error = InterruptedDeliveryError(f"interrupted in {where}: {_INTERRUPTED.get(where, _PUBLISHED_NOTHING)}")
     with suppress(UnavailableError, StaleError):  # a ledger that is away or lost is the run's own error already
         _look_back(run, pipeline.ledger)
     return run

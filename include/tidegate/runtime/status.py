@@ -168,7 +168,6 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
     facts = Facts(
         name=name,
         now=now,
-        commit_strategy=subscription.commit_strategy,
         on_data_loss=subscription.on_data_loss,
         connection=subscription.connection,
         unavailable=unavailable,

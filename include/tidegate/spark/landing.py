@@ -80,6 +80,7 @@ class SparkLander:
                         f"records are gone, the partition holds [{now[r.at].earliest}, {now[r.at].end}): nothing was "
                         "landed",
                         f"{batch}, {where}",
+                        "the next run says how to go on, or does by on-data-loss",
                     )
                 )
 

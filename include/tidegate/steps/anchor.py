@@ -167,9 +167,9 @@ def _starts(
         elif tp.topic in seen:
             starts[tp] = Earliest()
         elif known.committed:
-            starts[tp] = _late(subscription, tp, known.missing)
+            starts[tp] = _late(subscription, tp, known)
         else:
-            starts[tp] = _first(subscription, tp, known.missing)
+            starts[tp] = _first(subscription, tp, known)
     return starts
 
 
@@ -232,14 +232,14 @@ def _own_cursor(topics: TopicSelection, tp: TopicPartition, missing: Collection[
     return None
 
 
-def _late(subscription: Subscription, tp: TopicPartition, missing: Collection[str]) -> Start:
+def _late(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> Start:
     """The start of a topic that the group has never seen, though it has seen others."""
     if isinstance(subscription.topics, TopicPattern):
         return Earliest()
-    return _first(subscription, tp, missing)
+    return _first(subscription, tp, known)
 
 
-def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[str]) -> Start:
+def _first(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> Start:
     """The start on first contact: the cursor, else `auto.offset.reset`; earliest for what was missing before.
 
     A retry topic holds records of this subscription alone, so it is read from its earliest.
@@ -247,7 +247,7 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
     if tp.topic in subscription.retry_topics:
         return Earliest()
     selected = subscription.topics.pattern if isinstance(subscription.topics, TopicPattern) else tp.topic
-    if selected in missing or _name(tp) in missing:
+    if selected in known.missing or _name(tp) in known.missing:
         return Earliest()
     if subscription.cursor is not None:
         return _cursor(subscription.cursor)
@@ -263,12 +263,13 @@ def _first(subscription: Subscription, tp: TopicPartition, missing: Collection[s
                 topic=tp.topic,
                 partition=tp.partition,
             )
+            others = f" --partitions {tp.topic}" if known.committed or known.last_ends else ""
             raise LostDataError(
                 message(
-                    "there is no committed offset, and auto.offset.reset is none",
+                    "there is no committed offset, and consumer.auto.offset.reset is none",
                     where,
-                    f"`tidegate group reset {subscription.name} --to earliest` gives it one, or latest or a time; or "
-                    "set auto.offset.reset or a cursor",
+                    f"`tidegate group reset {subscription.name} --to earliest{others}` gives it one, or latest or a "
+                    "time; or set consumer.auto.offset.reset or a cursor",
                 )
             )
 

@@ -225,7 +225,7 @@ def _go_on(subscription: Subscription, seen: ObservedBatch) -> Action:
     if seen.published is not None:
         return Adopt(batch, seen.published, _UNKNOWN)
     if lost := _lost_before_landing(seen):
-        refuse_loss(subscription, lost, abandon=True)
+        refuse_loss(subscription, lost, exist=seen.exist, abandon=True)
         return Abandon(batch, f"records of it were lost before they landed: {'; '.join(map(str, lost))}")
     if batch.state is State.HELD:
         return Hold(batch)
@@ -311,7 +311,7 @@ def _of_positions(
 
 def _lose(subscription: Subscription, lost: Sequence[Lost], seen: ObservedGroup, known: ObservedOffsets) -> Action:
     """The partitions whose position is lost, and only those, go on at their earliest record, if that is allowed."""
-    refuse_loss(subscription, lost)
+    refuse_loss(subscription, lost, exist=seen.partitions)
     moved = [one.at for one in lost]
     at = reincarnation(subscription, seen.partitions, known, "on-data-loss: reset", lost=moved)
     return Anchor(at, known, tuple(lost))
@@ -407,19 +407,25 @@ def of_partitions(published: Published, exist: Collection[TopicPartition]) -> Pu
     return replace(published, ranges=tuple(r for r in published.ranges if r.at in exist))
 
 
-def refuse_loss(subscription: Subscription, lost: Sequence[Lost], *, abandon: bool = False) -> None:
+def refuse_loss(
+    subscription: Subscription, lost: Sequence[Lost], *, exist: Collection[TopicPartition], abandon: bool = False
+) -> None:
     """Raises LostDataError, naming the positions, unless the subscription has `on-data-loss: reset`.
 
-    With `abandon` for those of an open batch, which is given up with them.
+    With `abandon` for those of an open batch, which is given up with them. A group can be reset only in partitions that
+    `exist`.
     """
     if subscription.on_data_loss == "fail":
         where = location(subscription=subscription.name, group=subscription.consumer.group_id)
-        reset = reset_command(subscription.name, partitions_of_lost(lost), abandon=abandon)
-        raise LostDataError(
-            message(
-                f"records are lost: {first_few(lost)}",
-                where,
+        if there := [one for one in lost if one.at in exist]:
+            remedy = (
                 "set on-data-loss: reset to go on at the earliest record of each, or choose where by "
-                f"{reset}, latest or a time: the other partitions stay where they are",
+                f"{reset_command(subscription.name, partitions_of_lost(there), abandon=abandon)}, latest or a time: "
+                "the other partitions stay where they are"
             )
-        )
+        else:
+            remedy = (
+                "set on-data-loss: reset to go on without them; or create the topic again, and the run after that says "
+                "how to go on in it"
+            )
+        raise LostDataError(message(f"records are lost: {first_few(lost)}", where, remedy))

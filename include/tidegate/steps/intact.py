@@ -31,10 +31,11 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
         positions = fence.committed([r.at for r in batch.ranges])
         stands = interpret(batch.commit_policy, now, positions)
         if now.offsets_committed or not isinstance(stands, Resume | ResumeFrom):
-            return _failed(ctx, batch, found, "its offsets are committed already")
+            return _failed(ctx, batch, found, "its offsets are committed already", _read_again(batch))
         gone = gone_from_kafka(ctx, batch)
         if gone:
-            return _failed(ctx, batch, found, f"Kafka doesn't have its records any more ({gone})")
+            why = f"Kafka doesn't have its records any more ({gone})"
+            return _failed(ctx, batch, found, why, _given_up(batch))
         ctx.lake.set_aside(batch.output, batch.next_receipt)
         ctx.ledger.close(batch.id, Outcome.ABANDONED, f"landed files were damaged: {found}")
     return CorruptFileError(
@@ -46,19 +47,31 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
     )
 
 
-def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str) -> CorruptFileError:
-    starts = "\n".join(f"{r.topic},{r.partition},{r.start}" for r in batch.ranges if not r.is_empty)
+def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str, otherwise: str) -> CorruptFileError:
     reason = message(
         f"landed files were damaged: {found}",
         batch,
         "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
-        f"{why}. Where they can't be put back, skip the batch once it has stopped (`tidegate clear "
-        f"{batch.subscription} --answer skip`, and one more run), and then `tidegate group reset {batch.subscription} "
-        "--to FILE` reads its records again, with these lines in FILE",
+        f"{why}. Where they can't be put back, {otherwise}",
     )
-    reason = f"{reason}:\n{starts}"
     ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
     return CorruptFileError(reason)
+
+
+def _read_again(batch: Batch) -> str:
+    starts = "\n".join(f"{r.topic},{r.partition},{r.start}" for r in batch.ranges if not r.is_empty)
+    return (
+        f"{_skip(batch)}, and then `tidegate group reset {batch.subscription} --to FILE` reads its records again, with "
+        f"these lines in FILE:\n{starts}"
+    )
+
+
+def _given_up(batch: Batch) -> str:
+    return f"its records are lost: {_skip(batch)} goes on without them"
+
+
+def _skip(batch: Batch) -> str:
+    return f"skip the batch once it has stopped (`tidegate clear {batch.subscription} --answer skip`, and one more run)"
 
 
 def gone_from_kafka(ctx: Context, batch: Batch) -> str:

@@ -47,7 +47,11 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
         return batch
     if batch.commit_policy.commit_at is CommitPoint.LANDED and not batch.offsets_committed:
         raise BatchFailedError(
-            message("the batch's offsets aren't committed yet, which on-receipt does first", batch, "run commit")
+            message(
+                "the batch's offsets aren't committed yet, which on-receipt does first",
+                batch,
+                "see the log of the step before; the next run commits them",
+            )
         )
     if batch.state is State.PLANNED:
         raise BatchFailedError(

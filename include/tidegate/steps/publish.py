@@ -11,6 +11,7 @@ from typing import assert_never
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution, State
 from tidegate.model.counting import counted
 from tidegate.model.errors import (
+    DELIVERED_AGAIN,
     LONGER,
     BatchFailedError,
     CorruptFileError,
@@ -27,6 +28,7 @@ from tidegate.model.errors import (
     message,
 )
 from tidegate.model.manifest import Manifest
+from tidegate.model.output_uri import batch_place, without_connection
 from tidegate.ports import HistoryEntry
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
@@ -84,9 +86,10 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
     if batch.state is State.PUBLISHED:
         raise LostDataError(
             message(
-                f"a batch was published, and {batch.output}/batch_id={batch.id} isn't there any more",
+                f"a batch was published, and {without_connection(batch_place(batch.output, batch.id))} hasn't got it "
+                "any more",
                 batch,
-                f"put it back, or have its records read again: {_read_again(batch)}",
+                f"bring it back there, or have its records read again: {_read_again(batch)}",
             )
         )
     if batch.is_discarded or not batch.landed_records:
@@ -149,7 +152,7 @@ def _put(ctx: Context, manifest: Manifest, batch: Batch, attempt: str | None) ->
         ctx.lake.publish(manifest, attempt)
     except CorruptFileError as error:
         reason = message(
-            f"staged files were damaged, and nothing of them is published: {error}", batch, "it is delivered again"
+            f"staged files were damaged, and nothing of them is published: {error}", batch, DELIVERED_AGAIN
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise CorruptFileError(reason) from error
@@ -246,7 +249,7 @@ def _gone(ctx: Context, batch: Batch, staging: str) -> TidegateError:
     """The staged output is gone: to be delivered again, unless somebody else has just published it."""
     if ctx.lake.published(batch.output, batch.next_receipt) is not None:
         return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
-    reason = message(f"the staged output of a delivery is gone from {staging}", batch, "the batch is delivered again")
+    reason = message(f"the staged output of a delivery is gone from {staging}", batch, DELIVERED_AGAIN)
     ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
     return BatchFailedError(reason)
 
@@ -259,7 +262,7 @@ def _keep_deadline(ctx: Context, batch: Batch, token: str) -> None:
             f"{taken:.0f} s passed from the delivery's start to its publish, more than "
             f"consumer.max.poll.interval.ms ({limit} ms): nothing is published",
             batch,
-            f"{LONGER}; the batch is delivered again",
+            f"{LONGER}; {DELIVERED_AGAIN}",
         )
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
         raise DeliveryTimeoutError(reason)

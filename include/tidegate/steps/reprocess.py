@@ -67,7 +67,7 @@ def refuse_unreplaceable(ctx: ProcessContext, batch: Batch, request: ReprocessRe
     name = batch.subscription
     if batch.is_open:
         why = f"the batch is {batch.condition}, and only one that is committed is reprocessed: nothing was done"
-        raise StaleError(message(why, batch, f"let its run end first: `tidegate run {name}`, or its DAG"))
+        raise StaleError(message(why, batch, f"have it end first: {batch.how_to_end}"))
     if batch.outcome not in (Outcome.COMMITTED, Outcome.UNCOMMITTED) or not batch.is_published:
         why = f"the batch is {batch.condition}, and nothing of it is published: nothing was done"
         remedy = f"`tidegate replay {name}` reads its records into another output"

@@ -203,10 +203,9 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
         remedy = f"its output is in the lake: `tidegate {'commit' if waits else 'run'} {name}`, then reset"
         raise StaleError(message(fact, batch, remedy))
     if not request.abandon:
-        before = f"`tidegate clear {name}` first" if batch.state is State.HELD else "let its run end first"
         remedy = (
-            f"{before}; or give it up (--abandon, in Airflow `abandon`): nothing of it is published then, and its "
-            "records are read again unless the group is reset past them"
+            f"have it end first: {batch.how_to_end}; or give it up (--abandon, in Airflow `abandon`): nothing of it is "
+            "published then, and its records are read again unless the group is reset past them"
         )
         raise StaleError(message(fact, batch, remedy))
 

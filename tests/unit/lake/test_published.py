@@ -97,5 +97,5 @@ def test_a_folder_that_only_looks_like_a_batch_is_named(output: str, manifest: s
     (folder / "part.parquet").touch()
     if manifest is not None:
         (folder / "_manifest.json").write_text(manifest)
-    with pytest.raises(LostDataError, match=r"batch_id=b2 has no _manifest\.json that can be read"):
+    with pytest.raises(LostDataError, match=r"batch_id=b2 is named .* has no _manifest\.json that can be read"):
         published_batches(output)

@@ -40,8 +40,8 @@ def facts(**known: Any) -> Facts:
     return Facts(**{"name": "orders", "now": NOW, **known})
 
 
-def open_batch(state: State, resolution: Resolution | None = None) -> HistoryEntry:
-    batch = replace(plan(), state=state, resolution=resolution, reason="no memory")
+def open_batch(state: State, resolution: Resolution | None = None, **known: Any) -> HistoryEntry:
+    batch = replace(plan(), state=state, resolution=resolution, reason="no memory", **known)
     return HistoryEntry(batch, 3, NOW - 2 * HOUR, None, NOW - HOUR)
 
 
@@ -103,7 +103,7 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
             "answer with `tidegate clear orders --answer redeliver|dead-letter",
         ),
         (
-            {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
+            {"open": open_batch(State.PUBLISHED, commit_strategy="manual")},
             "WARN",
             "waits for its commit",
             NOW - HOUR,
@@ -187,7 +187,27 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
         ),
         ({"last_run": failed("WrongDefinitionError")}, "STALLED", "it went wrong", NOW, "correct"),
         ({"last_run": failed("BatchFailedError")}, "WARN", "it went wrong", NOW, "tries again"),
-        ({"last_run": failed("UnavailableError", 2 * HOUR)}, "STALLED", "it went wrong", NOW - 2 * HOUR, "log"),
+        (
+            {"last_run": failed("UnavailableError", 2 * HOUR)},
+            "STALLED",
+            "no run has succeeded since: it went wrong",
+            NOW - 2 * HOUR,
+            "see the log of the last run",
+        ),
+        (
+            {"last_run": failed("UnavailableError", 2 * HOUR), "is_scheduled": False},
+            "STALLED",
+            "it went wrong",
+            NOW - 2 * HOUR,
+            "see the log of the last run; then `tidegate run orders`, or its DAG",
+        ),
+        (
+            {"lost": ("orders-0 at 5",), "on_data_loss": "reset", "is_scheduled": False},
+            "WARN",
+            "orders-0 at 5",
+            None,
+            "`tidegate run orders`, or its DAG: no schedule runs it; it goes on at the earliest record",
+        ),
         (
             {"moves": (Move(AT, 10, 30, NOW - HOUR),)},
             "REWOUND",
@@ -237,7 +257,7 @@ AGAIN_WITH_A_RUN = "unsubscribe it again, which has a run end its batch (`DELETE
             ],
         ),
         (
-            {"open": open_batch(State.PUBLISHED), "commit_strategy": "manual"},
+            {"open": open_batch(State.PUBLISHED, commit_strategy="manual")},
             [
                 ("WARN", f"batch {plan().id} is published and waits for its commit", "`tidegate commit orders`"),
                 ("WARN", DRAINING, f"commit batch {plan().id} first; then {AGAIN}"),

@@ -117,7 +117,7 @@ def test_one_that_was_cut_short_goes_on_with_the_same_ranges_and_is_done_once() 
 def test_one_that_stopped_delivers_its_batch_again_when_it_is_run_again() -> None:
     world = world_of(3)
     world.processor.failures.append("no memory")
-    with pytest.raises((BatchFailedError, StoppedError)):
+    with pytest.raises((BatchFailedError, StoppedError), match=r"the same `tidegate replay` goes on from here"):
         world.replay(max_retries=0)
     world.replay(max_retries=0)
     assert world.replayed() == [(0, 0, 3)]

@@ -53,6 +53,14 @@ def in_lake(*ranges: Range) -> Published:
     return Published("b", ranges, {}, (), None, None)
 
 
+def test_none_names_the_topic_where_the_group_stands_in_others_which_a_reset_of_all_would_read_again() -> None:
+    definition = subscription(topics=TopicNames(("orders", "returns")), consumer={"auto_offset_reset": "none"})
+    with pytest.raises(LostDataError, match=r"`tidegate group reset orders --to earliest --partitions returns` gives"):
+        starts(definition, P0, OTHER, committed={P0: Committed(7, str(RECEIPT))})
+    with pytest.raises(LostDataError, match=r"`tidegate group reset orders --to earliest` gives"):
+        starts(definition, P0, OTHER)
+
+
 @pytest.mark.parametrize(("reset", "start"), [("earliest", Earliest()), ("latest", Latest())])
 def test_first_contact_starts_by_auto_offset_reset(reset: str, start: Start) -> None:
     assert starts(subscription(consumer={"auto_offset_reset": reset}), P0) == {P0: start}

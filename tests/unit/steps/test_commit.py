@@ -175,7 +175,7 @@ def test_a_published_batch_that_somebody_took_out_of_the_lake_is_not_committed()
     with pytest.raises(CommitUnknownError):
         world.pipeline().commit(batch_id)
     world.lake.published_attempts.clear()
-    with pytest.raises(LostDataError, match="put it back"):
+    with pytest.raises(LostDataError, match=r"/batch_id=.* hasn't got it any more.*bring it back there"):
         world.pipeline().commit(batch_id)
     assert world.committed() == 0
 

@@ -319,7 +319,9 @@ def test_a_batch_that_stopped_is_to_be_cleared_before_a_reset_or_given_up() -> N
     pipeline = world.pipeline(max_retries=0)
     world.processor.failures.append("no memory")
     run_batch(pipeline, lambda _: None)
-    with pytest.raises(StaleError, match=r"\(stopped\): .*`tidegate clear orders` first; or .*--abandon"):
+    with pytest.raises(
+        StaleError, match=r"\(stopped\): .*`tidegate clear orders`, then `tidegate run orders`, .*; or .*--abandon"
+    ):
         reset(pipeline, ToOffsets({P0: 2}))
 
 

@@ -18,13 +18,21 @@ EFFECTS = {
 }
 """What becomes of a batch's offsets, in a word of a preview."""
 
-NEXT = {
-    Resolution.REDELIVER: "the next run delivers it again",
-    Resolution.DEAD_LETTER: "the next run sends its records to the dead-letter topic",
-    Resolution.SKIP: "the next run ends it, and publishes nothing of it",
-    Resolution.STOP: "every run fails until it is cleared",
-}
-"""What happens to a batch that was cleared."""
+
+def what_follows(batch: Batch, answer: Resolution) -> str:
+    """What the next run does with a batch that was cleared so."""
+    match answer:
+        case Resolution.REDELIVER:
+            return "the next run delivers it again"
+        case Resolution.STOP:
+            return "every run fails until it is cleared"
+        case Resolution.DEAD_LETTER:
+            does = "the next run sends its records to the dead-letter topic"
+        case _:
+            does = "the next run ends it, and publishes nothing of it"
+    if batch.commit_policy.commit_at is CommitPoint.MANUAL:
+        return f"{does}; the subscription goes on once `tidegate commit {batch.subscription}` has committed it"
+    return f"{does}, and goes on after it"
 
 
 def preview_clear(
