@@ -9,9 +9,9 @@ from desk import TIDEGATE, Desk
 
 from tidegate.config.reading import load
 from tidegate.config.settings import Settings
-from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution
-from tidegate.steps.ask import question
+from tidegate.runtime.connections import AirflowConnections
+from tidegate.runtime.pipeline import open_pipeline
 from tidegate_airflow.question import body
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -47,7 +47,8 @@ def test_over_spark_connect(desk: Desk, transform: str) -> None:
     ran = json.loads(desk.run(TIDEGATE, "run", name, "--json", status=1))
     shown = desk.run(TIDEGATE, "status", name)
     settings = Settings.from_environment({"TIDEGATE_HOME": str(desk.home)})
-    asked = question(load(definition), SqlLedger(settings.ledger))
+    with open_pipeline(load(definition), settings, AirflowConnections(desk.environment)) as pipeline:
+        asked = pipeline.question()
 
     assert asked is not None
     assert asked.batch.resolution is Resolution.ASK

@@ -34,16 +34,11 @@ from tidegate.ports import (
     Generation,
     Generations,
     JobLogs,
-    Lake,
     Lander,
-    Landing,
-    Ledger,
     LedgerSnapshot,
     OffsetStore,
     Outbox,
     Processor,
-    RecordSource,
-    RunLog,
     SchemaRegistry,
 )
 from tidegate.runtime.clock import SystemClock
@@ -104,46 +99,34 @@ def _failure_noted(
     return noting
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline(ProcessContext):
     """The steps of one subscription against its ports; each is idempotent and takes only the batch's id.
 
-    Without a lander this process lands, from the source. `elsewhere` is the store of positions that the commit strategy
-    doesn't name, which may have the group's until somebody moves them.
+    Without a lander this process lands, from the source.
     """
 
-    subscription: Subscription
-    output: str
-    source: RecordSource
-    offsets: OffsetStore
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
-    run_log: RunLog
-    processor: Processor
-    clock: Clock
     registry: SchemaRegistry = field(default_factory=Unregistered)
     job_logs: JobLogs = field(default_factory=NamedJobLogs)
     lander: Lander | None = None
     definitions: Definitions = field(default_factory=NoOtherDefinitions)
-    elsewhere: OffsetStore | None = None
 
     @_failure_noted
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
-        planned = plan(self._context)
+        planned = plan(self)
         if planned.batch is None:
             self.note(planned.why)
         return planned
 
     def preview(self) -> Preview:
         """What the next run would do, of which nothing is done; see `steps.preview`."""
-        return preview(self._context)
+        return preview(self)
 
     @_failure_noted
     def plan_or_await(self, deadline: datetime | None, may_leave: Callable[[], bool]) -> Plan | Awaited:
         """Plan, unless somebody else may wait for records meanwhile; see `steps.plan`."""
-        planned = plan_or_await(self._context, deadline, may_leave)
+        planned = plan_or_await(self, deadline, may_leave)
         if isinstance(planned, Plan) and planned.batch is None:
             self.note(planned.why)
         return planned
@@ -152,36 +135,36 @@ class Pipeline:
     def land(self, batch_id: str, member: int) -> Batch:
         """Land the share of one member; see `steps.land`."""
         here = ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms)
-        return land(self._context, batch_id, member, self.lander or here)
+        return land(self, batch_id, member, self.lander or here)
 
     @_failure_noted
     def process(self, batch_id: str) -> Batch | None:
         """Deliver the batch to Spark; see `steps.process`."""
-        return process(self._context, batch_id)
+        return process(self, batch_id)
 
     @_failure_noted
     def commit(self, batch_id: str) -> Batch | None:
         """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        return self._settled(batch_id, commit(self._context, batch_id))
+        return self._settled(batch_id, commit(self, batch_id))
 
     @_failure_noted
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        return self._settled(batch_id, publish(self._context, batch_id))
+        return self._settled(batch_id, publish(self, batch_id))
 
     @_failure_noted
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
-        return receive(self._context, batch_id)
+        return receive(self, batch_id)
 
     @_failure_noted
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
-        return self._settled(batch_id, settle(self._context, batch_id))
+        return self._settled(batch_id, settle(self, batch_id))
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
-        return commit_open(self._context, batch_id)
+        return commit_open(self, batch_id)
 
     def published(self, limit: int) -> tuple[Batch, ...]:
         """Those of the subscription's newest batches that are in the lake, the newest first."""
@@ -190,11 +173,11 @@ class Pipeline:
 
     def preview_commit(self, batch_id: str | None = None) -> CommitPreview:
         """What `commit_open` would commit, of which nothing is done; see `steps.commit`."""
-        return preview_commit(self._context, batch_id)
+        return preview_commit(self, batch_id)
 
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
-        return question(self.subscription, self.ledger)
+        return question(self)
 
     def clear(
         self, by: str, note: str, answer: Resolution = Resolution.REDELIVER, batch_id: str | None = None
@@ -205,11 +188,9 @@ class Pipeline:
         """
         snapshot = self.ledger.look(self.subscription.name)
         if snapshot.open is None:
-            claim_group(
-                self.subscription, snapshot, source=self.source, ledger=self.ledger, definitions=self.definitions
-            )
+            claim_group(self, snapshot)
         decision = Decision(by, self.ledger.now(), note, answer)
-        return clear(self.subscription, decision, self.ledger, self.source, batch_id)
+        return clear(self, decision, batch_id)
 
     def lag_behind(self, batch: Batch) -> int | None:
         """See `tidegate.runtime.lag.lag_behind`."""
@@ -217,19 +198,11 @@ class Pipeline:
 
     def accept_cluster(self, by: str) -> Batch | None:
         """Let the group go on in another cluster; see `steps.ownership`."""
-        return accept_cluster(self.subscription, by, source=self.source, lake=self.lake, ledger=self.ledger)
+        return accept_cluster(self, by)
 
     def move_positions(self, by: str) -> MovedPositions:
         """Take the group's positions to the store of the commit strategy; see `steps.move_positions`."""
-        return move_positions(
-            self.subscription,
-            by,
-            source=self.source,
-            offsets=self.offsets,
-            elsewhere=self.elsewhere,
-            ledger=self.ledger,
-            definitions=self.definitions,
-        )
+        return move_positions(self, by)
 
     def starts_without_position(
         self,
@@ -238,21 +211,21 @@ class Pipeline:
         committed: Mapping[TopicPartition, Committed],
     ) -> dict[TopicPartition, int]:
         """Where the next plan begins in the partitions in which the group has no position; see `steps.starts`."""
-        return starts_without_position(self._context, snapshot, partitions, committed)
+        return starts_without_position(self, snapshot, partitions, committed)
 
     def reset_group(self, request: ResetRequest) -> ResetResult:
         """Move the group's positions to where a person wants them; see `steps.reset_group`."""
-        return reset_group(self._context, request)
+        return reset_group(self, request)
 
     def reprocess(
         self, generations: Generations, batch: Batch, request: ReprocessRequest, letters: Outbox | None = None
     ) -> Generation:
         """Replace a published batch by what the transform makes of its records now; see `steps.reprocess`."""
-        return reprocess(self._context, generations, batch, request, letters)
+        return reprocess(self, generations, batch, request, letters)
 
     def preview_reprocess(self, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:
         """What `reprocess` would do, of which nothing is done; see `steps.reprocess`."""
-        return preview_reprocess(self._context, batch, request)
+        return preview_reprocess(self, batch, request)
 
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
@@ -262,25 +235,6 @@ class Pipeline:
     def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
         self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")
         return batch
-
-    @property
-    def _context(self) -> ProcessContext:
-        return ProcessContext(
-            subscription=self.subscription,
-            output=self.output,
-            source=self.source,
-            offsets=self.offsets,
-            landing=self.landing,
-            lake=self.lake,
-            ledger=self.ledger,
-            run_log=self.run_log,
-            clock=self.clock,
-            definitions=self.definitions,
-            elsewhere=self.elsewhere,
-            processor=self.processor,
-            job_logs=self.job_logs,
-            registry=self.registry,
-        )
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import Range
-from tidegate.model.subscription import Subscription
-from tidegate.ports import Ledger
+from tidegate.steps.context import Context
 from tidegate.steps.limit import verdict
 
 log = logging.getLogger(__name__)
@@ -31,16 +30,17 @@ class Question:
         return (self.batch.id, self.deliveries) == (batch_id, deliveries)
 
 
-def question(subscription: Subscription, ledger: Ledger) -> Question | None:
+def question(ctx: Context) -> Question | None:
     """What is to be decided about the open batch, which is asking from now on; None if nobody is to be asked.
 
     That is so while it can be delivered again, when it is stopped, when it is on its way to its end, and under another
     failure strategy.
     """
-    batch = ledger.look(subscription.name).open
+    ledger = ctx.ledger
+    batch = ledger.look(ctx.subscription.name).open
     if batch is None:
         return None
-    decided = verdict(batch, subscription, ledger)
+    decided = verdict(batch, ctx.subscription, ledger)
     if decided is not None and decided.resolution is Resolution.ASK:
         batch = ledger.resolve(batch.id, decided.resolution, decided.reason)
         log.warning("%s", message(f"the batch asks how to go on: {batch.reason}", batch))

@@ -4,33 +4,25 @@ import logging
 
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import StaleError, location, message
-from tidegate.model.subscription import Subscription
-from tidegate.ports import Decision, Ledger, RecordSource
+from tidegate.ports import Decision, Ledger
+from tidegate.steps.context import Context
 from tidegate.steps.produced_topics import refuse_missing_answer
 from tidegate.strategies.failure.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
 
 
-def clear(
-    subscription: Subscription, clearance: Decision, ledger: Ledger, source: RecordSource, batch_id: str | None = None
-) -> Batch:
+def clear(ctx: Context, clearance: Decision, batch_id: str | None = None) -> Batch:
     """The batch, with which is done as the clearance says. Raises as `clearable` does."""
-    batch = clearable(subscription, clearance.answer, ledger, source, batch_id)
-    cleared = ledger.clear(batch.id, clearance)
-    if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(subscription).too_many(batch)):
+    batch = clearable(ctx, clearance.answer, batch_id)
+    cleared = ctx.ledger.clear(batch.id, clearance)
+    if clearance.answer == "dead-letter" and (too_many := DeadLetters.of(ctx.subscription).too_many(batch)):
         log.warning("%s; as somebody has answered so, it is passed (%s)", too_many, cleared)
     log.info("%s answered %s: the batch is %s (%s)", clearance.by, clearance.answer, cleared.condition, cleared)
     return cleared
 
 
-def clearable(
-    subscription: Subscription,
-    answer: Resolution,
-    ledger: Ledger,
-    source: RecordSource,
-    batch_id: str | None = None,
-) -> Batch:
+def clearable(ctx: Context, answer: Resolution, batch_id: str | None = None) -> Batch:
     """The batch that can be cleared so.
 
     That is the open one, as long as its output isn't settled: also one that failed and has retries left, one whose
@@ -38,6 +30,7 @@ def clearable(
     answer. Raises StaleError if there is none such, the earlier answer is this one, or it isn't `batch_id`, where that
     is given; WrongDefinitionError if its records are to go to a topic that isn't there.
     """
+    subscription, ledger = ctx.subscription, ctx.ledger
     batch = ledger.look(subscription.name).open
     if batch is not None and batch_id not in (None, batch.id):
         raise StaleError(
@@ -57,7 +50,7 @@ def clearable(
         why = f"the subscription isn't stopped, {how}: nothing was cleared"
         raise StaleError(message(why, location(subscription=subscription.name), on))
     if answer is Resolution.DEAD_LETTER:
-        refuse_missing_answer(subscription, DeadLetters.of(subscription).topic, source)
+        refuse_missing_answer(subscription, DeadLetters.of(subscription).topic, ctx.source)
     return batch
 
 

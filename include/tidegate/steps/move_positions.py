@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate.model.errors import StaleError, WrongDefinitionError, message
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import Subscription
-from tidegate.ports import Committed, Definitions, Ledger, OffsetStore, RecordSource
+from tidegate.ports import Committed
+from tidegate.steps.context import Context
 from tidegate.steps.ownership import claim_group, refuse_other_store
 from tidegate.steps.selection import visible_partitions
 
@@ -24,35 +24,26 @@ class MovedPositions:
     store: PositionStore
 
 
-def move_positions(
-    subscription: Subscription,
-    by: str,
-    *,
-    source: RecordSource,
-    offsets: OffsetStore,
-    elsewhere: OffsetStore | None,
-    ledger: Ledger,
-    definitions: Definitions,
-) -> MovedPositions:
+def move_positions(ctx: Context, by: str) -> MovedPositions:
     """Copy the group's positions, with their receipts, from `elsewhere` to `offsets`, and have the ledger note that.
 
     The ledger notes it last, so that whoever is interrupted can do it again. Raises WrongDefinitionError where a batch
     is open that was planned from the other store, and for a strategy without positions; StaleError where nothing is to
     be moved.
     """
+    subscription, ledger, at = ctx.subscription, ctx.ledger, ctx.place
     name, group, store = subscription.name, subscription.consumer.group_id, subscription.commit_policy.store
-    at = location(subscription=name, group=group)
-    claim_group(subscription, ledger.look(name), source=source, ledger=ledger, definitions=definitions)
+    claim_group(ctx, ledger.look(name))
     snapshot = ledger.look(name)
-    if elsewhere is None:
+    if ctx.elsewhere is None:
         why = f"commit-strategy: {subscription.commit_strategy} keeps no positions: there is nothing to move"
         raise WrongDefinitionError(message(why, at, "set the strategy that the group is to go on with first"))
     if snapshot.stores.get(group) is store:
         raise StaleError(message(f"the group's positions are in {store} already: there is nothing to move", at))
     if snapshot.open is not None:
         refuse_other_store(snapshot.open, subscription)
-    partitions = visible_partitions(subscription, source)
-    with elsewhere.fence() as there, offsets.fence() as here:
+    partitions = visible_partitions(subscription, ctx.source)
+    with ctx.elsewhere.fence() as there, ctx.offsets.fence() as here:
         positions = there.committed(partitions)
         for metadata, of_receipt in _by_receipt(positions).items():
             epochs = {tp: p.leader_epoch for tp, p in of_receipt.items() if p.leader_epoch is not None}

@@ -8,7 +8,8 @@ from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Definitions, GroupHolder, Lake, Ledger, LedgerSnapshot, OffsetStore, RecordSource
+from tidegate.ports import Definitions, GroupHolder, Ledger, LedgerSnapshot
+from tidegate.steps.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -97,29 +98,22 @@ def refuse_other_cluster(subscription: Subscription, now: str | None, snapshot: 
         )
 
 
-def claim_group(
-    subscription: Subscription,
-    snapshot: LedgerSnapshot,
-    *,
-    source: RecordSource,
-    ledger: Ledger,
-    definitions: Definitions,
-) -> bool:
+def claim_group(ctx: Context, snapshot: LedgerSnapshot) -> bool:
     """Make the group this subscription's, if it isn't another's; whether that changed anything.
 
     A group whose holder's definition is gone was renamed: its batches and positions go over to this subscription.
     Raises WrongDefinitionError, naming the holder, while that one's definition is still there, or for another cluster,
     and OvertakenError where it is this subscription's own that is gone.
     """
-    name, group, cluster = subscription.name, subscription.consumer.group_id, source.cluster_id()
-    refuse_other_cluster(subscription, cluster, snapshot)
+    name, group, cluster = ctx.subscription.name, ctx.subscription.consumer.group_id, ctx.source.cluster_id()
+    refuse_other_cluster(ctx.subscription, cluster, snapshot)
     if group in snapshot.clusters and (cluster is None or snapshot.clusters[group] == cluster):
         return False
-    holder = ledger.claim_group(name, group, cluster)
+    holder = ctx.ledger.claim_group(name, group, cluster)
     if holder is None:
         return True
-    _refuse_in_use(subscription, holder, definitions)
-    ledger.take_over_group(name, group, holder.subscription)
+    _refuse_in_use(ctx.subscription, holder, ctx.definitions)
+    ctx.ledger.take_over_group(name, group, holder.subscription)
     log.warning(
         "group %s was subscription %s's, whose definition is gone: %s goes on with its batches and positions",
         group,
@@ -129,22 +123,20 @@ def claim_group(
     return True
 
 
-def other_holder(
-    subscription: Subscription, now: str | None, snapshot: LedgerSnapshot, ledger: Ledger, definitions: Definitions
-) -> str | None:
+def other_holder(ctx: Context, now: str | None, snapshot: LedgerSnapshot) -> str | None:
     """The subscription whose group this one would take over by `claim_group`; None if it takes over none.
 
     `now` is the cluster's id. Raises as `claim_group` does where the holder's definition is still there.
     """
-    group = subscription.consumer.group_id
+    group = ctx.subscription.consumer.group_id
     if group in snapshot.clusters:
         return None
-    for name in sorted(ledger.group_holders(group) - {subscription.name}):
-        theirs = ledger.look(name)
+    for name in sorted(ctx.ledger.group_holders(group) - {ctx.subscription.name}):
+        theirs = ctx.ledger.look(name)
         cluster = theirs.clusters.get(group)
         if now is None or cluster in (None, now):
             is_open = theirs.open is not None and theirs.open.group == group
-            _refuse_in_use(subscription, GroupHolder(name, cluster, is_open), definitions)
+            _refuse_in_use(ctx.subscription, GroupHolder(name, cluster, is_open), ctx.definitions)
             return name
     return None
 
@@ -172,28 +164,25 @@ def _refuse_in_use(subscription: Subscription, holder: GroupHolder, definitions:
     )
 
 
-def accept_cluster(
-    subscription: Subscription, by: str, *, source: RecordSource, lake: Lake, ledger: Ledger
-) -> Batch | None:
+def accept_cluster(ctx: Context, by: str) -> Batch | None:
     """Let the group go on in the cluster that the connection leads to now; the batch that was abandoned for it.
 
     What was committed in the other cluster means nothing here: the group goes on where this cluster has it, else it
     starts as on first contact. An open batch can't be committed any more and is abandoned, unless its offsets are
     committed already. Raises StaleError if there is nothing to accept.
     """
-    name, group, now = subscription.name, subscription.consumer.group_id, source.cluster_id()
-    snapshot = ledger.look(name)
+    name, group, now = ctx.subscription.name, ctx.subscription.consumer.group_id, ctx.source.cluster_id()
+    snapshot = ctx.ledger.look(name)
     noted = snapshot.clusters.get(group)
     if now is None or noted is None or noted == now:
-        raise StaleError(message(_nothing_to_accept(now, noted), location(subscription=name, group=group)))
+        raise StaleError(message(_nothing_to_accept(now, noted), ctx.place))
     abandoned = None
     if snapshot.open is not None and not snapshot.open.offsets_committed:
         reason = f"it was read from cluster {noted}, and {by} accepted cluster {now} in its place"
-        lake.set_aside(snapshot.open.output, snapshot.open.next_receipt)
-        abandoned = ledger.close(snapshot.open.id, Outcome.ABANDONED, reason)
-    ledger.accept_cluster(name, group, now, by)
-    at = location(subscription=name, group=group)
-    log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, at)
+        ctx.lake.set_aside(snapshot.open.output, snapshot.open.next_receipt)
+        abandoned = ctx.ledger.close(snapshot.open.id, Outcome.ABANDONED, reason)
+    ctx.ledger.accept_cluster(name, group, now, by)
+    log.warning("the group goes on in cluster %s, as %s decided (%s)", now, by, ctx.place)
     return abandoned
 
 
@@ -206,42 +195,29 @@ def other_store(subscription: Subscription, snapshot: LedgerSnapshot) -> str | N
     return f"{noted} has the group's positions, and commit-strategy: {strategy} keeps them in {store}"
 
 
-def claim_store(
-    subscription: Subscription,
-    snapshot: LedgerSnapshot,
-    partitions: Collection[TopicPartition],
-    *,
-    elsewhere: OffsetStore | None,
-    ledger: Ledger,
-) -> bool:
+def claim_store(ctx: Context, snapshot: LedgerSnapshot, partitions: Collection[TopicPartition]) -> bool:
     """Note the definition's store as that of the group, if no other one has positions of it; whether that was new.
 
-    `elsewhere` is the store that the definition doesn't name. Raises WrongDefinitionError where that one has them: only
-    a person moves positions from store to store.
+    Raises WrongDefinitionError where the store that the definition doesn't name has them: only a person moves positions
+    from store to store.
     """
-    if not is_unclaimed_store(subscription, snapshot, partitions, elsewhere=elsewhere, ledger=ledger):
+    if not is_unclaimed_store(ctx, snapshot, partitions):
         return False
-    group, store = subscription.consumer.group_id, subscription.commit_policy.store
-    ledger.note_store(subscription.name, group, store, snapshot.version)
+    group, store = ctx.subscription.consumer.group_id, ctx.subscription.commit_policy.store
+    ctx.ledger.note_store(ctx.subscription.name, group, store, snapshot.version)
     return True
 
 
-def is_unclaimed_store(
-    subscription: Subscription,
-    snapshot: LedgerSnapshot,
-    partitions: Collection[TopicPartition],
-    *,
-    elsewhere: OffsetStore | None,
-    ledger: Ledger,
-) -> bool:
+def is_unclaimed_store(ctx: Context, snapshot: LedgerSnapshot, partitions: Collection[TopicPartition]) -> bool:
     """Whether the definition's store is to be noted yet as that of the group. Raises as `claim_store` does."""
+    subscription = ctx.subscription
     group, store = subscription.consumer.group_id, subscription.commit_policy.store
     noted = snapshot.stores.get(group)
     if store in (PositionStore.NONE, noted):
         return False
-    if noted is not None and ledger.last_ends(subscription.name, group):
+    if noted is not None and ctx.ledger.last_ends(subscription.name, group):
         raise _positions_elsewhere(subscription, str(other_store(subscription, snapshot)))
-    if noted is None and elsewhere is not None and elsewhere.committed(partitions):
+    if noted is None and ctx.elsewhere is not None and ctx.elsewhere.committed(partitions):
         other = PositionStore.LEDGER if store is PositionStore.KAFKA else PositionStore.KAFKA
         why = f"{other} has positions of the group, and commit-strategy: {subscription.commit_strategy} keeps them in "
         raise _positions_elsewhere(subscription, f"{why}{store}")

@@ -91,7 +91,7 @@ def _stay(_seen: ObservedGroup, _left: float) -> None:
 def _look(ctx: Context) -> Plan | Changed | Idle:
     """One round: what there is, what is to be done about it, and that is done."""
     snapshot = ctx.ledger.look(ctx.subscription.name)
-    if claim_group(ctx.subscription, snapshot, source=ctx.source, ledger=ctx.ledger, definitions=ctx.definitions):
+    if claim_group(ctx, snapshot):
         return Changed("the group was claimed")
     seen: Observation
     if snapshot.open is not None:
@@ -102,7 +102,7 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
         return nothing(ctx, "it was unsubscribed, and no batch of it is open: no new one begins")
     else:
         partitions = visible_partitions(ctx.subscription, ctx.source)
-        if claim_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger):
+        if claim_store(ctx, snapshot, partitions):
             return Changed("the store of the group's positions was noted")
         seen = observe_group(ctx, snapshot, partitions)
     action = decide(ctx.subscription, ctx.output, seen)

@@ -112,7 +112,7 @@ def preview(ctx: Context) -> Preview:
     snapshot = ctx.ledger.look(ctx.subscription.name)
     cluster = ctx.source.cluster_id()
     refuse_other_cluster(ctx.subscription, cluster, snapshot)
-    if holder := other_holder(ctx.subscription, cluster, snapshot, ctx.ledger, ctx.definitions):
+    if holder := other_holder(ctx, cluster, snapshot):
         return _known_later(f"the group goes over from subscription {holder}, whose definition is gone")
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
@@ -122,7 +122,7 @@ def preview(ctx: Context) -> Preview:
     if ctx.definitions.is_draining(ctx.subscription.name):
         return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
     partitions = visible_partitions(ctx.subscription, ctx.source)
-    is_unclaimed_store(ctx.subscription, snapshot, partitions, elsewhere=ctx.elsewhere, ledger=ctx.ledger)
+    is_unclaimed_store(ctx, snapshot, partitions)
     read = delivered(ctx, snapshot)
     seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), read)
     return replace(seen, changes=_changes(ctx, read, partitions))

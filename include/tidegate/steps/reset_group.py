@@ -124,13 +124,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     if request.dry_run:
         _refuse_taking_over(ctx)
     else:
-        claim_group(
-            subscription,
-            ctx.ledger.look(subscription.name),
-            source=ctx.source,
-            ledger=ctx.ledger,
-            definitions=ctx.definitions,
-        )
+        claim_group(ctx, ctx.ledger.look(subscription.name))
     snapshot = ctx.ledger.look(subscription.name)
     if other := other_store(subscription, snapshot):
         remedy = f"`tidegate offsets move {subscription.name}` takes them there, or set the strategy back"
@@ -185,7 +179,7 @@ def _refuse_taking_over(ctx: Context) -> None:
     subscription, snapshot = ctx.subscription, ctx.ledger.look(ctx.subscription.name)
     cluster = ctx.source.cluster_id()
     refuse_other_cluster(subscription, cluster, snapshot)
-    if holder := other_holder(subscription, cluster, snapshot, ctx.ledger, ctx.definitions):
+    if holder := other_holder(ctx, cluster, snapshot):
         why = (
             f"the group is still subscription {holder}'s, whose definition is gone: its positions aren't known here yet"
         )

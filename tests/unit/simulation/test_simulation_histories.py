@@ -27,6 +27,7 @@ from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.runtime import pipeline
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps import acknowledge, commit, decide, land, loss, ownership, plan, process
+from tidegate.steps.context import Context
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets, _MemoryFence
 
@@ -145,11 +146,11 @@ def with_a_batch_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever accepts a cluster leaves the batch of the other one open."""
     real = ownership.accept_cluster
 
-    def accept_cluster(*given: Any, ledger: MemoryLedger, **ports: Any) -> Batch | None:
+    def accept_cluster(ctx: Context, by: str) -> Batch | None:
         with pytest.MonkeyPatch.context() as unseen:
-            look = ledger.look
-            unseen.setattr(ledger, "look", lambda name: replace(look(name), open=None))
-            return real(*given, ledger=ledger, **ports)
+            look = ctx.ledger.look
+            unseen.setattr(ctx.ledger, "look", lambda name: replace(look(name), open=None))
+            return real(ctx, by)
 
     monkeypatch.setattr(pipeline, "accept_cluster", accept_cluster)
 

@@ -40,7 +40,7 @@ def preview_clear(
 ) -> ActionPreview:
     """What clearing with this answer would do. Raises what clearing would raise, see `steps.clear`."""
     subscription, ledger = pipeline.subscription, pipeline.ledger
-    batch = clearable(subscription, answer, ledger, pipeline.source, batch_id)
+    batch = clearable(pipeline, answer, batch_id)
     return ActionPreview(
         "clear",
         subscription.name,
