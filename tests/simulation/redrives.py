@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.violation import ViolationError
 from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetter, Settled
-from tidegate.dead_letters.lock import FencedRedriveLock, redriver_of
+from tidegate.dead_letters.lock import RedriveLock, redriver_of
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import TidegateError
@@ -68,7 +68,7 @@ class Redrives:
     def redrive(self, clock: Clock, seen: Callable[[str, Any], Any] = lambda _, port: port) -> Settled:
         """One redrive of all that lies there, whose ports are `seen` by somebody; what it found out about others."""
         letters, ledger = seen("letters", self._letters), seen("redrives", self._ledger)
-        lock = FencedRedriveLock(seen("redrive_offsets", self.group), self._letters.name)
+        lock = RedriveLock(seen("redrive_offsets", self.group), self._letters.name)
         redriver = Redriver(self._order, letters, ledger, lock, clock)
         redriver.run(survey(self._order, letters, ledger), lambda _: None)
         return redriver.settled

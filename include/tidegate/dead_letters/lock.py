@@ -19,31 +19,36 @@ def redriver_of(topic: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FencedRedriveLock:
-    """The port `dead_letters.ports.RedriveLock` by positions of the redriver's group, committed in transactions."""
+class RedriveLock:
+    """Where the turn is taken: by positions of the redriver's group, committed in transactions."""
 
     offsets: OffsetStore
     topic: str
 
     @contextmanager
-    def acquire(self) -> Iterator["HeldFencedRedriveLock"]:
-        """See `tidegate.dead_letters.ports.RedriveLock`; errors are those of `tidegate.ports.OffsetStore.fence`."""
+    def acquire(self) -> Iterator["HeldRedriveLock"]:
+        """Take it from whoever has it. Raises as `tidegate.ports.OffsetStore.fence` does."""
         with self.offsets.fence() as fence:
-            yield HeldFencedRedriveLock(fence, TopicPartition(self.topic, 0))
+            yield HeldRedriveLock(fence, TopicPartition(self.topic, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFencedRedriveLock:
-    """The port `dead_letters.ports.HeldRedriveLock`, as long as nobody newer has the fence."""
+class HeldRedriveLock:
+    """The right to redrive, as long as nobody newer has the fence."""
 
     fence: Fence
     at: TopicPartition
 
     def last_token(self) -> str | None:
-        """See `dead_letters.ports.HeldRedriveLock`; offsets of a transaction that is being ended are waited for."""
+        """The token that was committed last; None where there is none. A transaction that ends is waited for."""
         found = self.fence.committed([self.at]).get(self.at)
         return found.metadata or None if found else None
 
     def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """See `tidegate.dead_letters.ports.HeldRedriveLock`; returns or raises within the fence's timeout."""
+        """Produce the records and commit the token, all or nothing; once in each turn, within the fence's timeout.
+
+        Raises StaleError when somebody newer has the turn, CommitFailedError naming what the broker refused,
+        WrongDefinitionError for what isn't allowed, BrokerUnavailableError in all of which nothing was produced;
+        CommitUnknownError without an answer.
+        """
         self.fence.commit({self.at: 0}, token, outgoing=records)

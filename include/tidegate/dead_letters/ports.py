@@ -1,12 +1,10 @@
 """What redriving needs of the world: each port has a real adapter and an in-memory double in `testing.redriving`."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tidegate.dead_letters.letter import DeadLetter, Intent, RedriveStatus, Settled, TopicIdentity
 from tidegate.model.offsets import Range
-from tidegate.model.records import Outgoing
 
 
 class DeadLetterTopic(Protocol):
@@ -31,31 +29,6 @@ class DeadLetterTopic(Protocol):
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has; 0 for a missing one."""
-        ...
-
-
-class HeldRedriveLock(Protocol):
-    """The right to redrive, as long as nobody newer has taken it."""
-
-    def last_token(self) -> str | None:
-        """The token that was committed last; None where there is none."""
-        ...
-
-    def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """Produce the records and commit the token, all or nothing; once in each turn that is taken.
-
-        Raises StaleError when somebody newer has the turn, CommitFailedError naming what the broker refused,
-        WrongDefinitionError for what isn't allowed, BrokerUnavailableError in all of which nothing was produced;
-        CommitUnknownError without an answer.
-        """
-        ...
-
-
-class RedriveLock(Protocol):
-    """Where the turn is taken."""
-
-    def acquire(self) -> AbstractContextManager[HeldRedriveLock]:
-        """Take it from whoever has it."""
         ...
 
 

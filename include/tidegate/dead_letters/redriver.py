@@ -38,7 +38,8 @@ from tidegate.dead_letters.letter import (
     Settled,
     TopicIdentity,
 )
-from tidegate.dead_letters.ports import DeadLetterTopic, HeldRedriveLock, RedriveLedger, RedriveLock
+from tidegate.dead_letters.lock import HeldRedriveLock, RedriveLock
+from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
 from tidegate.dead_letters.superseded import NONE_SUPERSEDED, Superseded
 from tidegate.dead_letters.targets import Targets, is_kafkas_own
 from tidegate.model.errors import StaleError, WrongDefinitionError

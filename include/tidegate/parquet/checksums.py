@@ -1,7 +1,7 @@
 """Checksums of whole files, by which a byte that has changed since is found before anybody builds on it."""
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -57,7 +57,8 @@ def checksum_of_bytes(content: bytes) -> str:
 
 def checksums_of(system: fs.FileSystem, paths: Iterable[str]) -> list[str]:
     """The checksum of each file, in order; several are read at a time, a part of each at a time."""
-    return _of_all(lambda path: checksum_of(system, path), paths)
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(lambda path: checksum_of(system, path), paths))
 
 
 def checksum_of(system: fs.FileSystem, path: str) -> str:
@@ -67,11 +68,6 @@ def checksum_of(system: fs.FileSystem, path: str) -> str:
         while read := stream.readinto(buffer):
             total = zlib.crc32(memoryview(buffer)[:read], total)
     return _text(total)
-
-
-def _of_all(of: Callable[[str], str], paths: Iterable[str]) -> list[str]:
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(of, paths))
 
 
 def _text(total: int) -> str:

@@ -84,19 +84,6 @@ class ObjectStore:
             }
         )
 
-    def for_iceberg(self) -> dict[str, str]:
-        """Properties of pyiceberg's FileIO."""
-        return _texts(
-            {
-                "s3.access-key-id": self.access_key,
-                "s3.secret-access-key": self.secret_key,
-                "s3.session-token": self.session_token,
-                "s3.endpoint": self.endpoint,
-                "s3.region": self.region,
-                "s3.force-virtual-addressing": "true" if self.virtual_addressing else None,
-            }
-        )
-
 
 def object_store(connection: Connection) -> ObjectStore:
     """The store that a connection stands for: keys as login and password, the rest in its extra.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.letter import DeadLetterFilter
 from tidegate.dead_letters.listing import Found, Listing, find, list_letters, said_missing
-from tidegate.dead_letters.lock import FencedRedriveLock, redriver_of
-from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger, RedriveLock
+from tidegate.dead_letters.lock import RedriveLock, redriver_of
+from tidegate.dead_letters.ports import DeadLetterTopic, RedriveLedger
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, Survey, survey
 from tidegate.dead_letters.superseded import Superseded
 from tidegate.kafka.dead_letter_topic import KafkaDeadLetterTopic
@@ -95,7 +95,7 @@ def open_dead_letters(
     )
     try:
         letters = KafkaDeadLetterTopic(source, topic, timeout)
-        turns = FencedRedriveLock(offsets, topic)
+        turns = RedriveLock(offsets, topic)
         redrives, generations = SqlRedrives(settings.ledger), SqlGenerations(settings.ledger)
         yield OpenDeadLetters(
             subscription,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tidegate.model.errors import (
-    BrokerUnavailableError,
     CommitFailedError,
     CommitUnknownError,
     GroupInUseError,
@@ -64,7 +63,6 @@ class MemoryOffsets:
         self._topics = topics
         self._members: list[str] = []
         self._refusals: dict[TopicPartition, str] = {}
-        self._away = False
         self._lost_answer: bool | None = None
         self._is_late = False
         self._is_repeated = False
@@ -75,24 +73,19 @@ class MemoryOffsets:
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
         """See `tidegate.ports.OffsetStore`."""
-        if self._away:
-            raise BrokerUnavailableError(message("the broker is away", location(group=self.group), "try again later"))
         return {tp: self.positions[tp] for tp in partitions if tp in self.positions}
 
     def members(self) -> tuple[str, ...]:
         """See `tidegate.ports.OffsetStore`."""
-        self.committed(())
         return tuple(self._members)
 
     def state(self) -> str | None:
         """See `tidegate.ports.OffsetStore`."""
-        self.committed(())
         return self.kept
 
     @contextmanager
     def fence(self) -> Iterator[Fence]:
         """See `tidegate.ports.OffsetStore`."""
-        self.committed(())
         self._refuse_members()
         self._newest += 1
         self._abort_pending()
@@ -160,14 +153,6 @@ class MemoryOffsets:
         """The topic is deleted, and the broker drops the group's offsets with it."""
         self.positions = {tp: position for tp, position in self.positions.items() if tp.topic != topic}
 
-    def go_away(self) -> None:
-        """The broker can't be reached any more."""
-        self._away = True
-
-    def come_back(self) -> None:
-        """It can again."""
-        self._away = False
-
     def _refuse_members(self) -> None:
         if self._members:
             raise GroupInUseError(
@@ -184,8 +169,6 @@ class MemoryOffsets:
         records: tuple[Outgoing, ...],
         state: str | None,
     ) -> None:
-        if self._away:
-            raise CommitUnknownError(message("the broker is away", location(group=self.group)))
         if self._fencing and fence != self._newest:
             raise StaleError(message("a newer committer holds the fence", location(group=self.group)))
         self._refuse_members()

@@ -1,15 +1,13 @@
-"""Dead-letter topics, turns and redrives in memory."""
+"""Dead-letter topics and redrives in memory."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tidegate.dead_letters.letter import DeadLetter, Intent, MarkState, RedriveStatus, Settled, TopicIdentity
 from tidegate.model.errors import StaleError
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.model.records import Headers, Outgoing
 
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 
@@ -34,8 +32,7 @@ class MemoryDeadLetters:
         """A letter at the end of its partition; offsets have gaps, as after transactions."""
         at = TopicPartition(self.name, partition)
         offset = 2 * sum(letter.at == at for letter in self.letters)
-        given: Headers = headers
-        letter = DeadLetter(at, offset, timestamp, None if timestamp is None else "create", key, value, given)
+        letter = DeadLetter(at, offset, timestamp, None if timestamp is None else "create", key, value, headers)
         self.letters.append(letter)
         return letter
 
@@ -60,44 +57,6 @@ class MemoryDeadLetters:
     def partitions_of(self, topic: str) -> int:
         """See `tidegate.dead_letters.ports.DeadLetterTopic`."""
         return self.others.get(topic, 0)
-
-
-class MemoryRedriveLock:
-    """The port `dead_letters.ports.RedriveLock`; what was produced, and the standing token."""
-
-    def __init__(self) -> None:
-        self.produced: list[Outgoing] = []
-        self.token: str | None = None
-        self.newest = 0
-
-    @contextmanager
-    def acquire(self) -> Iterator["HeldMemoryRedriveLock"]:
-        """See `tidegate.dead_letters.ports.RedriveLock`."""
-        self.newest += 1
-        yield HeldMemoryRedriveLock(self, self.newest)
-
-
-class HeldMemoryRedriveLock:
-    """The port `dead_letters.ports.HeldRedriveLock`."""
-
-    def __init__(self, turns: MemoryRedriveLock, number: int) -> None:
-        self._turns = turns
-        self._number = number
-        self._has_produced = False
-
-    def last_token(self) -> str | None:
-        """See `tidegate.dead_letters.ports.HeldRedriveLock`."""
-        return self._turns.token
-
-    def produce(self, records: Sequence[Outgoing], token: str) -> None:
-        """See `tidegate.dead_letters.ports.HeldRedriveLock`."""
-        if self._has_produced:
-            raise AssertionError("a second transaction under one fence")
-        if self._number != self._turns.newest:
-            raise StaleError("a newer redrive has taken over in Kafka")
-        self._has_produced = True
-        self._turns.produced.extend(records)
-        self._turns.token = token
 
 
 @dataclass(slots=True)

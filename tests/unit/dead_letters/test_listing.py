@@ -14,6 +14,7 @@ from tidegate.cli import dead_letters_text as showing
 from tidegate.dead_letters import listing
 from tidegate.dead_letters.letter import REDRIVEN_FROM, DeadLetterFilter, Settled
 from tidegate.dead_letters.listing import Found, bytes_to_json, find, letter_to_json, list_letters
+from tidegate.dead_letters.lock import RedriveLock
 from tidegate.dead_letters.redriver import OTHERS, Redriver, RedriveRequest, Tally, survey
 from tidegate.dead_letters.superseded import NONE_SUPERSEDED, Superseded
 from tidegate.dead_letters.targets import Targets
@@ -21,7 +22,8 @@ from tidegate.model.offsets import Range
 from tidegate.model.subscription import TopicNames
 from tidegate.ports import ReprocessedBatch
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives
 
 
 @pytest.fixture
@@ -41,7 +43,8 @@ def ledger() -> MemoryRedrives:
 
 def redriven(topic: MemoryDeadLetters, ledger: MemoryRedrives, wanted: DeadLetterFilter) -> None:
     order = RedriveRequest("orders", Targets(TopicNames(("orders",))), wanted, by="me")
-    Redriver(order, topic, ledger, MemoryRedriveLock(), MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
+    turns = RedriveLock(MemoryOffsets(fencing=True), topic.name)
+    Redriver(order, topic, ledger, turns, MemoryClock()).run(survey(order, topic, ledger), lambda _: None)
 
 
 def shown(found: listing.Listing, *, terminal: bool) -> tuple[str, str]:

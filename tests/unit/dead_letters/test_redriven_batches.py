@@ -3,12 +3,14 @@
 import pytest
 from ledger_batches import plan
 
+from tidegate.dead_letters.lock import RedriveLock
 from tidegate.dead_letters.redriven_batches import redriven_records
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.subscription import TopicNames
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives
 
 READS = TopicNames(("t",))
 
@@ -27,7 +29,8 @@ def test_letters_that_went_back_are_counted_for_the_batch_that_read_them(
 
     put(3, 4, 103, 555)
     request = RedriveRequest("flights", Targets(READS), to=to)
-    Redriver(request, topic, ledger, MemoryRedriveLock(), MemoryClock()).run(survey(request, topic, ledger), print)
+    turns = RedriveLock(MemoryOffsets(fencing=True), topic.name)
+    Redriver(request, topic, ledger, turns, MemoryClock()).run(survey(request, topic, ledger), print)
     put(5)
     found = redriven_records(batches.values(), READS, topic, ledger)
     assert found == {batches[name].id: count for name, count in expected.items()}

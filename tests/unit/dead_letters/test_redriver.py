@@ -14,16 +14,18 @@ import pytest
 from tidegate.cli.dead_letters_text import left_out
 from tidegate.dead_letters import redriver
 from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter, Settled
+from tidegate.dead_letters.lock import RedriveLock
 from tidegate.dead_letters.redriver import Redriver, RedriveRequest, survey
 from tidegate.dead_letters.superseded import Superseded
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
-from tidegate.model.offsets import Range
+from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.records import last
 from tidegate.model.subscription import TopicNames, TopicPartitions, TopicPattern, TopicSelection
 from tidegate.ports import ReprocessedBatch
 from tidegate.testing.clock import MemoryClock
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives
 
 TOPIC = "dead-letter-topic-orders"
 SECONDS = 120
@@ -54,7 +56,8 @@ class World:
     def __init__(self) -> None:
         self.topic = MemoryDeadLetters(TOPIC, others={"orders": 2, "elsewhere": 1})
         self.ledger = MemoryRedrives()
-        self.turns = MemoryRedriveLock()
+        self.offsets = MemoryOffsets(fencing=True)
+        self.turns = RedriveLock(self.offsets, TOPIC)
 
     def put(self, count: int, **values: Any) -> list[DeadLetter]:
         return [self.topic.put(str(n).encode(), *told(offset=n), **values) for n in range(count)]
@@ -71,7 +74,7 @@ class World:
 
     @property
     def values(self) -> list[bytes | None]:
-        return [record.value for record in self.turns.produced]
+        return [record.value for record in self.offsets.produced]
 
 
 class Told:
@@ -111,7 +114,7 @@ def test_a_record_comes_back_as_it_was_with_its_history_and_where_it_lay(world):
     headers = [("trace", b"t"), ("empty", None), ("trace", b"u"), *told(partition=1)]
     world.topic.put(b"value", *headers, key=b"key", timestamp=1234, partition=3)
     world.run()
-    [record] = world.turns.produced
+    [record] = world.offsets.produced
     assert (record.topic, record.partition, record.timestamp) == ("orders", 1, 1234)
     assert (record.key, record.value) == (b"key", b"value")
     assert record.headers == (*headers, ("tidegate-redriven-from", f"{TOPIC}/3/0".encode()))
@@ -121,14 +124,14 @@ def test_a_record_comes_back_as_it_was_with_its_history_and_where_it_lay(world):
 def test_a_record_comes_back_with_the_timestamp_that_its_letter_names(world, header, comes_back):
     world.topic.put(b"value", *told(), ("tidegate-timestamp", header), timestamp=99)
     world.run()
-    [record] = world.turns.produced
+    [record] = world.offsets.produced
     assert record.timestamp == comes_back
 
 
 def test_a_tombstone_without_key_and_timestamp_comes_back_so(world):
     world.topic.put(None, *told(), timestamp=None)
     world.run()
-    [record] = world.turns.produced
+    [record] = world.offsets.produced
     assert (record.key, record.value, record.timestamp) == (None, None, None)
 
 
@@ -148,7 +151,7 @@ def test_a_tombstone_without_key_and_timestamp_comes_back_so(world):
 def test_it_goes_to_its_first_partition_or_by_its_key(world, origin, to, expected):
     world.topic.put(b"x", *origin)
     world.run(to=to)
-    [record] = world.turns.produced
+    [record] = world.offsets.produced
     assert (record.topic, record.partition) == expected
 
 
@@ -321,12 +324,12 @@ def test_letters_of_a_batch_that_was_reprocessed_since_stay_but_for_those_of_its
     found = survey(ordered(), world.topic, world.ledger, superseded)
     assert (found.tally.total, found.tally.reprocessed) == (2, 3)
     world.redriver(ordered()).run(found, lambda _: None)
-    assert [record.value for record in world.turns.produced] == [b"0", b"newer"]
-    assert last(world.turns.produced[1].headers, "tidegate-generation") == b"b1/3"
+    assert [record.value for record in world.offsets.produced] == [b"0", b"newer"]
+    assert last(world.offsets.produced[1].headers, "tidegate-generation") == b"b1/3"
 
     everything = ordered(reprocessed=True, again=True)
     world.redriver(everything).run(survey(everything, world.topic, world.ledger, superseded), lambda _: None)
-    assert len(world.turns.produced) == 2 + 5
+    assert len(world.offsets.produced) == 2 + 5
 
 
 def test_letters_wait_for_the_end_of_a_reprocess_that_may_have_made_rows_of_them(world):
@@ -493,7 +496,9 @@ class Paused:
 def test_what_kafka_has_forgotten_is_redriven_only_if_that_is_asked_for(world, last_token):
     world.put(2)
     crash_at(world, ordered(), POINTS.index("before mark"))
-    world.turns.token = last_token
+    world.offsets.expire()
+    if last_token is not None:
+        world.offsets.reset({TopicPartition(TOPIC, 0): 0}, last_token)
     second = world.run()
     assert second.settled == Settled(unknown=2)
     assert (second.done.total, second.done.perhaps_redriven) == (0, 2)

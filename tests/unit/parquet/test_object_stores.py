@@ -49,20 +49,11 @@ def test_each_library_is_told_in_its_own_words():
         "aws_virtual_hosted_style_request": "true",
         "allow_http": "true",
     }
-    assert store.for_iceberg() == {
-        "s3.access-key-id": "ann",
-        "s3.secret-access-key": "hush",
-        "s3.session-token": "brief",
-        "s3.endpoint": "http://s3.example:9000",
-        "s3.region": "eu-west-1",
-        "s3.force-virtual-addressing": "true",
-    }
 
 
 def test_without_keys_nothing_is_said_of_them():
     store = of(region_name="eu-west-1")
     assert (store.for_pyarrow(), store.for_object_store({})) == ({"region": "eu-west-1"}, {"aws_region": "eu-west-1"})
-    assert of().for_iceberg() == {}
 
 
 def test_keys_arent_joined_by_a_token_of_the_environment_where_a_library_would():

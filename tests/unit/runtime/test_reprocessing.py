@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from world import World, deliver, planned
 
+from tidegate.dead_letters.lock import RedriveLock
 from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
@@ -24,7 +25,8 @@ from tidegate.runtime.reprocessing import (
 from tidegate.steps.reprocess import ReprocessRequest
 from tidegate.testing.clock import MemoryClock
 from tidegate.testing.generations import MemoryGenerations
-from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedriveLock, MemoryRedrives
+from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.redriving import MemoryDeadLetters, MemoryRedrives
 
 HOUR = timedelta(hours=1)
 
@@ -130,7 +132,8 @@ def test_a_batch_of_which_a_dead_letter_was_redriven_is_not_made_a_second_time()
     for batch in chosen.batches:
         told = {"topic": "orders", "partition": "0", "offset": str(batch.ranges[0].start)}
         topic.put(b"", *((f"dead-letter-{name}", value.encode()) for name, value in told.items()))
-    lock, clock, generations = MemoryRedriveLock(), MemoryClock(), MemoryGenerations(world.ledger, world.clock.now)
+    lock, clock = RedriveLock(MemoryOffsets(fencing=True), topic.name), MemoryClock()
+    generations = MemoryGenerations(world.ledger, world.clock.now)
     letters = OpenDeadLetters(pipeline.subscription, topic, MemoryRedrives(), lock, clock, generations)
     refuse_redriven(letters, chosen, ReprocessRequest("ada"))
     order = RedriveRequest("orders", Targets(pipeline.subscription.topics))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from simulation.histories import Dangers, history, topic_events
 from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from simulation.world import World
-from tidegate.dead_letters.lock import FencedRedriveLock, HeldFencedRedriveLock
+from tidegate.dead_letters.lock import HeldRedriveLock, RedriveLock
 from tidegate.model.batch import Batch, State
 from tidegate.ports import Clock, DeliveryAge, Fence
 from tidegate.runtime import pipeline
@@ -168,17 +168,17 @@ def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_one_fence_for_a_redrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = FencedRedriveLock.acquire
-    held: dict[FencedRedriveLock, tuple[AbstractContextManager[HeldFencedRedriveLock], HeldFencedRedriveLock]] = {}
+    real = RedriveLock.acquire
+    held: dict[RedriveLock, tuple[AbstractContextManager[HeldRedriveLock], HeldRedriveLock]] = {}
 
     @contextmanager
-    def take(self: FencedRedriveLock) -> Iterator[HeldFencedRedriveLock]:
+    def take(self: RedriveLock) -> Iterator[HeldRedriveLock]:
         if self not in held:
             context = real(self)
             held[self] = context, context.__enter__()
         yield held[self][1]
 
-    monkeypatch.setattr(FencedRedriveLock, "acquire", take)
+    monkeypatch.setattr(RedriveLock, "acquire", take)
     unspent = property(lambda _: frozenset(), lambda *_: None)
     monkeypatch.setattr(MemoryOffsets, "_spent", unspent, raising=False)  # which refuses a second commit
 
