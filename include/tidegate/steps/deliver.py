@@ -4,10 +4,12 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from tidegate.model.batch import Batch, Cause, Delivery
+from tidegate.model.decoding import Decoding
 from tidegate.model.errors import (
     BatchFailedError,
     InterruptedDeliveryError,
@@ -20,7 +22,7 @@ from tidegate.model.manifest import Counts, Manifest, Result, audit
 from tidegate.model.subscription import Subscription
 from tidegate.ports import JobLog, Lake, Ledger
 from tidegate.steps.acknowledge import Acknowledging
-from tidegate.steps.context import ProcessContext
+from tidegate.steps.context import Context, ProcessContext
 from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,14 @@ def manifest_of(batch: Batch, delivery: Delivery, subscription: Subscription, la
         staging=lake.staging_of(batch.output, batch.id, delivery.token),
         target_file_bytes=subscription.processing.target_file_size_bytes,
     )
+
+
+def job_manifest(ctx: Context, batch: Batch, delivery: Delivery, decoding: Decoding | None) -> Manifest:
+    """The same with what the job alone needs: how records are decoded, and which columns the output's table has."""
+    manifest = replace(manifest_of(batch, delivery, ctx.subscription, ctx.lake), decoding=decoding)
+    if ctx.subscription.processing.schema_evolution != "rescue":
+        return manifest
+    return replace(manifest, rescues=True, table_schema=ctx.lake.table_schema(batch.output))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.already_done import say_done
 from tidegate.steps.context import ProcessContext
-from tidegate.steps.deliver import SILENT, deliver, manifest_of, recorded
+from tidegate.steps.deliver import SILENT, deliver, job_manifest, recorded
 from tidegate.steps.intact import verify_landed
 from tidegate.steps.limit import MOST_INTERRUPTED
 from tidegate.steps.ownership import own_batch, refuse_other_store
@@ -73,11 +73,7 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     delivery = ctx.ledger.start_delivery(batch_id)
     with recorded(batch, delivery, ctx.ledger):
         _refuse_others(batch, delivery, ctx.ledger.batch(batch_id))
-        manifest = replace(
-            manifest_of(handed, delivery, ctx.subscription, ctx.lake), decoding=decoding, state=state, merge=merge
-        )
-        if ctx.subscription.processing.schema_evolution == "rescue":
-            manifest = replace(manifest, rescues=True, table_schema=ctx.lake.table_schema(batch.output))
+        manifest = replace(job_manifest(ctx, handed, delivery, decoding), state=state, merge=merge)
         batch = deliver(ctx, manifest, acknowledging)
     log.info(
         "delivery %d wrote %s rows and rejected %s of %d records, %.1f s (%s)",

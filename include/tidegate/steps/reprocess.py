@@ -13,13 +13,13 @@ from tidegate.model import dead_letter_headers
 from tidegate.model.batch import Batch, Delivery, Outcome
 from tidegate.model.counting import counted
 from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError, message
-from tidegate.model.manifest import Manifest, Published
+from tidegate.model.manifest import Published
 from tidegate.model.records import utf8
 from tidegate.model.subscription import Subscription
 from tidegate.ports import FIRST, Generation, GenerationOutcome, Generations, Made, Outbox
 from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.context import ProcessContext
-from tidegate.steps.deliver import made_by_job
+from tidegate.steps.deliver import job_manifest, made_by_job
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.read_again import RecordsFrom, landed_records, source_of
 from tidegate.steps.records_to_produce import produced
@@ -198,16 +198,9 @@ def _make(ctx: ProcessContext, generations: Generations, generation: Generation,
     token = generation.tokens[-1]
     delivery = Delivery(ctx.ledger.deliveries(batch.id) + generation.number - FIRST, token)
     decoding = decoding_of(landed, ctx.subscription.deserialization, landing=ctx.landing, registry=ctx.registry)
-    rescues = ctx.subscription.processing.schema_evolution == "rescue"
-    manifest = Manifest(
-        batch=landed,
-        delivery=delivery,
-        transform=ctx.subscription.processing.transform,
-        row_accounting=ctx.subscription.row_accounting,
+    manifest = replace(
+        job_manifest(ctx, landed, delivery, decoding),
         staging=_staging(ctx, generation, token),
-        decoding=decoding,
-        rescues=rescues,
-        table_schema=ctx.lake.table_schema(landed.output) if rescues else None,
         generation=generation.number,
     )
     ctx.lake.make_folder(manifest.staging)

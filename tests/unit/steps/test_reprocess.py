@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from definitions import SUBSCRIPTION
 from world import OUTPUT, Before, Crash, World, deliver, planned
 
 from tidegate.model import dead_letter_headers
@@ -104,6 +105,12 @@ def test_the_output_has_the_new_generation_and_the_batch_stays_as_it_is(world: R
     assert (found.generation, found.rows, found.ranges, found.files) == (2, 4, world.batch.ranges, world.batch.files)
     assert (world.ledger.batch(world.batch.id), world.committed()) == before
     assert world.published() == [(0, 5)]
+
+
+def test_its_files_have_the_size_that_the_definition_asks_for() -> None:
+    world = Reprocessed(processing=replace(SUBSCRIPTION.processing, target_file_size_bytes=2**20))
+    world.reprocess()
+    assert [manifest.target_file_bytes for manifest in world.processor.delivered] == [2**20, 2**20]
 
 
 def test_a_batch_that_was_lost_and_read_again_is_not_made_a_second_time(world: Reprocessed) -> None:
