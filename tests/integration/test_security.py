@@ -297,7 +297,7 @@ RIGHTS: dict[str, tuple[ResourceType, str, AclOperation, str]] = {
         ResourceType.TRANSACTIONAL_ID,
         "tidegate-{name}-lake",
         AclOperation.WRITE,
-        "write with the transactional id tidegate-{name}-lake, or set commit-fence: none",
+        "write with the transactional id tidegate-{name}-lake; on a cluster without transactions",
     ),
 }
 

@@ -221,8 +221,8 @@ class TransactionalFence:
                 message(
                     f"{what} ({reason.str()})",
                     self._where,
-                    "let the connection's user write with the transactional id "
-                    f"tidegate-{self._group.id}, or set commit-fence: none on a cluster without transactions",
+                    f"let the connection's user write with the transactional id tidegate-{self._group.id}; on a "
+                    "cluster without transactions batches are committed with commit-fence: none, and nothing is redriven",
                 )
             )
         return BrokerUnavailableError(
