@@ -222,7 +222,7 @@ class TransactionalFence:
                     f"{what} ({reason.str()})",
                     self._where,
                     f"let the connection's user write with the transactional id tidegate-{self._group.id}; on a "
-                    "cluster without transactions batches are committed with commit-fence: none, and nothing is redriven",
+                    "cluster without transactions, commit-fence: none commits batches, and nothing is redriven",
                 )
             )
         return BrokerUnavailableError(
