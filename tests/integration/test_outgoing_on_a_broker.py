@@ -39,7 +39,7 @@ from tidegate.model.records import Failure, Headers, Outgoing, Rejected
 from tidegate.model.subscription import TopicNames
 from tidegate.ports import Committed
 from tidegate.strategies.failure.dead_letters import dead_letter
-from tidegate.strategies.failure.delayed_retry import DelayedRetry, Retry
+from tidegate.strategies.failure.delayed_retry import DelayedRetry
 from tidegate.testing.clock import MemoryClock
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
@@ -248,8 +248,8 @@ def failed_records(dead: str, retry: str) -> list[Outgoing]:
     """A dead letter and a retry, each too large for its topic, that tell where they came from."""
     rejected = Rejected(AT, 42, TIMESTAMP, b"key", os.urandom(9_000), (), Failure("k", "r"))
     retried = DelayedRetry((f"{retry}",)).settle(rejected, MemoryClock().now())
-    assert isinstance(retried, Retry)
-    return [dead_letter(rejected, dead), retried.record]
+    assert isinstance(retried, Outgoing)
+    return [dead_letter(rejected, dead), retried]
 
 
 @pytest.mark.parametrize("fence", FENCES)

@@ -12,9 +12,7 @@ from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.records import Dropped, Failure, Headers, Outgoing, Rejected, last
 from tidegate.model.subscription import DelayedRetryTopic
 from tidegate.strategies.failure.delayed_retry import (
-    Bury,
     DelayedRetry,
-    Retry,
     delay_ms,
     due_end,
     history,
@@ -111,7 +109,7 @@ class World:
     rejects_all: bool = False
     deliveries: list[int] = field(default_factory=list)
     lateness: list[timedelta] = field(default_factory=list)
-    retried: list[Retry] = field(default_factory=list)
+    retried: list[Outgoing] = field(default_factory=list)
     dead: list[Outgoing] = field(default_factory=list)
     dropped: int = 0
     waiting: dict[str, deque[Outgoing]] = field(default_factory=dict)
@@ -145,10 +143,10 @@ class World:
         if not self.rejects_all and (value == 0 or value % 3):
             return
         match self.policy.settle(record, self.now):
-            case Retry(record=retried) as settled:
-                self.retried.append(settled)
-                self.waiting.setdefault(retried.topic, deque()).append(retried)
-            case Bury(record=dead):
+            case Outgoing(topic=topic) as sent if topic in self.policy.topics:
+                self.retried.append(sent)
+                self.waiting.setdefault(topic, deque()).append(sent)
+            case Outgoing() as dead:
                 self.dead.append(dead)
             case Dropped():
                 self.dropped += 1
@@ -166,8 +164,7 @@ def test_two_retry_topics_make_sixteen_deliveries() -> None:
     world.run(20)
     assert sorted(world.deliveries) == sorted([*range(10), 3, 6, 9, 3, 6, 9])
     assert len(world.retried) == 6
-    for retried in world.retried:
-        record = retried.record
+    for record in world.retried:
         assert record.topic in world.policy.topics
         assert header(record, "exception-class-name") == "tidegate.RejectedRecord"
         assert (header(record, "reason") or "").startswith("nack 3 -")
@@ -186,10 +183,10 @@ def test_partition_and_key_stay() -> None:
     world.publish(range(10), partitions=3)
     world.run(10)
     assert len(world.deliveries) == 16
-    assert [retried.record.partition for retried in world.retried] == [1] * 6
-    assert [retried.record.key for retried in world.retried] == [b"k3", b"k6", b"k9"] * 2
-    assert {header(retried.record, "partition") for retried in world.retried} == {"1"}
-    assert {header(retried.record, "offset") for retried in world.retried} == {"1", "2", "3"}
+    assert [retried.partition for retried in world.retried] == [1] * 6
+    assert [retried.key for retried in world.retried] == [b"k3", b"k6", b"k9"] * 2
+    assert {header(retried, "partition") for retried in world.retried} == {"1"}
+    assert {header(retried, "offset") for retried in world.retried} == {"1", "2", "3"}
 
 
 def test_a_single_topic_twice_and_then_dropped() -> None:
@@ -226,14 +223,13 @@ def test_every_retry_comes_soon_after_it_is_due_and_never_before() -> None:
 @pytest.mark.parametrize(("timeout_ms", "is_retried"), [(9_999, False), (10_000, True)])
 def test_the_timeout_is_the_last_instant_for_a_retry(timeout_ms: int, is_retried: bool) -> None:
     settled = DelayedRetry(("orders_retry_10000",), timeout_ms=timeout_ms).settle(at("orders"), NOON)
-    assert isinstance(settled, Retry if is_retried else Dropped)
+    assert isinstance(settled, Outgoing if is_retried else Dropped)
 
 
-def test_a_retry_is_due_by_the_timestamp_that_it_gets() -> None:
+def test_a_retry_has_the_timestamp_by_which_it_is_due() -> None:
     settled = DelayedRetry(("orders_retry_10000",)).settle(at("orders"), NOON + timedelta(microseconds=1999))
-    assert isinstance(settled, Retry)
-    assert settled.record.timestamp == millis(NOON) + 1
-    assert settled.due == NOON + timedelta(milliseconds=10_001)
+    assert isinstance(settled, Outgoing)
+    assert settled.timestamp == millis(NOON) + 1
 
 
 OWN: Headers = (("a", b"1"), ("null", None), ("a", b""), ("delayed-retry-count", b"7"), ("delayed-retry-cause", b"x"))
@@ -242,40 +238,40 @@ OWN: Headers = (("a", b"1"), ("null", None), ("a", b""), ("delayed-retry-count",
 def test_a_record_from_elsewhere_begins_anew_and_keeps_its_headers() -> None:
     policy = DelayedRetry.of(subscription())
     settled = policy.settle(at("orders", headers=OWN), NOON)
-    assert isinstance(settled, Retry)
-    assert settled.record.topic == "orders_retry_10000"
-    assert settled.record.headers[: len(OWN)] == OWN
-    assert header(settled.record, "count") == "0"
+    assert isinstance(settled, Outgoing)
+    assert settled.topic == "orders_retry_10000"
+    assert settled.headers[: len(OWN)] == OWN
+    assert header(settled, "count") == "0"
 
 
 def test_our_headers_are_replaced_and_no_others() -> None:
     policy = DelayedRetry(("orders_retry_1000", "orders_retry_2000"), dead_letter_topic="dead")
     first = policy.settle(at("orders", 42, headers=OWN), NOON)
-    assert isinstance(first, Retry)
-    second = policy.settle(read_again(first.record, 0), NOON + timedelta(seconds=1))
-    assert isinstance(second, Retry)
-    assert second.record.headers[: len(OWN)] == OWN
-    assert len(second.record.headers) == len(first.record.headers)
-    assert [header(second.record, name) for name in ("count", "topic", "offset")] == ["1", "orders", "42"]
-    assert header(second.record, "first-processing-timestamp") == str(millis(NOON))
-    third = policy.settle(read_again(second.record, 9), NOON + timedelta(seconds=3))
-    assert isinstance(third, Bury)
-    assert third.why == "all 2 retries failed"
-    assert third.record.headers[: len(OWN)] == OWN
-    assert last(third.record.headers, "tidegate-timestamp") == b"1000"
-    assert header(third.record, "count") == "2"
-    origin = [last(third.record.headers, f"dead-letter-{name}") for name in ("topic", "partition", "offset")]
+    assert isinstance(first, Outgoing)
+    second = policy.settle(read_again(first, 0), NOON + timedelta(seconds=1))
+    assert isinstance(second, Outgoing)
+    assert second.headers[: len(OWN)] == OWN
+    assert len(second.headers) == len(first.headers)
+    assert [header(second, name) for name in ("count", "topic", "offset")] == ["1", "orders", "42"]
+    assert header(second, "first-processing-timestamp") == str(millis(NOON))
+    third = policy.settle(read_again(second, 9), NOON + timedelta(seconds=3))
+    assert isinstance(third, Outgoing)
+    assert third.topic == "dead"
+    assert third.headers[: len(OWN)] == OWN
+    assert last(third.headers, "tidegate-timestamp") == b"1000"
+    assert header(third, "count") == "2"
+    origin = [last(third.headers, f"dead-letter-{name}") for name in ("topic", "partition", "offset")]
     assert origin == [b"orders", b"0", b"42"]
 
 
 def test_a_record_without_a_timestamp_has_none_as_a_dead_letter() -> None:
     policy = DelayedRetry(("orders_retry_1",), dead_letter_topic="dead")
     first = policy.settle(Rejected(TopicPartition("orders", 0), 1, None, None, None, (), NACKED), NOON)
-    assert isinstance(first, Retry)
-    assert header(first.record, "original-timestamp") == "-1"
-    second = policy.settle(read_again(first.record, 0), NOON)
-    assert isinstance(second, Bury)
-    assert second.record.timestamp is None
+    assert isinstance(first, Outgoing)
+    assert header(first, "original-timestamp") == "-1"
+    second = policy.settle(read_again(first, 0), NOON)
+    assert isinstance(second, Outgoing)
+    assert (second.topic, second.timestamp) == ("dead", None)
 
 
 UNDECODED: Headers = (
@@ -291,14 +287,15 @@ def test_an_undecodable_record_doesnt_grow_with_every_retry_and_says_why_as_a_de
     record = at("orders", headers=old + UNDECODED)
     for _ in policy.topics:
         settled = policy.settle(record, NOON)
-        assert isinstance(settled, Retry)
-        assert settled.record.headers[:1] == old
-        assert not set(UNDECODED) & set(settled.record.headers)
-        again = read_again(settled.record, 0)
+        assert isinstance(settled, Outgoing)
+        assert settled.headers[:1] == old
+        assert not set(UNDECODED) & set(settled.headers)
+        again = read_again(settled, 0)
         record = at(again.at.topic, headers=again.headers + UNDECODED)
     buried = policy.settle(record, NOON)
-    assert isinstance(buried, Bury)
-    assert buried.record.headers[:3] == (*old, UNDECODED[0], UNDECODED[2])
+    assert isinstance(buried, Outgoing)
+    assert buried.topic == "dead"
+    assert buried.headers[:3] == (*old, UNDECODED[0], UNDECODED[2])
 
 
 @pytest.mark.parametrize(

@@ -30,25 +30,6 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """The record goes into a retry topic, and is due at an instant.
-
-    Its partition is that of its first place, as SmallRye's; a retry topic with fewer leaves it to the key.
-    """
-
-    record: Outgoing
-    due: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Bury:
-    """There is no further retry: the record becomes a dead letter, of its first place and time."""
-
-    record: Outgoing
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class History:
     """What a record has been through: retries so far, its first place and timestamp, its first processing.
 
@@ -101,15 +82,14 @@ class DelayedRetry:
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
         """Each record on its way to the next retry topic, or to the dead-letter topic, if there is one."""
-        for record in rejected:
-            match self.settle(record, now):
-                case Retry(sent) | Bury(sent):
-                    yield sent
-                case Dropped() as dropped:
-                    yield dropped
+        return (self.settle(record, now) for record in rejected)
 
-    def settle(self, record: Rejected, now: datetime) -> Retry | Bury | Dropped:
-        """What becomes of a record that failed at this instant, and the record as it is to be produced."""
+    def settle(self, record: Rejected, now: datetime) -> Outgoing | Dropped:
+        """A record that failed at this instant as it is to be produced.
+
+        That is into a retry topic, with the partition of its first place, as SmallRye's; a topic with fewer leaves it
+        to the key. Without a further retry it is a dead letter, of its first place and time.
+        """
         past = history(record, self.topics, now)
         topic = next_topic(self.topics, self.max_retries, past.count)
         if topic is None:
@@ -121,15 +101,14 @@ class DelayedRetry:
             why = f"a retry in {topic} would be due after delayed-retry-topic.timeout ({self.timeout_ms} ms)"
             return self._give_up(record, past, why)
         headers = _as_received(self._own(record)) + _told(record.failure, past)
-        retried = Outgoing(topic, past.at.partition, millis(now), record.key, record.value, headers)
-        return Retry(retried, _EPOCH + due * _MILLISECOND)
+        return Outgoing(topic, past.at.partition, millis(now), record.key, record.value, headers)
 
-    def _give_up(self, record: Rejected, past: History, why: str) -> Bury | Dropped:
+    def _give_up(self, record: Rejected, past: History, why: str) -> Outgoing | Dropped:
         if self.dead_letter_topic is None:
             return Dropped(f"{why}, and there is no dead-letter-queue.topic")
         headers = self._own(record) + _told(record.failure, past)
         first = replace(record, at=past.at, offset=past.offset, timestamp=past.timestamp, headers=headers)
-        return Bury(dead_letter(first, self.dead_letter_topic), why)
+        return dead_letter(first, self.dead_letter_topic)
 
     def _own(self, record: Rejected) -> Headers:
         """The record's headers without those that our last retry gave it."""
