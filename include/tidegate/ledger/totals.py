@@ -14,9 +14,8 @@ from sqlalchemy import Connection, func, select, text
 from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import batches, deliveries, losses, totals
-from tidegate.model.batch import Batch, Cause, Delivery, Outcome
+from tidegate.model.batch import PUBLISHED, Batch, Cause, Delivery
 
-_PUBLISHED = (Outcome.COMMITTED, Outcome.UNCOMMITTED)
 _ADD = text(
     "INSERT INTO tidegate_totals (subscription, name, label, value) VALUES (:subscription, :name, :label, :value) "
     "ON CONFLICT (subscription, name, label) DO UPDATE SET value = tidegate_totals.value + excluded.value"
@@ -100,7 +99,7 @@ def subscription_totals(url: str, subscription: str) -> Mapping[Labelled, float]
 def published_batches(url: str, subscription: str) -> int:
     """How many batches of a subscription were ever published and closed. Raises as `ledger_totals`."""
     found = subscription_totals(url, subscription)
-    return round(sum(found.get((Total.BATCHES, str(outcome)), 0) for outcome in _PUBLISHED))
+    return round(sum(found.get((Total.BATCHES, str(outcome)), 0) for outcome in PUBLISHED))
 
 
 def count_landing(connection: Connection, subscription: str, opened_at: datetime, now: datetime) -> None:
@@ -134,7 +133,7 @@ def count_close(connection: Connection, batch: Batch, now: datetime) -> None:
         (Total.RECORDS, str(batch.outcome)): batch.landed_records,
         (Total.BYTES, str(batch.outcome)): sum(file.bytes for file in batch.files),
     }
-    if batch.outcome in _PUBLISHED:
+    if batch.outcome in PUBLISHED:
         counted |= _written(batch) | _commit(connection, batch, now)
     _add(connection, batch.subscription, counted)
 

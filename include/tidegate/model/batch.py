@@ -80,7 +80,8 @@ _DISCARDED: Mapping[Resolution, Outcome] = {
     Resolution.RETRY_LATER: Outcome.RETRIED,
 }
 
-_PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
+PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
+"""The outcomes of batches that are in the lake, where they have rows."""
 
 SETTLED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED, *_DISCARDED.values()})
 """How a batch ends that was delivered to its end."""
@@ -255,7 +256,7 @@ class Batch:
     @property
     def is_published(self) -> bool:
         """Whether the batch is in the lake, as far as it is known to be."""
-        return self.rows is not None and (self.state is State.PUBLISHED or self.outcome in _PUBLISHED)
+        return self.rows is not None and (self.state is State.PUBLISHED or self.outcome in PUBLISHED)
 
     @property
     def condition(self) -> str:

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.ledger.batch_record import BatchRecord, DeliveryRecord
-from tidegate.model.batch import Batch, Outcome, State
+from tidegate.model.batch import Batch
 from tidegate.model.manifest import ranges_to_json
 from tidegate.model.output_uri import batch_place
 from tidegate.ports import Generation, GenerationOutcome, HistoryEntry
 from tidegate.runtime.status import outcome_to_json
 from tidegate.spark.logs import log_path
-
-_PUBLISHED = (Outcome.COMMITTED, Outcome.UNCOMMITTED)
 
 
 def batch_document(record: BatchRecord, logs: Path) -> dict[str, Any]:
@@ -70,7 +68,7 @@ def generation_document(generation: Generation) -> dict[str, Any]:
 
 def _is_published(batch: Batch) -> bool:
     """Whether the ledger knows the batch to be in the lake; without a row it isn't."""
-    return bool(batch.rows) and (batch.state is State.PUBLISHED or batch.outcome in _PUBLISHED)
+    return bool(batch.rows) and batch.is_published
 
 
 def _delivery(delivery: DeliveryRecord, log: Path) -> dict[str, Any]:

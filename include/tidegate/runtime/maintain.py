@@ -10,7 +10,7 @@ from tidegate.lake.orphans import Orphans
 from tidegate.lake.staged_files import StagedFiles
 from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Outcome
+from tidegate.model.batch import PUBLISHED
 from tidegate.model.counting import counted
 from tidegate.model.errors import LostDataError, TidegateError, message
 from tidegate.model.output_uri import has_folders, is_table, without_connection
@@ -20,7 +20,6 @@ from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.lakes import table_log_of, upkeep_of
 
 _LOOKED_BACK = 20  # batches
-_PUBLISHED = frozenset({Outcome.COMMITTED, Outcome.UNCOMMITTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def remove_orphans(output: str, settings: Settings, connections: Connections, *,
     unnoted = orphans.unnoted(output)
     found: list[str] = []
     for batch_id, outcome in ledger.outcomes(unnoted.keys()).items():
-        folders, was_published = unnoted[batch_id], outcome in _PUBLISHED
+        folders, was_published = unnoted[batch_id], outcome in PUBLISHED
         if outcome is None or (was_published and len(folders) == 1):
             continue
         batch = ledger.batch(batch_id)
