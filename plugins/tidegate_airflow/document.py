@@ -123,7 +123,7 @@ def _steps(policy: CommitPolicy) -> str:
                 "no offset; whatever fails, the next one takes the same batch again, from its landing."
             )
         case CommitPoint.NEXT_PLAN:
-            return f"{_PUBLISH}. Its offsets are committed by the next run, before that one plans. {_MOVES_NOTHING}"
+            return f"{_PUBLISH}. Its offsets are committed by the next run, before that one plans. {_TAKEN_AGAIN}"
         case CommitPoint.MANUAL:
             return (
                 f"{_PUBLISH}. Its offsets are committed by `tidegate commit {{name}}` or the DAG `tidegate_commit`, "

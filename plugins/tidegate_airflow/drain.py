@@ -30,6 +30,8 @@ class DrainOperator(StepOperator):
 
         with self._pipeline(context) as pipeline:
             subscription, waiting = pipeline.subscription, records_waiting(pipeline)
+        if waiting is None:
+            raise AirflowSkipException("no broker tells how many records wait: nothing follows, the next run goes on")
         if waiting < subscription.consumer.max_poll_records:
             raise AirflowSkipException(f"{waiting:,} records wait, less than a full batch: nothing follows")
         if number > subscription.drain_max_runs:

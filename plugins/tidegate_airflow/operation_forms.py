@@ -37,8 +37,10 @@ _ANSWERS: Mapping[str, str] = {
     "stop": "leave it stopped",
 }
 _CLEAR_TEXT = """\
-Has done with the batch of a subscription that is **stopped**, or that **asks**, as `tidegate clear` does; correct what
-is wrong first. The run fails, and changes nothing, if no batch is stopped or asks.
+Decides what becomes of a subscription's open batch, as `tidegate clear` does, mostly of one that is **stopped**, or
+that **asks**; correct what is wrong first. It also takes one that has landed, has retries left, or is being delivered,
+which counts as failed then. `dead-letter` and `skip` are final. The run fails, and changes nothing, if no batch is
+open, or its output is settled.
 
 | answer | what becomes of the batch |
 |---|---|
@@ -102,7 +104,8 @@ _RESET_PARAMS: Mapping[str, Param] = {
 _REPLAY_TEXT = """\
 Reads a range of a subscription once more, through its transform, into another output, as `tidegate replay` does; the
 group's positions stay as they are. `from` is inclusive, `to` exclusive. The run lasts until the replay is done; one
-that was cut short goes on when another run is triggered with the same values.
+that was cut short goes on when another run is triggered with the conf of that run; until then no other replay writes
+into its output.
 """
 _BOUND = (
     "earliest, latest, a time in ISO 8601, UTC without a zone, or lines topic,partition,offset, as in orders,0,1200."
@@ -116,7 +119,7 @@ _REPLAY_PARAMS: Mapping[str, Param] = {
         type="string",
         minLength=1,
         title="Output",
-        description="The folder or URI to write to: another one than that of any definition.",
+        description="As in a definition: a folder, URI or catalog.namespace.table that is no subscription's output.",
     ),
     "note": _NOTE,
     "previewed": _PREVIEWED,

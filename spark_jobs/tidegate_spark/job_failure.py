@@ -29,7 +29,7 @@ from pyspark.errors import (
     QueryContextType,
 )
 
-from tidegate_spark.deserializers.step import DeserializationError
+from tidegate_spark.deserializers.step import DeserializationError, UnusableSchemaError
 
 MARK = "tidegate-failure: "
 
@@ -131,7 +131,7 @@ def _hint(error: BaseException) -> str:
 
 def _is_of_records(error: BaseException, *, is_called: bool) -> bool:
     text = str(error)
-    if isinstance(error, _FAULTS) or any(lack in text for lack in _LACKS):
+    if isinstance(error, (*_FAULTS, UnusableSchemaError)) or any(lack in text for lack in _LACKS):
         return False
     if isinstance(error, PythonException):
         return not issubclass(_worker_exception(text), _FAULTS)

@@ -183,6 +183,9 @@ class SessionProcessor:
         self._spark = spark
         self._client = client
 
+    def check(self) -> None:
+        """The session is there."""
+
     def run(
         self,
         manifest_uri: str,

@@ -12,7 +12,7 @@ from decoding import decode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate_spark.deserializers.step import Decoder, DeserializationError
+from tidegate_spark.deserializers.step import Decoder, UnusableSchemaError
 from tidegate_spark.job_failure import failure_of
 
 pytestmark = pytest.mark.spark
@@ -173,7 +173,7 @@ def test_json_in_another_charset(spark):
 
 
 def test_a_deserializer_that_nobody_has_is_named(spark):
-    with pytest.raises(DeserializationError, match="there is no deserializer xml; there are avro, bytes,"):
+    with pytest.raises(UnusableSchemaError, match="there is no deserializer xml; there are avro, bytes,"):
         decode(spark, Decoder("xml"), [b""])
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tidegate_spark.deserializers.json_schema import type_of
-from tidegate_spark.deserializers.step import DeserializationError
+from tidegate_spark.deserializers.step import UnusableSchemaError
+from tidegate_spark.job_failure import failure_of
 
 pytestmark = pytest.mark.spark
 
@@ -59,5 +60,6 @@ def test_each_schema_has_a_type(schema, kind):
     ],
 )
 def test_a_schema_without_a_type_says_why(text, told):
-    with pytest.raises(DeserializationError, match=told):
+    with pytest.raises(UnusableSchemaError, match=told) as unusable:
         type_of(text)
+    assert failure_of(unusable.value).cause == "system"  # no record is to blame, and none is discarded for it

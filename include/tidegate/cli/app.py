@@ -339,7 +339,7 @@ class _Answer(StrEnum):
 def clear(
     name: Annotated[
         str,
-        typer.Argument(help="The subscription that is stopped or waits for an answer.", autocompletion=defined_names),
+        typer.Argument(help="The subscription whose open batch is decided about.", autocompletion=defined_names),
     ],
     answer: Annotated[
         _Answer,
@@ -351,7 +351,11 @@ def clear(
     note: Annotated[str, typer.Option(help="Why; kept in the ledger.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Let a stopped subscription continue, by default by processing the same batch again."""
+    """Let a stopped subscription continue, by default by processing the same batch again.
+
+    It also takes an open batch that isn't stopped: one that has landed, has retries left, or is being delivered, which
+    counts as failed then. Dead-letter and skip are final.
+    """
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
     from tidegate.runtime.actions.clearing import what_follows  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above

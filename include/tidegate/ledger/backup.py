@@ -173,11 +173,14 @@ def _opened(file: Path) -> Iterator[Database]:
                 closing(sqlite3.connect(copy)) as copied,
             ):
                 given.backup(copied)
+                ((intact,),) = copied.execute("PRAGMA integrity_check(1)")
         except sqlite3.Error as error:
             raise UnusableLedgerError(
                 f"{file} can't be read as a ledger ({error}), and nothing was changed: name a file that `tidegate "
                 "ledger backup` wrote, or a ledger in SQLite that nobody uses"
             ) from error
+        if intact != "ok":
+            raise UnusableLedgerError(f"{file} is damaged ({intact}), and nothing was changed: name another backup")
         database = Database(f"{_SQLITE}{copy}")
         database.name = str(file)  # as errors call it
         if schema_of(database) is None:

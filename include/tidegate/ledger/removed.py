@@ -109,16 +109,28 @@ class RemovedSubscription:
 
     def _refuse_open(self, connection: Connection, names: Sequence[str]) -> None:
         is_open = (batches.c.subscription.in_(names), batches.c.closed_at.is_(None))
-        found = connection.execute(select(batches.c.id, batches.c.group_id).where(*is_open)).first()
+        found = connection.execute(
+            select(batches.c.id, batches.c.group_id, batches.c.subscription).where(*is_open)
+        ).first()
         if found is not None:
             raise StaleError(
                 message(
-                    f"batch {found.id} of subscription {self._name} is open, and nothing was removed",
+                    f"batch {found.id} of subscription {found.subscription} is open, and nothing was removed",
                     f"group {found.group_id}",
-                    f"put the definition back and run it until no batch is open, or, where nobody wants its records, "
-                    f"`tidegate clear {self._name} --answer skip` and run once more; then remove the definition again",
+                    f"put the definition back and {self._how_to_end(found.subscription)}; then remove the definition "
+                    "again",
                 )
             )
+
+    def _how_to_end(self, whose: str) -> str:
+        """What ends an open batch, a replay's too."""
+        if whose != self._name:
+            return "end that replay by the same `tidegate replay`"
+        return (
+            "run it until no batch is open, or, where nobody wants its records, "
+            f"`tidegate clear {self._name} --answer skip` and run once more; under commit-strategy: manual `tidegate "
+            f"commit {self._name}` ends it"
+        )
 
 
 def _closed(connection: Connection, name: str) -> tuple[ExpiredBatch, ...]:

@@ -138,7 +138,7 @@ def object_system(place: ObjectPlace) -> fs.FileSystem:
 def _opened(place: ObjectPlace, store: ObjectStore) -> fs.FileSystem:
     try:
         system = fs.S3FileSystem(
-            **{"region": store.region or fs.resolve_s3_region(place.bucket)} | store.for_pyarrow(),
+            **{"region": store.region or _region(place)} | store.for_pyarrow(),
             allow_delayed_open=True,
             connect_timeout=_CONNECT_SECONDS,
             request_timeout=_REQUEST_SECONDS,
@@ -148,8 +148,22 @@ def _opened(place: ObjectPlace, store: ObjectStore) -> fs.FileSystem:
     except OSError as error:
         raise _failed(place, error) from error
     if found.type == fs.FileType.NotFound:
-        raise WrongDefinitionError(f"there is no bucket {place.bucket}{_by(place)}: make it, or name another")
+        raise _missing(place)
     return system
+
+
+def _region(place: ObjectPlace) -> str:
+    """Where Amazon has the bucket."""
+    try:
+        return str(fs.resolve_s3_region(place.bucket))
+    except OSError as error:
+        if "not found" in str(error):
+            raise _missing(place) from error
+        raise
+
+
+def _missing(place: ObjectPlace) -> WrongDefinitionError:
+    return WrongDefinitionError(f"there is no bucket {place.bucket}{_by(place)}: make it, or name another")
 
 
 def _looked_at(system: fs.FileSystem, place: ObjectPlace) -> fs.FileInfo:

@@ -163,7 +163,10 @@ def _thresholds(
             yield Condition(OPEN_BATCH, batch["batch_id"], fact, reason, batch["opened_at"], remedy)
 
 
-_LAGS = "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs, works a backlog off"
+_LAGS = (
+    "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs (not under manual), works a "
+    "backlog off"
+)
 _IS_OPEN = "see the log of its last run"
 
 

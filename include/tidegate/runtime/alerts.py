@@ -90,7 +90,8 @@ def tell(
     teller.ended(found)
     if teller.failures:
         raise UntoldAlertError(
-            f"subscription {look.subscription}: {'; '.join(teller.failures)}: correct the notifier; it is tried again"
+            f"subscription {look.subscription}: {'; '.join(teller.failures)}: the next look tries again; if it goes "
+            "on, look at the notifier, and at the server that it sends to"
         )
     return teller.sent
 

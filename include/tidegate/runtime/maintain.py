@@ -107,7 +107,13 @@ def _refuse_gone(name: str, output: str, settings: Settings) -> None:
     newest = (entry.batch for entry in SqlLedger(settings.ledger).history(name, _LOOKED_BACK))
     if batch := next((each for each in newest if each.is_published and each.output == output), None):
         why = f"the table isn't there any more, and batch {batch.id} was published into it"
-        raise LostDataError(message(why, batch, f"bring it back; `tidegate run {name}` says how to go on without it"))
+        raise LostDataError(
+            message(
+                why,
+                batch,
+                f"bring it back; the next batch of {name} is refused until then, and says how to go on without it",
+            )
+        )
 
 
 def remove_orphans(output: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:

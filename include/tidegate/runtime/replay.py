@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate.config.outputs import output_uri
 from tidegate.model.batch import Resolution, State
-from tidegate.model.errors import UnavailableError, WrongDefinitionError, first_few, location, message
+from tidegate.model.errors import StaleError, UnavailableError, WrongDefinitionError, first_few, location, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import Cursor, Subscription, TopicPartitions, TopicSelection
 from tidegate.ports import Reader, RecordSource, Replay
@@ -24,8 +24,8 @@ from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.reset_group import ToOffsets
 
 _AGAIN = (
-    "this is a replay: correct the cause, then the same `tidegate replay` goes on from here, without `tidegate clear` "
-    "or `tidegate group reset`"
+    "this is a replay: correct the cause, then the same `tidegate replay`, or `tidegate_replay` with this run's conf, "
+    "goes on from here, without `tidegate clear` or `tidegate group reset`"
 )
 Bound = Earliest | Latest | AtTime | ToOffsets
 """From where or to where each partition is read."""
@@ -88,7 +88,20 @@ def preview_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Re
         return known[name]
     ranges = _ranges(pipeline, request)
     now = pipeline.ledger.now()
-    return Replay(name, subscription.name, request.output, request.asked, request.by, now, request.note, ranges)
+    new = Replay(name, subscription.name, request.output, request.asked, request.by, now, request.note, ranges)
+    _refuse_second(subscription, new, known.values(), home)
+    return new
+
+
+def _refuse_second(subscription: Subscription, new: Replay, known: Collection[Replay], home: Path) -> None:
+    """Raises StaleError for an output into which another replay is under way: both would write the same records."""
+    wanted = target(subscription, new, home)
+    for other in known:
+        if not other.is_done and target(subscription, other, home) == wanted:
+            why = f"a replay {other.asked} into {new.output}, which {other.by} began, isn't done: nothing was replayed"
+            raise StaleError(
+                message(why, _place(subscription), "end that one by the same command first, or name another output")
+            )
 
 
 def derived(subscription: Subscription, replay: Replay) -> Subscription:

@@ -124,13 +124,14 @@ def _key_and_chain(client: Mapping[str, str]) -> tuple[str, str]:
         return _of_store(client["ssl.keystore.location"], client.get("ssl.keystore.password"))
     key, chain = (_content(client, what) for what in ("ssl.key", "ssl.certificate"))
     if key is None or chain is None:
-        raise WrongDefinitionError("ssl.key and ssl.certificate go together: give both")
+        lacks = "ssl.key" if key is None else "ssl.certificate"
+        raise WrongDefinitionError(f"a key and its certificate go together: add {lacks}.location or {lacks}.pem")
     try:
         opened = serialization.load_pem_private_key(
             _blocks(key, "KEY").encode(), _secret(client.get("ssl.key.password"))
         )
     except (ValueError, TypeError):
-        raise WrongDefinitionError("ssl.key can't be opened: ssl.key.password must be its password") from None
+        raise WrongDefinitionError("the client's key can't be opened: ssl.key.password must be its password") from None
     return _key(opened), _blocks(chain, "CERTIFICATE")
 
 

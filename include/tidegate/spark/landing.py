@@ -41,9 +41,11 @@ class SparkLander:
 
     def land(self, batch: Batch, member: int) -> Landed:
         """See ports.Lander. Raises UnavailableError where the job failed, or what it left isn't what it was to land."""
+        processor = self.begin()
+        processor.check()
         request = self.requests.submit(batch, member, self.poll_timeout_ms)
         try:
-            return self._carried_out(request)
+            return self._carried_out(processor, request)
         except BatchFailedError as failed:
             self.requests.cancel(request)
             self._refuse_loss(batch, request)
@@ -52,8 +54,8 @@ class SparkLander:
             self.requests.cancel(request)
             raise
 
-    def _carried_out(self, request: LandingRequest) -> Landed:
-        self.begin().run(request.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
+    def _carried_out(self, processor: Processor, request: LandingRequest) -> Landed:
+        processor.run(request.uri, self.job_timeout, lambda line: log.info("job: %s", line), lambda: None)
         left = self.requests.result(request)
         if left is None:
             raise BatchFailedError(

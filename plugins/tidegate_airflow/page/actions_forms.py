@@ -105,7 +105,12 @@ ACTIONS: Final[Mapping[str, Action]] = {
             (
                 Field("from", "From", "lines", hint=_BOUND, is_required=True),
                 Field("to", "To", "lines", hint=f"{_BOUND}; what stands there isn't read", is_required=True),
-                Field("output", "Output", hint="a folder or URI, other than the definition's", is_required=True),
+                Field(
+                    "output",
+                    "Output",
+                    hint="as in a definition, and no subscription's",
+                    is_required=True,
+                ),
                 _NOTE,
             ),
             REPLAY,

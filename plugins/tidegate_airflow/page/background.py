@@ -63,7 +63,8 @@ class Background:
         try:
             answer: _Answer = asked.result(seconds)
         except NotYetError:
-            raise RefusedError(504, f"there is no answer after {seconds:.0f} s: look at the brokers") from None
+            why = "the brokers don't answer, or there is much to read, for which the command line takes its time"
+            raise RefusedError(504, f"there is no answer after {seconds:.0f} s: {why}") from None
         return answer
 
     def begin(self, key: tuple[str, ...], question: Callable[[], _Answer]) -> "Future[_Answer] | None":

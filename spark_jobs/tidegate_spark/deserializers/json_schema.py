@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from tidegate_spark.deserializers.step import DeserializationError
+from tidegate_spark.deserializers.step import UnusableSchemaError
 
 _SCALARS: Mapping[str, DataType] = {
     "string": StringType(),
@@ -32,17 +32,20 @@ _DEEPEST = 64
 
 
 def type_of(text: str) -> DataType:
-    """The type of a JSON Schema's values. Raises DeserializationError where it has none."""
+    """The type of a JSON Schema's values. Raises UnusableSchemaError where it has none."""
     try:
         root = json.loads(text)
     except ValueError as error:
-        raise DeserializationError(f"the JSON Schema isn't JSON: {error}") from None
+        raise UnusableSchemaError(f"the JSON Schema isn't JSON: {error}") from None
     return _type(root, root, 0)
 
 
 def _type(schema: Any, root: Any, depth: int) -> DataType:
     if depth > _DEEPEST:
-        raise DeserializationError("the JSON Schema refers to itself: Spark has no type for values of any depth")
+        raise UnusableSchemaError(
+            "the JSON Schema refers to itself, and Spark has no type for values of any depth: write it without that, "
+            "or take the deserializer string and parse in the transform"
+        )
     if not isinstance(schema, dict):
         return StringType()
     if "$ref" in schema:
@@ -100,11 +103,11 @@ def _referred(reference: str, root: Any) -> Any:
     """What a reference within the document, `#/a/b`, means."""
     found = root
     if not reference.startswith("#"):
-        raise DeserializationError(f"the JSON Schema refers to {reference}, which isn't part of it")
+        raise UnusableSchemaError(f"the JSON Schema refers to {reference}, which isn't part of it")
     for part in filter(None, reference[1:].split("/")):
         name = part.replace("~1", "/").replace("~0", "~")
         try:
             found = found[int(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise DeserializationError(f"the JSON Schema refers to {reference}, which isn't in it") from None
+            raise UnusableSchemaError(f"the JSON Schema refers to {reference}, which isn't in it") from None
     return found

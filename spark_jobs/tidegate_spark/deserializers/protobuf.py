@@ -15,7 +15,7 @@ from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
 from tidegate_spark.deserializers import protobuf_columns, protobuf_wire
 from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, unreadable
-from tidegate_spark.deserializers.step import Decoder, DeserializationError, Step, first_reason
+from tidegate_spark.deserializers.step import Decoder, Step, UnusableSchemaError, first_reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,11 +40,11 @@ def protobuf(raw: Column, decoder: Decoder) -> Step:
 
 
 def message_type(layout: Any) -> DataType:
-    """The Spark type of a layout's messages. Raises DeserializationError where a field is of a type that isn't read."""
+    """The Spark type of a layout's messages. Raises UnusableSchemaError where a field is of a type that isn't read."""
     try:
         return from_arrow_type(protobuf_columns.Reader(layout).kind)
     except ValueError as error:
-        raise DeserializationError(f"message {layout['root']}: {error}") from None
+        raise UnusableSchemaError(f"message {layout['root']}: {error}") from None
 
 
 def _reading(layout: Any, kind: DataType) -> Any:

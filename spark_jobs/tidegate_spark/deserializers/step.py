@@ -12,6 +12,10 @@ class DeserializationError(Exception):
     """Records can't be decoded, or not by these deserializers: mend them, the schema or the definition."""
 
 
+class UnusableSchemaError(DeserializationError):
+    """No record can be decoded by what the definition or the registry says, whatever is in it: correct that."""
+
+
 @dataclass(frozen=True)
 class Framing:
     """The bytes before a payload in Confluent's wire format, and the schema that they mean, or why there is none."""

@@ -10,21 +10,21 @@ from tidegate_spark.deserializers.avro import avro
 from tidegate_spark.deserializers.framed import not_framed, unreadable
 from tidegate_spark.deserializers.json_schema import type_of
 from tidegate_spark.deserializers.json_values import json_value, schema_type
-from tidegate_spark.deserializers.step import Decoder, DeserializationError, Step
+from tidegate_spark.deserializers.step import Decoder, Step, UnusableSchemaError
 from tidegate_spark.deserializers.texts import string, uuid
 
 _ID_BYTES = 5
 
 
 def step_of(raw: Column, decoder: Decoder) -> Step:
-    """The step that decodes this column. Raises DeserializationError for a name that none has."""
+    """The step that decodes this column. Raises UnusableSchemaError for a name that none has."""
     if decoder.name in numbers.NAMES:
         return numbers.number(raw, decoder.name)
     try:
         return _STEPS[decoder.name](raw, decoder)
     except KeyError:
         known = ", ".join(sorted({*numbers.NAMES, *_STEPS}))
-        raise DeserializationError(f"there is no deserializer {decoder.name}; there are {known}") from None
+        raise UnusableSchemaError(f"there is no deserializer {decoder.name}; there are {known}") from None
 
 
 def _bytes(raw: Column, _: Decoder) -> Step:

@@ -132,4 +132,4 @@ def test_a_table_that_isnt_there_any_more_is_an_error(
     done = maintain("flights")
     assert done.exit_code == 1
     assert f"the table isn't there any more, and batch {batch.id} was published into it" in done.output
-    assert "`tidegate run flights` says how to go on" in done.output
+    assert "the next batch of flights is refused until then, and says how to go on" in done.output

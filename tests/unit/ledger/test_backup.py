@@ -161,6 +161,13 @@ def nothing(_: Path) -> None:
     pass
 
 
+def damaged(file: Path) -> None:
+    make(file, OF_0_1.read_text())
+    with file.open("r+b") as opened:
+        opened.seek(file.stat().st_size // 2)
+        opened.write(b"\xff" * 4096)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
@@ -170,6 +177,11 @@ def nothing(_: Path) -> None:
             UnusableLedgerError,
             r"can't be read as a ledger \(file is not",
         ),
+        (
+            damaged,
+            UnusableLedgerError,
+            r"given.db (is damaged|can't be read as a ledger) \(.*name a(nother backup| file)",
+        ),
         (lambda file: make(file, "CREATE TABLE other (id INT)"), UnusableLedgerError, "is a database, but no ledger"),
         (
             lambda file: make(file, OF_0_1.read_text() + NEWER),
@@ -177,7 +189,7 @@ def nothing(_: Path) -> None:
             rf"the ledger .*given.db has schema 9999 and this Tidegate knows {REVISIONS[-1]} at most",
         ),
     ],
-    ids=["missing", "no database", "no ledger", "newer"],
+    ids=["missing", "no database", "damaged", "no ledger", "newer"],
 )
 def test_what_is_no_ledger_of_this_version_changes_nothing(
     given: Callable[[Path], object], error: type[TidegateError], said: str, sqlite_ledger: str, tmp_path: Path

@@ -108,6 +108,17 @@ def test_a_bucket_that_is_missing_is_told_by_name(moto: MotoS3):
         locate("s3://store@nowhere/x")
 
 
+def test_a_bucket_that_no_region_of_amazons_has_is_told_by_name(monkeypatch):
+    def nowhere(bucket: str) -> str:
+        raise OSError(f"Bucket '{bucket}' not found")
+
+    monkeypatch.setattr("pyarrow.fs.resolve_s3_region", nowhere)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    use_connections(OneConnection(store_connection(None, region_name=None)))
+    with pytest.raises(WrongDefinitionError, match="there is no bucket nowhere with connection store"):
+        locate("s3://store@nowhere/x")
+
+
 def test_a_store_that_cant_be_reached_is_unavailable_and_asked_again_next_time(moto: MotoS3):
     connections = OneConnection(store_connection("http://127.0.0.1:1"))
     use_connections(connections)

@@ -288,7 +288,10 @@ def test_nothing_is_over_while_the_definition_cannot_be_used(seen: Tell) -> None
 
 
 STUCK = AlertProperties(notify=("alerts:mail",), states=(), lag_records=5, lag_ms=1_000, open_batch_ms=3_600_000)
-KEEP_UP = "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs, works a backlog off"
+KEEP_UP = (
+    "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs (not under manual), works a "
+    "backlog off"
+)
 UNPAUSE = "unpause its DAG: no run begins while it is paused"
 CLEAR = STOPPED["action"]
 FAILED = {**OK, "open": {**BATCH, "state": "failed"}}
@@ -359,7 +362,8 @@ def test_a_notifier_that_fails_is_tried_again_and_keeps_no_other_from_being_told
     assert sent == ["alerts:broken", "alerts:leaves", "alerts:mail"]
     assert str(untold.value) == (
         "subscription flights: alerts:broken wasn't told (flights is stopped): ValueError: no server; alerts:leaves "
-        "wasn't told (flights is stopped): SystemExit: 3: correct the notifier; it is tried again"
+        "wasn't told (flights is stopped): SystemExit: 3: the "
+        "next look tries again; if it goes on, look at the notifier, and at the server that it sends to"
     )
     with pytest.raises(UntoldAlertError):
         seen(STOPPED, alerts, send=send)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import Crash, World, deliver
 
-from tidegate.model.errors import BatchFailedError, StoppedError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.output_uri import OutputFormat
 from tidegate.ports import Replay
@@ -114,10 +114,22 @@ def test_one_that_was_cut_short_goes_on_with_the_same_ranges_and_is_done_once() 
     assert world.replay().batches == 0
 
 
+def test_another_one_into_its_output_waits_until_it_is_done() -> None:
+    world = world_of(9)
+    world.processor.failures.append("no memory")
+    with pytest.raises(BatchFailedError):
+        world.replay(max_retries=5)
+    part = replace(ALL, end=ToOffsets({P0: 2}), asked="from earliest to a line")
+    with pytest.raises(StaleError, match=r"which ada began, isn't done: .* or name another output"):
+        world.replay(part, max_retries=5)
+    world.replay(max_retries=5)
+    assert world.begun(part)[1].ranges == (Range("orders", 0, 0, 2),)
+
+
 def test_one_that_stopped_delivers_its_batch_again_when_it_is_run_again() -> None:
     world = world_of(3)
     world.processor.failures.append("no memory")
-    with pytest.raises((BatchFailedError, StoppedError), match=r"the same `tidegate replay` goes on from here"):
+    with pytest.raises((BatchFailedError, StoppedError), match=r"the same `tidegate replay`, or .* goes on from here"):
         world.replay(max_retries=0)
     world.replay(max_retries=0)
     assert world.replayed() == [(0, 0, 3)]

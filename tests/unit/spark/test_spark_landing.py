@@ -13,7 +13,13 @@ import pytest
 from tidegate.kafka.columns import SCHEMA
 from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.model.batch import Batch
-from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, LostDataError, UnavailableError
+from tidegate.model.errors import (
+    BatchFailedError,
+    DeliveryTimeoutError,
+    LostDataError,
+    UnavailableError,
+    WrongDefinitionError,
+)
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.spark.landing import SparkLander
@@ -30,6 +36,9 @@ class Job:
     def __init__(self, does: Callable[[dict[str, Any], Path], None]) -> None:
         self.does = does
         self.timeouts: list[float | None] = []
+
+    def check(self) -> None:
+        """It can always be started."""
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -69,6 +78,17 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+class Unstartable(Job):
+    def check(self) -> None:
+        raise WrongDefinitionError("spark-submit isn't on PATH")
+
+
+def test_a_job_that_cannot_be_started_says_why_before_anything_is_written(bench: Bench) -> None:
+    with pytest.raises(WrongDefinitionError, match="isn't on PATH"):
+        bench.lander(Unstartable(lambda *_: None)).land(BATCH, 0)
+    assert list(bench.folder.rglob("*")) == []
 
 
 def test_what_the_job_left_is_what_landed(bench: Bench) -> None:

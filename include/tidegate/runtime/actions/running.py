@@ -14,13 +14,15 @@ MOST_RUNS = 20
 """So many runs are begun at once, at most, by a drain."""
 
 
-def records_waiting(pipeline: Pipeline) -> int:
-    """The records that no batch has yet, counted as offsets."""
+def records_waiting(pipeline: Pipeline) -> int | None:
+    """The records that no batch has yet, counted as offsets; None where no broker answers."""
     status = status_of(pipeline, 1)
+    if status.lag is None:
+        return None
     open_batches = [
         entry.batch for entry in status.history if entry.batch.is_open and not entry.batch.offsets_committed
     ]
-    return (status.lag or 0) - sum(r.end - r.start for batch in open_batches for r in batch.ranges)
+    return status.lag - sum(r.end - r.start for batch in open_batches for r in batch.ranges)
 
 
 def preview_run(pipeline: Pipeline) -> ActionPreview:
@@ -46,7 +48,7 @@ def preview_drain(pipeline: Pipeline, runs: int | None = None) -> ActionPreview:
     subscription = pipeline.subscription
     seen = pipeline.preview()
     size, follow = subscription.consumer.max_poll_records, subscription.drain_max_runs
-    waiting = records_waiting(pipeline) if seen.is_open else seen.waiting
+    waiting = (records_waiting(pipeline) or 0) if seen.is_open else seen.waiting
     needed = max(1, math.ceil(waiting / size) + seen.is_open)
     chosen = 1 if follow else min(MOST_RUNS, needed if runs is None else max(1, runs))
     rest = f"{max(0, needed - chosen - (follow or 0)):,} more would be needed"
