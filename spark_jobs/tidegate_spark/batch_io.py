@@ -287,19 +287,16 @@ def _write_merged(spark: SparkSession, manifest: Manifest, changes: Merged, atte
     """The batch's own rows first: they are counted, and those that were in the table before aren't."""
     files = _write_rows(spark, manifest, changes.upserts, attempt) if changes.has_upserts else ()
     rewritten: tuple[WrittenFile, ...] = ()
-    tombstones: tuple[WrittenFile, ...] = ()
     if changes.rewritten is not None:
         transform = manifest.transform or "the job"
         rows, folders = in_folders(changes.rewritten, manifest.layout, manifest.partition_by, transform)
         _save(spark, manifest, rows, folders, attempt)
         rewritten = tuple(file for file in attempt.files(spark) if file not in files)
-    if changes.tombstones is not None:
-        attempt.save(changes.tombstones, _TOMBSTONES)
-        tombstones = attempt.files(spark, _TOMBSTONES)
+    attempt.save(changes.tombstones, _TOMBSTONES)
     return _Written(
         files,
         rewritten_files=rewritten,
-        tombstone_files=tombstones,
+        tombstone_files=attempt.files(spark, _TOMBSTONES),
         replaced_files=changes.replaced_files,
         left_out=changes.left_out,
     )

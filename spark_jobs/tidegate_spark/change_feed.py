@@ -70,7 +70,7 @@ class Merged:
     left_out: int
     rewritten: DataFrame | None
     replaced_files: tuple[str, ...]
-    tombstones: DataFrame | None
+    tombstones: DataFrame
 
 
 @contextmanager
@@ -85,13 +85,13 @@ def merged(spark: SparkSession, feed: ChangeFeed, rows: DataFrame, transform: st
         lost = matches.filter(_NEWER).select(*_names("k", feed.keys)).distinct()
         with _kept(_without(latest, feed.keys, lost)) as winners:
             changes = _changes(feed, latest, transform)
-            upserts, deletes = winners.agg(F.count_if(~F.col(_DELETED)), F.count_if(F.col(_DELETED))).collect()[0]
+            upserts = winners.filter(~F.col(_DELETED)).count()
             yield Merged(
                 upserts=winners.filter(~F.col(_DELETED)).select(*map(_quoted, rows.columns)),
                 has_upserts=upserts > 0,
                 left_out=changes - upserts,
                 **_rewritten(spark, feed, matches, winners),
-                tombstones=_tombstones(spark, feed, winners, has_deletes=deletes > 0),
+                tombstones=_tombstones(spark, feed, winners),
             )
 
 
@@ -117,7 +117,8 @@ def _check_columns(feed: ChangeFeed, rows: DataFrame, transform: str) -> None:
         names = {name.lower() for name in found}
         if missing := [name for name in feed.columns if name.lower() not in names]:
             raise TransformError(
-                f"{whose} {', '.join(missing)}, which keys or sequence-by name; they have {', '.join(found)}"
+                f"{whose} {', '.join(missing)}, which keys or sequence-by name; they have {', '.join(found)}: "
+                "name others, or add it there first"
             )
 
 
@@ -190,9 +191,9 @@ def _deleted(spark: SparkSession, feed: ChangeFeed) -> DataFrame:
     found = spark.read.parquet(*map(spark_uri, feed.tombstones))
     if found.columns != list(feed.columns):
         raise TransformError(
-            f"keys and sequence-by are {', '.join(feed.columns)}, and the keys deleted so far were kept by "
-            f"{', '.join(found.columns)}: leave them as they were; or begin anew, in another processing.output, by "
-            "`tidegate group reset NAME --to earliest --abandon`, which reads what Kafka still holds"
+            f"keys and sequence-by are {', '.join(feed.columns)}, and the table was made by {', '.join(found.columns)}"
+            ": leave them as they were; or begin anew, in another processing.output, by `tidegate group reset NAME "
+            "--to earliest --abandon`, which reads what Kafka still holds"
         )
     return found.withColumn(_FILE, F.lit(None).cast("string"))
 
@@ -210,14 +211,16 @@ def _rewritten(spark: SparkSession, feed: ChangeFeed, matches: DataFrame, winner
     return {"rewritten": None if others.isEmpty() else others, "replaced_files": replaced}
 
 
-def _tombstones(spark: SparkSession, feed: ChangeFeed, winners: DataFrame, *, has_deletes: bool) -> DataFrame | None:
-    """The deleted keys from here on: those of before of which no change has won, and the batch's own; None for none."""
+def _tombstones(spark: SparkSession, feed: ChangeFeed, winners: DataFrame) -> DataFrame:
+    """The deleted keys from here on: those of before of which no change has won, and the batch's own.
+
+    Where there are none their file is written all the same: its columns tell by which keys the table was made.
+    """
     own = winners.filter(_DELETED).select(*map(_quoted, feed.columns))
     if not feed.tombstones:
-        return own.coalesce(1) if has_deletes else None
+        return own.coalesce(1)
     before = _without(_deleted(spark, feed).drop(_FILE), feed.keys, winners.select(*_renamed("k", feed.keys)))
-    found = before.unionByName(own).coalesce(1)
-    return None if found.isEmpty() else found
+    return before.unionByName(own).coalesce(1)
 
 
 def _without(frame: DataFrame, keys: Sequence[str], others: DataFrame) -> DataFrame:

@@ -151,8 +151,11 @@ def test_rows_without_a_key_are_told_and_replace_nothing(spark: SparkSession, tm
         process(spark, table, begin(table, 1, feed=feed), frame(spark, keyless).drop("topic"))
 
 
-def test_other_keys_than_those_of_the_deletes_so_far_are_told(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["u", "d"])
+def test_other_keys_than_those_by_which_the_table_was_made_are_told(
+    spark: SparkSession, tmp_path: Path, before: str
+) -> None:
     table = ChangedDeltaTable(tmp_path)
-    merge(spark, table, 1, change("", 1, "d"))
-    with pytest.raises(TransformError, match="kept by stream, key, ts, n: leave them as they were"):
+    merge(spark, table, 1, change("", 1, before))
+    with pytest.raises(TransformError, match="made by stream, key, ts, n: leave them as they were"):
         merge(spark, table, 2, change("one", 1), feed=ChangeFeed(("key",), FEED.sequence_by))

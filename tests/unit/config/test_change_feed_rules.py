@@ -12,8 +12,8 @@ from tidegate.model.change_feed import ChangeFeed
 FEED = {"format": "delta", "output": "x", "keys": ["id"], "sequence-by": ["ts_ms", "offset"]}
 
 
-def read(processing: dict[str, Any]) -> Reading:
-    document = {"topics": ["flights"], "consumer": {"group.id": "g"}, "processing": processing}
+def read(processing: dict[str, Any], **top: Any) -> Reading:
+    document = {"topics": ["flights"], "consumer": {"group.id": "g"}, "processing": processing, **top}
     return read_text(Path("flights.yaml"), yaml.safe_dump(document))
 
 
@@ -43,3 +43,20 @@ def test_keys_make_a_change_feed() -> None:
 def test_what_is_no_change_feed_is_told(changed: dict[str, Any], path: str, said: str) -> None:
     problems = read({**FEED, **changed}).problems
     assert any(path in str(problem) and said in problem.message for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("sequence", "failure", "warned"),
+    [
+        (["offset"], "dead-letter-queue", True),
+        (["offset"], "delayed-retry-topic", True),
+        (["offset"], "fail", False),
+        (["ts_ms", "offset"], "dead-letter-queue", False),
+    ],
+)
+def test_offsets_dont_order_what_comes_back_from_another_topic(sequence: list[str], failure: str, warned: bool) -> None:
+    problems = read({**FEED, "sequence-by": sequence}, **{"failure-strategy": failure}).problems
+    found = [
+        (problem.rule, problem.severity) for problem in problems if "comes back has another offset" in problem.message
+    ]
+    assert found == ([("order-of-changes", "warning")] if warned else [])
