@@ -6,6 +6,7 @@ import time
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ _MOST_BYTES = 1_000_000
 """Of an answer; whoever sends more is cut off."""
 _ASKS = 1 << 20  # bytes of a body before which libcurl asks whether it is wanted, unless it is told not to
 _LONGEST_WAIT_SECONDS = 0.2
+_UNHEARD_SECONDS = 1.0
 _POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
 _UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
 _NEVER_THE_RECORDS_FAULT = frozenset(
@@ -71,7 +73,7 @@ class _Pool:
 class _Handle:
     """A request at a time, over a connection of its pool, and what is heard of it."""
 
-    __slots__ = ("attempt", "curl", "first", "pool", "received", "request", "uri")
+    __slots__ = ("attempt", "begun", "curl", "first", "pool", "received", "request", "uri")
 
     def __init__(self, curl: Any, pool: _Pool) -> None:
         self.curl = curl
@@ -79,6 +81,7 @@ class _Handle:
         self.uri = b""
         self.request: Request | None = None
         self.attempt = 0
+        self.begun = 0.0
         self.first = b""
         self.received = 0
 
@@ -90,6 +93,7 @@ class _Handle:
     def begin(self, request: Request, attempt: int) -> None:
         """Send a request: what is heard from now on is its answer."""
         self.request, self.attempt, self.first, self.received = request, attempt, b"", 0
+        self.begun = time.monotonic()
 
     def take(self, part: bytes) -> int:
         """A part of the answer; libcurl ends it if less is taken than it gave."""
@@ -142,12 +146,14 @@ class Sender:
         waiting = {at: iter(each) for at, each in requests.items()}
         busy = dict.fromkeys(waiting, 0)
         later: Later = deque()
+        listened = time.monotonic()
         while waiting or self._running or later:
             self._begin_due(later)
             self._fill(waiting, busy)
+            listened = self._forgive_since(listened)
             for pool in self._pools:
                 pool.multi.perform()
-            outcomes = self._ended(later)
+            outcomes = self._ended(later) + self._overdue(later)
             for outcome in outcomes:
                 busy[outcome.request.message.at] -= 1
             if outcomes:
@@ -155,6 +161,14 @@ class Sender:
             watch()
             if not outcomes and (self._running or later):
                 self._wait(later)
+
+    def _forgive_since(self, listened: float) -> float:
+        """The time now. While nobody listened, as in a commit that waits for a broker, no request was late."""
+        now = time.monotonic()
+        if now - listened > _UNHEARD_SECONDS:
+            for handle in self._running.values():
+                handle.begun += now - listened
+        return now
 
     def _wait(self, later: Later) -> None:
         """Until something happens, or is due."""
@@ -214,7 +228,6 @@ class Sender:
         curl.setopt(pycurl.PROXY, "")  # whatever the environment says
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, self._endpoint.connect_timeout_ms)
-        curl.setopt(pycurl.TIMEOUT_MS, self._endpoint.request_timeout_ms)
         curl.setopt(pycurl.SSL_VERIFYPEER, 1)
         curl.setopt(pycurl.SSL_VERIFYHOST, 2)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
@@ -255,6 +268,19 @@ class Sender:
                     outcome = self._failure(*each)
                     if not self._is_tried_again(outcome, 0, later):
                         outcomes.append(outcome)
+        return outcomes
+
+    def _overdue(self, later: Later) -> list[Outcome]:
+        """What took longer than it may, but for what is tried again; libcurl counts time in which nobody asks it."""
+        limit = self._endpoint.request_timeout_ms
+        late = list(takewhile(lambda each: time.monotonic() - each.begun > limit / 1000, self._running.values()))
+        outcomes = []
+        for handle in late:
+            milliseconds = 1000 * (time.monotonic() - handle.begun)
+            why = f"Operation timed out after {milliseconds:.0f} milliseconds with {handle.received} bytes received"
+            outcome = self._outcome(handle.curl, *self._why(handle, why))
+            if not self._is_tried_again(outcome, 0, later):
+                outcomes.append(outcome)
         return outcomes
 
     def _failure(self, curl: Any, code: int, text: str) -> Outcome:

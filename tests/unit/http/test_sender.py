@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hooks import fine, hooked, say
+from running import until
 
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.http.message import Message
@@ -180,6 +181,28 @@ def test_a_server_that_hangs_takes_its_time_and_no_more() -> None:
         assert time.monotonic() - began < 5
         release.set()
     assert (outcome.status, "imed out" in outcome.reason or "imeout" in outcome.reason) == (None, True)
+
+
+def test_what_was_answered_while_nobody_listened_is_an_answer() -> None:
+    answered, heard = threading.Event(), threading.Event()
+
+    def waits(handler: BaseHTTPRequestHandler, _: int) -> None:
+        assert heard.wait(20)  # that the request is under way
+        say(handler, 200)
+        answered.set()
+
+    def stalls() -> None:
+        if not heard.is_set() and hook.begun:
+            heard.set()
+            assert answered.wait(20)
+            until(lambda: time.monotonic() - began > 3, "the request's time is up")
+
+    with hooked(waits) as hook:
+        endpoint = HttpEndpoint(hook.uri, retry_before_commit=1, delay_ms=0, request_timeout_ms=2_000)
+        with closing(Sender(endpoint, LOOPBACK)) as sender:
+            began = time.monotonic()
+            outcomes = [each for some in sender.send(requests(endpoint, {P0: 1}), stalls) for each in some]
+    assert [(each.status, each.attempts, each.reason) for each in outcomes] == [(200, 1, "")]
 
 
 def test_a_server_that_drips_is_cut_off_by_the_same_time() -> None:
