@@ -60,11 +60,15 @@ class AirflowHome:
         }
 
     def environment(self, around: Mapping[str, str], connections: Mapping[str, Connection]) -> dict[str, str]:
-        """Return the environment of Airflow's processes: the one around, no other Airflow's settings, and ours.
+        """Return the environment of Airflow's processes: the one around; of Airflow's settings ours and Tidegate's.
 
         `connections` are by connection id, each with Airflow's own names: conn_type, host, port, extra. They go in as
         JSON, because a URI can't say all of them.
         """
-        kept = {name: value for name, value in around.items() if not name.startswith("AIRFLOW__")}
+        kept = {
+            name: value
+            for name, value in around.items()
+            if not name.startswith("AIRFLOW__") or name.startswith("AIRFLOW__TIDEGATE__")
+        }
         given = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection) for name, connection in connections.items()}
         return kept | self.settings() | given

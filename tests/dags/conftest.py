@@ -84,7 +84,7 @@ def define(home: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def known_dag() -> Iterator[Callable[..., None]]:
-    """Enters a DAG into Airflow's database: `known_dag("flights", is_paused=True)`."""
+    """Enters a DAG into Airflow's database: `known_dag("quays", is_paused=True)`, of a name that no real one has."""
     from airflow.models.dag import DagModel  # noqa: PLC0415 (reads the configuration made above)
     from airflow.models.dagbundle import DagBundleModel  # noqa: PLC0415 (see above)
     from airflow.utils.session import create_session  # noqa: PLC0415 (see above)

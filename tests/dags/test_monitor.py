@@ -286,16 +286,16 @@ def test_an_open_batch_without_a_definition_is_not_over(scene: Scene, define: De
 
 
 def test_the_remedy_for_a_dag_that_is_paused_is_to_unpause_it(scene: Scene, known_dag: Callable[..., None]) -> None:
-    known_dag("flights", is_paused=True)
-    known_dag("trains")
-    for number, name in enumerate(["flights", "trains"]):
+    known_dag("quays", is_paused=True)
+    known_dag("sheds")
+    for number, name in enumerate(["quays", "sheds"]):
         scene.define(name, "notify: ['notifiers_of_a_test:mail'], states: [], open-batch.ms: 1")
         scene.stopped(name, Resolution.ASK, number)
     assert scene.monitor().state == "success"
     told = {each["subject"].partition(" ")[0]: each["text"] for each in scene.told()}
     assert all("waits for an answer and was opened" in text for text in told.values())
-    assert "\nWhat to do: answer with `tidegate clear flights --answer redeliver|" in told["flights"]
-    assert {name for name, text in told.items() if "; then unpause its DAG\n" in text} == {"flights"}
+    assert "\nWhat to do: answer with `tidegate clear quays --answer redeliver|" in told["quays"]
+    assert {name for name, text in told.items() if "; then unpause its DAG\n" in text} == {"quays"}
 
 
 def test_the_remedy_of_a_broken_definition_is_told_though_airflow_has_no_dag_of_it(

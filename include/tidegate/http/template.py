@@ -1,6 +1,7 @@
 """The body of a webhook, made of a record by a template: MiniJinja's language, which runs nothing and reads no file."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from minijinja import Environment, TemplateError
@@ -30,6 +31,8 @@ class Template:
 
     def render(self, message: Message) -> str:
         """The body of a record's request. Raises ValueError, saying why, where the template doesn't fit the record."""
+        content, unreadable = _readable({"key": message.key, "value": message.value})
+        headers, unreadable_headers = _readable(dict(message.headers))
         try:
             return self._environment.render_template(
                 self._name,
@@ -37,12 +40,25 @@ class Template:
                 partition=message.at.partition,
                 offset=message.offset,
                 timestamp=message.timestamp,
-                key=_meant(message.key),
-                value=_meant(message.value),
-                headers={name: _meant(value) for name, value in message.headers},
+                headers=headers,
+                **content,
             )
         except TemplateError as error:
-            raise ValueError(f"the template doesn't fit it: {_said(error)}") from None
+            named = (*unreadable, *(f"header {name}" for name in unreadable_headers))
+            why = f"; it has no {', '.join(named)} in UTF-8" if named else ""
+            raise ValueError(f"the template doesn't fit it: {_said(error)}{why}") from None
+
+
+def _readable(contents: Mapping[str, bytes | None]) -> tuple[dict[str, Any], list[str]]:
+    """What these hold, and the names of those that aren't text: a template that names none of them is fine."""
+    meant: dict[str, Any] = {}
+    unreadable = []
+    for name, content in contents.items():
+        try:
+            meant[name] = _meant(content)
+        except UnicodeDecodeError:
+            unreadable.append(name)
+    return meant, unreadable
 
 
 def _meant(content: bytes | None) -> Any:

@@ -148,7 +148,15 @@ def test_a_template_that_does_not_fit_a_record_rejects_it_unsent(tmp_path: Path)
     assert reasons[0] == (
         "no request can be made of it: the template doesn't fit it: undefined value: `value.a` is undefined (line 1)"
     )
-    assert reasons[1].startswith("no request can be made of it: 'utf-8' codec can't decode byte 0xff")
+    assert reasons[1].startswith("no request can be made of it: the template doesn't fit it: undefined value: `value")
+    assert reasons[1].endswith("; it has no value in UTF-8")
+
+
+def test_what_a_template_does_not_name_may_be_bytes(tmp_path: Path) -> None:
+    batch = landed(tmp_path, [Record(b"\xff", headers=[("h", b"\xff"), ("id", b"7")])])
+    with hooked() as hook:
+        deliver(batch, hook.uri, body='{"id": {{ headers.id }}, "at": {{ offset }}}')
+    assert [json.loads(body) for body in hook.bodies] == [{"id": 7, "at": 0}]
 
 
 def test_a_delivery_waits_no_longer_than_it_may_for_a_server_that_asks_for_more(tmp_path: Path) -> None:

@@ -26,9 +26,11 @@ def test_the_password_is_drawn_once_and_only_its_owner_can_read_it(home: Airflow
 
 def test_settings_of_another_airflow_do_not_leak_in(home: AirflowHome):
     around = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://prod", "AIRFLOW__CORE__X": "1", "PATH": "/bin"}
+    around["AIRFLOW__TIDEGATE__MONITOR_SCHEDULE"] = "@hourly"
     environment = home.environment(around, {})
     assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{home.folder}/airflow.db?timeout=60"
     assert "AIRFLOW__CORE__X" not in environment
+    assert environment["AIRFLOW__TIDEGATE__MONITOR_SCHEDULE"] == "@hourly"
     assert environment["PATH"] == "/bin"
 
 
