@@ -25,6 +25,7 @@ _MOST_BYTES = 1_000_000
 _ASKS = 1 << 20  # bytes of a body before which libcurl asks whether it is wanted, unless it is told not to
 _LONGEST_WAIT_SECONDS = 0.2
 _UNHEARD_SECONDS = 1.0
+"""If so long nobody asks libcurl, it wasn't the server that was slow."""
 _POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
 _UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
 _NEVER_THE_RECORDS_FAULT = frozenset(
@@ -73,7 +74,7 @@ class _Pool:
 class _Handle:
     """A request at a time, over a connection of its pool, and what is heard of it."""
 
-    __slots__ = ("attempt", "begun", "curl", "first", "pool", "received", "request", "uri")
+    __slots__ = ("attempt", "begun", "curl", "first", "is_forgiven", "pool", "received", "request", "uri")
 
     def __init__(self, curl: Any, pool: _Pool) -> None:
         self.curl = curl
@@ -82,6 +83,7 @@ class _Handle:
         self.request: Request | None = None
         self.attempt = 0
         self.begun = 0.0
+        self.is_forgiven = False
         self.first = b""
         self.received = 0
 
@@ -93,7 +95,12 @@ class _Handle:
     def begin(self, request: Request, attempt: int) -> None:
         """Send a request: what is heard from now on is its answer."""
         self.request, self.attempt, self.first, self.received = request, attempt, b"", 0
-        self.begun = time.monotonic()
+        self.begun, self.is_forgiven = time.monotonic(), False
+
+    def forgive(self, seconds: float) -> None:
+        """So long nobody listened: that isn't the server's fault."""
+        self.begun += seconds
+        self.is_forgiven = True
 
     def take(self, part: bytes) -> int:
         """A part of the answer; libcurl ends it if less is taken than it gave."""
@@ -167,7 +174,7 @@ class Sender:
         now = time.monotonic()
         if now - listened > _UNHEARD_SECONDS:
             for handle in self._running.values():
-                handle.begun += now - listened
+                handle.forgive(now - listened)
         return now
 
     def _wait(self, later: Later) -> None:
@@ -262,36 +269,35 @@ class Sender:
                 for curl in fine:
                     handle = self._running[curl]
                     outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
-                    if outcome.is_success or not self._is_tried_again(outcome, handle.asked_seconds, later):
-                        outcomes.append(outcome)
-                for each in failed:
-                    outcome = self._failure(*each)
-                    if not self._is_tried_again(outcome, 0, later):
-                        outcomes.append(outcome)
+                    outcomes += self._final(outcome, later, handle.asked_seconds)
+                for curl, code, text in failed:
+                    outcomes += self._of_failed(self._running[curl], code, text, later)
         return outcomes
 
     def _overdue(self, later: Later) -> list[Outcome]:
         """What took longer than it may, but for what is tried again; libcurl counts time in which nobody asks it."""
         limit = self._endpoint.request_timeout_ms
         late = list(takewhile(lambda each: time.monotonic() - each.begun > limit / 1000, self._running.values()))
-        outcomes = []
+        outcomes: list[Outcome] = []
         for handle in late:
             milliseconds = 1000 * (time.monotonic() - handle.begun)
             why = f"Operation timed out after {milliseconds:.0f} milliseconds with {handle.received} bytes received"
-            outcome = self._outcome(handle.curl, *self._why(handle, why))
-            if not self._is_tried_again(outcome, 0, later):
-                outcomes.append(outcome)
+            outcomes += self._final(self._outcome(handle.curl, *self._why(handle, why)), later)
         return outcomes
 
-    def _failure(self, curl: Any, code: int, text: str) -> Outcome:
+    def _of_failed(self, handle: _Handle, code: int, text: str, later: Later) -> list[Outcome]:
         """What came of a request that got no whole answer. Raises what is no record's fault."""
         if self._refused is not None:
             raise refusal(self._host, self._refused)
-        if _is_garbled(curl, code):
-            return self._outcome(curl, None, "its answer isn't HTTP")
-        if code in _NEVER_THE_RECORDS_FAULT:
+        if code in _NEVER_THE_RECORDS_FAULT and not _is_garbled(handle.curl, code):
             raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
-        return self._outcome(curl, *self._why(self._running[curl], text))
+        is_cut_short = handle.is_forgiven and code == pycurl.E_OPERATION_TIMEDOUT  # while it was connecting
+        why = (None, "its answer isn't HTTP") if _is_garbled(handle.curl, code) else self._why(handle, text)
+        outcome = self._outcome(handle.curl, *why)
+        if is_cut_short:
+            later.appendleft((time.monotonic(), outcome.request, outcome.attempts))
+            return []
+        return self._final(outcome, later)
 
     def _why(self, handle: _Handle, text: str) -> tuple[int | None, str]:
         """A status that was heard counts though its answer was too long; anything else that failed has none."""
@@ -307,13 +313,13 @@ class Sender:
         assert handle.request is not None  # noqa: S101 (it was just under way)
         return Outcome(handle.request, status, reason, handle.first, handle.attempt)
 
-    def _is_tried_again(self, outcome: Outcome, asked_seconds: int, later: Later) -> bool:
-        """Whether a request that didn't succeed has attempts left; the next is no sooner than the server asks for."""
-        if outcome.attempts == self._endpoint.attempts:
-            return False
+    def _final(self, outcome: Outcome, later: Later, asked_seconds: int = 0) -> list[Outcome]:
+        """The outcome, or none of a request that is tried again, no sooner than the server asks for."""
+        if outcome.is_success or outcome.attempts == self._endpoint.attempts:
+            return [outcome]
         due = time.monotonic() + max(self._endpoint.delay_ms / 1000, asked_seconds)
         insort(later, (due, outcome.request, outcome.attempts + 1), key=_due)
-        return True
+        return []
 
 
 def _due(waits: tuple[float, Request, int]) -> float:

@@ -205,6 +205,43 @@ def test_what_was_answered_while_nobody_listened_is_an_answer() -> None:
     assert [(each.status, each.attempts, each.reason) for each in outcomes] == [(200, 1, "")]
 
 
+def test_a_connection_that_was_made_while_nobody_listened_is_no_failed_attempt() -> None:
+    full, accepted = socket.create_server(("127.0.0.1", 0), backlog=0), threading.Event()
+    address = full.getsockname()
+    fillers = [socket.socket() for _ in range(2)]
+    for each in fillers:  # the kernel drops what asks for a connection beyond these, and it is asked for again
+        each.setblocking(False)
+        each.connect_ex(address)
+
+    def serve() -> None:
+        for _ in fillers:
+            full.accept()[0].close()
+        accepted.set()
+        while True:
+            connection, _ = full.accept()
+            with connection:
+                if connection.recv(1000):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                    return
+
+    served = threading.Thread(target=serve)
+
+    def stalls() -> None:
+        if not served.is_alive() and not accepted.is_set():
+            served.start()
+            assert accepted.wait(20)
+            until(lambda: time.monotonic() - began > 2, "the connection's time is up")
+
+    endpoint = HttpEndpoint(f"http://127.0.0.1:{address[1]}/", retry_before_commit=1, connect_timeout_ms=500)
+    with closing(Sender(endpoint, LOOPBACK)) as sender, full:
+        began = time.monotonic()
+        outcomes = [each for some in sender.send(requests(endpoint, {P0: 1}), stalls) for each in some]
+        served.join()
+    for each in fillers:
+        each.close()
+    assert [(each.status, each.attempts, each.reason) for each in outcomes] == [(200, 1, "")]
+
+
 def test_a_server_that_drips_is_cut_off_by_the_same_time() -> None:
     def drip(handler: BaseHTTPRequestHandler, _: int) -> None:
         handler.send_response(200)
