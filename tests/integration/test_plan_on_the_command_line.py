@@ -60,6 +60,20 @@ def test_a_first_run_at_the_latest_says_how_much_it_does_not_read(
     assert planned(line, "orders")[1]["waiting"] == 5
 
 
+def test_where_no_positions_are_kept_an_earlier_cursor_has_what_is_before_read(
+    line: CommandLine, topic: MakeTopic, produce: Produce
+) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name, cursor={"type": "LATEST"}, **QUICK, **{"commit-strategy": "ignore"})
+    done = line.run("plan", "orders")
+    assert (done.returncode, "5 offsets before where it begins are not read" in done.stdout) == (0, True)
+    assert "group reset" not in done.stdout
+    assert "set an earlier cursor to read them" in " ".join(done.stdout.split())
+    line.define("orders", name, cursor={"type": "TRIM_HORIZON"}, **QUICK, **{"commit-strategy": "ignore"})
+    assert planned(line, "orders")[1]["waiting"] == 5
+
+
 def test_a_changed_definition_says_what_it_would_do_before_it_is_deployed(
     line: CommandLine, topic: MakeTopic, produce: Produce
 ) -> None:

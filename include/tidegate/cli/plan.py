@@ -11,7 +11,6 @@ from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, UnavailableError
-from tidegate.steps.loss import reset_command
 
 _FEW = 20  # partitions that are listed
 _ENDED = ("ignoring", "dead-lettering", "retrying")  # of such a batch nothing is processed
@@ -75,9 +74,7 @@ def _print(document: dict[str, Any], *, is_refused: bool) -> None:
             out.print(f"  {said}", style="red", markup=False)
     if before := document["unread_before"]:
         said = f"{counted(before, 'offset')} before where it begins {'is' if before == 1 else 'are'} not read"
-        topics = sorted({start["topic"] for start in document["starts"] if start["was"] is None})
-        earlier = f"{reset_command(name, topics, abandon=False)} before the run has them read"
-        out.print(f"  {said}: {earlier}", style="yellow", markup=False)
+        out.print(f"  {said}: {document['earlier']}", style="yellow", markup=False)
     _print_some(document["starts"], "begins", "topic", "partition", "was", "offset", "why")
     is_ended = document["state"] in _ENDED
     _print_some(document["ranges"], "its offsets" if is_ended else "takes", "topic", "partition", "start", "end")

@@ -30,6 +30,7 @@ def preview_document(subscription: str, preview: Preview) -> dict[str, Any]:
         "reread": preview.reread,
         "skipped": preview.skipped,
         "unread_before": preview.unread_before,
+        "earlier": preview.earlier,
         "changes": list(preview.changes),
         "error": None,
     }

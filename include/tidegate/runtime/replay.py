@@ -78,10 +78,10 @@ def preview_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Re
     """The replay that this request begins, or the one that was begun for it before; nothing is noted.
 
     Raises WrongDefinitionError where there is nothing to read, for an offset that its partition doesn't hold, and for
-    the output of a subscription.
+    the output of a subscription; StaleError for an output into which another replay is under way.
     """
     subscription = pipeline.subscription
-    other_output(pipeline, request.output, home, "nothing was replayed")
+    wanted = other_output(pipeline, request.output, home, "nothing was replayed")
     known = {each.name: each for each in pipeline.ledger.replays(subscription.name)}
     name = request.name(subscription.name)
     if name in known:
@@ -89,19 +89,13 @@ def preview_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Re
     ranges = _ranges(pipeline, request)
     now = pipeline.ledger.now()
     new = Replay(name, subscription.name, request.output, request.asked, request.by, now, request.note, ranges)
-    _refuse_second(subscription, new, known.values(), home)
-    return new
-
-
-def _refuse_second(subscription: Subscription, new: Replay, known: Collection[Replay], home: Path) -> None:
-    """Raises StaleError for an output into which another replay is under way: both would write the same records."""
-    wanted = target(subscription, new, home)
-    for other in known:
-        if not other.is_done and target(subscription, other, home) == wanted:
+    for other in known.values():
+        if not other.is_done and target(subscription, other, home) == wanted:  # both would write the same records
             why = f"a replay {other.asked} into {new.output}, which {other.by} began, isn't done: nothing was replayed"
             raise StaleError(
                 message(why, _place(subscription), "end that one by the same command first, or name another output")
             )
+    return new
 
 
 def derived(subscription: Subscription, replay: Replay) -> Subscription:

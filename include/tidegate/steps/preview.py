@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tidegate.model.batch import Batch, Resolution
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.counting import counted
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.output_uri import parse_output
+from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
 from tidegate.steps.act import anchored_offsets
 from tidegate.steps.anchor import found_names
@@ -36,6 +38,7 @@ from tidegate.steps.decide import (
     found_missing,
 )
 from tidegate.steps.limit import verdict
+from tidegate.steps.loss import reset_command
 from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import (
     is_unclaimed_store,
@@ -75,7 +78,7 @@ class Preview:
     `is_known_later`, for what can't be known before `first` is done. `why` says so in words. `starts` are positions
     that it would commit before, and `waiting` counts the offsets that could be read, those of the batch among them.
     `changes` are what the definition would do otherwise than the last batch
-    did, in words: it takes effect with the next one.
+    did, in words: it takes effect with the next one. `earlier` says how to have what is `unread_before` read.
     """
 
     why: str
@@ -86,6 +89,7 @@ class Preview:
     is_known_later: bool = False
     waiting: int = 0
     changes: tuple[str, ...] = ()
+    earlier: str = ""
 
     @property
     def reread(self) -> int:
@@ -125,7 +129,17 @@ def preview(ctx: Context) -> Preview:
     is_unclaimed_store(ctx, snapshot, partitions)
     read = delivered(ctx, snapshot)
     seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), read)
-    return replace(seen, changes=_changes(ctx, read, partitions))
+    return replace(seen, changes=_changes(ctx, read, partitions), earlier=_earlier(ctx.subscription, seen.starts))
+
+
+def _earlier(subscription: Subscription, starts: Collection[Start]) -> str:
+    """What has offsets read that are before the first start; nothing where there are none."""
+    if not any(each.before for each in starts if each.was is None):
+        return ""
+    if subscription.commit_policy.store is PositionStore.NONE:
+        return "each run of commit-strategy: ignore begins there: set an earlier cursor to read them"
+    topics = sorted({each.at.topic for each in starts if each.was is None})
+    return f"{reset_command(subscription.name, topics, abandon=False)} before the run has them read"
 
 
 def _later(ctx: Context, batch: Batch) -> tuple[str, ...]:
