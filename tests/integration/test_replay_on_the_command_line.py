@@ -1,5 +1,6 @@
 """`tidegate replay`: records that were delivered once are read again, on a real broker and Spark."""
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
+import yaml
 from confluent_kafka import Producer
 from desk import TIDEGATE, Desk
 from typer.testing import CliRunner
@@ -90,6 +92,45 @@ def test_a_time_means_the_same_to_a_replay_as_to_a_reset(
     else:
         assert tidegate(*arguments)[0] == 0
     assert offsets(tmp_path / "lake/again") == (read or [])
+
+
+REJECTS_ALL = """
+from pyspark.sql import functions as f
+from tidegate_spark import Outcome
+
+def all(records):
+    return Outcome(rows=records.limit(0), rejected=records.withColumn("reason", f.lit("none of them")), shared=records)
+"""
+
+
+def test_what_it_rejects_isnt_redriven_into_the_output_that_has_it(desk: Desk) -> None:
+    document: dict[str, Any] = {
+        "topics": ["orders-rejected"],
+        "consumer": {"group.id": "orders-rejected-lake", "auto.offset.reset": "earliest"},
+        "poll-timeout.ms": 3000,
+        "failure-strategy": "dead-letter-queue",
+        "processing": {"connection": "spark_default", "output": "lake/live"},
+    }
+    file = desk.define("orders", document)
+    desk.produce("orders-rejected", [b"value"] * 4)
+    desk.run(TIDEGATE, "run", "orders")
+    (desk.home / "spark_jobs").mkdir(exist_ok=True)
+    (desk.home / "spark_jobs" / "rejects.py").write_text(REJECTS_ALL)
+    document["processing"]["transform"] = "rejects:all"
+    file.write_text(yaml.safe_dump(document))
+    desk.run(TIDEGATE, "replay", "orders", "--from", "earliest", "--to", "latest", "--output", "lake/again")
+    listed = json.loads(desk.run(TIDEGATE, "dead-letters", "list", "orders", "--json"))
+    assert (listed["count"], listed["replayed"]) == (4, 4)
+    assert desk.run(TIDEGATE, "dead-letters", "list", "orders").count("of a replay") == 4
+    assert json.loads(desk.run(TIDEGATE, "status", "orders", "--json"))["dead_letters_waiting"] == 0
+    redriven = json.loads(desk.run(TIDEGATE, "dead-letters", "redrive", "orders", "--yes", "--json"))
+    assert (redriven["count"], redriven["skipped"]["replayed"]) == (0, 4)
+    del document["processing"]["transform"]
+    file.write_text(yaml.safe_dump(document))
+    desk.run(TIDEGATE, "run", "orders")
+    assert len(desk.rows("lake/live")) == 4
+    asked = json.loads(desk.run(TIDEGATE, "dead-letters", "redrive", "orders", "--replayed", "--dry-run", "--json"))
+    assert asked["count"] == 4
 
 
 def test_one_that_was_killed_goes_on_where_it_was(desk: Desk) -> None:

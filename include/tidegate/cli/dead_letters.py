@@ -93,7 +93,7 @@ def list_(
 ) -> None:
     """List dead letters: place, origin, time, whether they were redriven, reason; then count them by reason.
 
-    Where it says reprocessed, the letter's batch was made again since, and a redrive leaves it out.
+    A redrive leaves out what is reprocessed, of a batch that was made again since, and what is of a replay.
     """
     from tidegate.dead_letters.letter import DeadLetterFilter  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
@@ -151,6 +151,7 @@ def redrive(
     reprocessed: Annotated[
         bool, typer.Option("--reprocessed", help="Also those of batches that were reprocessed since.")
     ] = False,
+    replayed: Annotated[bool, typer.Option("--replayed", help="Also those that replays made.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be redriven, and do nothing.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Don't ask for confirmation; required without a terminal.")
@@ -171,7 +172,7 @@ def redrive(
     wanted = DeadLetterFilter(reason, since, until, topic, partition)
     with _opened(name, changes=not dry_run) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
-        order = RedriveRequest(name, targets, wanted, to, again, reprocessed, limit, getpass.getuser())
+        order = RedriveRequest(name, targets, wanted, to, again, reprocessed, replayed, limit, getpass.getuser())
         with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:

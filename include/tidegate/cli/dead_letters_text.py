@@ -49,6 +49,8 @@ def show_listing(listing: Listing, out: Console, err: Console) -> None:
     if listing.reprocessed:
         said = f"{listing.reprocessed:,} of a batch that was reprocessed since: redrive leaves those out"
         to.print(f"{said}, unless --reprocessed", markup=False)
+    if listing.replayed:
+        to.print(f"{listing.replayed:,} of replays: redrive leaves those out, unless --replayed", markup=False)
     for reason, count in list(listing.reasons.items())[:_MOST_REASONS]:
         to.print(f"{count:>9,}  {_short(reason, listing.topic, _COUNTED) or '(no reason)'}", markup=False)
     if len(listing.reasons) > _MOST_REASONS:
@@ -110,6 +112,11 @@ def left_out(subscription: str, tally: Tally) -> Iterator[str]:
             f"their records may be rows by now: finish it by `tidegate reprocess {subscription} --batch ID` "
             f"({first_of(list(tally.being_reprocessed), _MOST_IDS)})"
         )
+    if tally.replayed:
+        yield (
+            f"{tally.replayed:,} are of replays, which wrote elsewhere: this subscription's output may have their "
+            "records as rows; --replayed redrives them"
+        )
     if tally.without_origin:
         yield f"{tally.without_origin:,} don't say which topic they came from; --to names one"
     named = [(topic, count) for topic, count in tally.other_topics.most_common() if topic != OTHERS][:_MOST_TOPICS]
@@ -146,7 +153,7 @@ def _cells(line: Line, reason: str) -> tuple[str, ...]:
 
 def _marked(found: Found | Line) -> str:
     if found.mark is None:
-        return "reprocessed" if found.reprocessed else ""
+        return "of a replay" if found.replay else "reprocessed" if found.reprocessed else ""
     return f"{_STATES[found.mark.state]} {_iso(found.mark.at)}"
 
 

@@ -98,6 +98,11 @@ class DeadLetter:
         value = last(self.headers, name)
         return None if value is None else value.decode("utf-8", "replace")
 
+    @property
+    def replay(self) -> str | None:
+        """The replay that rejected the record, None where the subscription did."""
+        return self.told(dead_letter_headers.REPLAY)
+
     def _number(self, name: str) -> int | None:
         text = self.told(name) or ""
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None

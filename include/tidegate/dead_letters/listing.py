@@ -26,10 +26,18 @@ class Found:
     mark: RedriveStatus | None = None
     reprocessed: bool = False
 
+    @property
+    def replay(self) -> str | None:
+        """The replay that made it, see `DeadLetter.replay`."""
+        return self.letter.replay
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One dead letter, without what may be large; `reprocessed` is whether its batch was made again since."""
+    """One dead letter, without what may be large; `reprocessed` is whether its batch was made again since.
+
+    `replay` is the one that made it, None where the subscription did.
+    """
 
     place: str
     origin: Origin | None
@@ -38,6 +46,7 @@ class Line:
     reason: str
     mark: RedriveStatus | None
     reprocessed: bool
+    replay: str | None
 
     def to_json(self) -> dict[str, Any]:
         """The line as `tidegate dead-letters list --json` prints it."""
@@ -51,6 +60,7 @@ class Line:
             "reason": self.reason,
             "redrive": mark_to_json(self.mark),
             "reprocessed": self.reprocessed,
+            "replay": self.replay,
         }
 
 
@@ -58,8 +68,9 @@ class Line:
 class Listing:
     """The first dead letters that were asked for, by partition and offset; how many there are, for which reasons.
 
-    `reprocessed` are those that a redrive leaves out, since their batch was made again. `dead_lettered` is of how many
-    dead letters the ledger knows, where all were asked for or the topic isn't there.
+    A redrive leaves out those that are `reprocessed`, since their batch was made again, and those that are `replayed`,
+    made by a replay. `dead_lettered` is of how many dead letters the ledger knows, where all were asked for or the
+    topic isn't there.
     """
 
     topic: str
@@ -69,12 +80,13 @@ class Listing:
     reasons: dict[str, int]
     redriven: int
     reprocessed: int
+    replayed: int
     dead_lettered: int | None = None
 
     @property
     def gone(self) -> int:
         """How many fewer the topic has than the ledger knows; 0 for one that isn't there."""
-        return max(0, (self.dead_lettered or 0) - self.count) if self.is_there else 0
+        return max(0, (self.dead_lettered or 0) - (self.count - self.replayed)) if self.is_there else 0
 
     @property
     def why_fewer(self) -> str:
@@ -95,6 +107,7 @@ class Listing:
             "count": self.count,
             "redriven": self.redriven,
             "reprocessed": self.reprocessed,
+            "replayed": self.replayed,
             "reasons": [{"reason": reason, "count": count} for reason, count in self.reasons.items()],
             "letters": [line.to_json() for line in self.lines],
         }
@@ -117,17 +130,18 @@ def list_letters(
     identity = TopicIdentity(topic.name, topic.id() if extent else "")
     lines: list[Line] = []
     reasons: Counter[str] = Counter()
-    redriven = reprocessed = 0
+    redriven = reprocessed = replayed = 0
     for letter, mark in marked(identity, (each for each in topic.read(extent) if wanted.takes(each)), ledger):
         known = letter.reason in reasons or len(reasons) < _MOST_REASONS
         reasons[letter.reason if known else OTHERS] += 1
         is_redriven, is_superseded = mark is not None and mark.state == "redriven", superseded.has(letter)
         redriven += is_redriven
         reprocessed += is_superseded and not is_redriven
+        replayed += letter.replay is not None
         if len(lines) < limit:
             lines.append(_line(Found(letter, mark, is_superseded)))
     ordered = dict(reasons.most_common())
-    return Listing(topic.name, bool(extent), tuple(lines), reasons.total(), ordered, redriven, reprocessed)
+    return Listing(topic.name, bool(extent), tuple(lines), reasons.total(), ordered, redriven, reprocessed, replayed)
 
 
 def find(topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded, partition: int, offset: int) -> Found:
@@ -196,4 +210,6 @@ def marked(
 def _line(found: Found) -> Line:
     letter = found.letter
     kind = letter.told(dead_letter_headers.EXCEPTION_CLASS_NAME)
-    return Line(letter.place, letter.origin, letter.time, kind, letter.reason, found.mark, found.reprocessed)
+    return Line(
+        letter.place, letter.origin, letter.time, kind, letter.reason, found.mark, found.reprocessed, letter.replay
+    )

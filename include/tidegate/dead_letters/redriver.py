@@ -60,9 +60,9 @@ class RedriveRequest:
     """Which dead letters are to be redriven, and how.
 
     Each goes to its origin's topic, if that is one of `targets`; or to `to`, whatever that is. With `again` also those
-    that were redriven before, or perhaps were, with `reprocessed` also those whose batch was reprocessed since; `limit`
-    bounds the number. `ends` are offsets of the dead-letter topic, by partition, that letters lie before, in these
-    partitions alone; None for all that is there.
+    that were redriven before, or perhaps were, with `reprocessed` also those whose batch was reprocessed since, and
+    with `replayed` also those that replays made; `limit` bounds the number. `ends` are offsets of the dead-letter
+    topic, by partition, that letters lie before, in these partitions alone; None for all that is there.
     """
 
     subscription: str
@@ -71,6 +71,7 @@ class RedriveRequest:
     to: str | None = None
     again: bool = False
     reprocessed: bool = False
+    replayed: bool = False
     limit: int | None = None
     by: str = ""
     ends: Mapping[int, int] | None = None
@@ -87,6 +88,8 @@ class Tally:
     """Of batches that were reprocessed since."""
     being_reprocessed: Counter[str] = field(default_factory=Counter)
     """Of batches, by id, whose reprocess has begun and hasn't ended."""
+    replayed: int = 0
+    """Of replays, whose rows are in another output."""
     without_origin: int = 0
     other_topics: Counter[str] = field(default_factory=Counter)
     """Of those that say they came from a topic that they may not go to, by topic: the first 100, then all others."""
@@ -108,6 +111,7 @@ class Tally:
                 "perhaps_redriven": self.perhaps_redriven,
                 "reprocessed": self.reprocessed,
                 "being_reprocessed": self.being_reprocessed.total(),
+                "replayed": self.replayed,
                 "without_origin": self.without_origin,
                 "other_topics": self.other_topics.total(),
             },
@@ -310,7 +314,9 @@ def _is_dealt_with(
     order: RedriveRequest, superseded: Superseded, letter: DeadLetter, state: str | None, tally: Tally
 ) -> bool:
     """Whether the letter's record is a row already, or may be, or its redrive is done; it is counted then."""
-    if not order.reprocessed and superseded.has(letter):
+    if letter.replay and not order.replayed:
+        tally.replayed += 1
+    elif not order.reprocessed and superseded.has(letter):
         tally.reprocessed += 1
     elif not order.reprocessed and (batch_id := superseded.perhaps(letter)):
         tally.being_reprocessed[batch_id] += 1

@@ -29,17 +29,15 @@ def letters_waiting(topic: str, source: RecordSource, ledger: RedriveLedger, clo
     return max(0, _records(extent, source, clock) - ledger.redriven(identity, extent))
 
 
-def superseded_waiting(topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded) -> int:
-    """How many of those a redrive leaves out, since their batch was reprocessed; 0 in a topic with more than 10,000.
+def left_out_waiting(topic: DeadLetterTopic, ledger: RedriveLedger, superseded: Superseded) -> int:
+    """How many of them a redrive leaves out, of reprocessed batches and of replays; 0 in a topic with more than 10,000.
 
     Raises as `DeadLetterTopic.read`.
     """
-    if superseded.is_empty:
-        return 0
     extent = topic.extent()
     if _offsets(extent) > _MOST_READ:
         return 0
-    letters = (letter for letter in topic.read(extent) if superseded.has(letter))
+    letters = (letter for letter in topic.read(extent) if letter.replay or superseded.has(letter))
     of_letters = marked(TopicIdentity(topic.name, topic.id()), letters, ledger)
     return sum(mark is None or mark.state != "redriven" for _, mark in of_letters)
 

@@ -15,6 +15,9 @@ TIMESTAMP = "tidegate-timestamp"
 GENERATION = "tidegate-generation"
 """Of a record that `tidegate reprocess` rejected: the batch and its generation, as `generation_of` writes them."""
 
+REPLAY = "tidegate-replay"
+"""Of a record that `tidegate replay` rejected: the replay's name. The subscription's own output may have the record."""
+
 UNDECODABLE_FLAG = "deserialization-failure-dlq"
 """Says that a record couldn't be decoded when it was read; who reads the dead letter must not believe it any more."""
 

@@ -285,11 +285,13 @@ class Deserialization:
 class DeadLetterQueue:
     """`dead-letter-queue.topic` and `.limit`: how many records of a batch may go there, as `100` or `1%`; None for all.
 
-    An empty topic stands for the default one, `dead-letter-topic-<subscription>`.
+    An empty topic stands for the default one, `dead-letter-topic-<subscription>`. `replay` is the name of the replay
+    whose letters these are, None for the subscription's own.
     """
 
     topic: str = ""
     limit: str | None = None
+    replay: str | None = None
 
     def of(self, subscription: str) -> str:
         """The topic's name for a subscription of this name."""

@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.config.reading import DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.dead_letters.superseded import Superseded
-from tidegate.dead_letters.waiting import MOST_SECONDS, letters_waiting, superseded_waiting
+from tidegate.dead_letters.waiting import MOST_SECONDS, left_out_waiting, letters_waiting
 from tidegate.kafka.dead_letter_topic import KafkaDeadLetterTopic
 from tidegate.ledger.generations import SqlGenerations
 from tidegate.ledger.holders import has_tables, orphaned_batches
@@ -128,8 +128,10 @@ def _dead_letters(pipeline: Pipeline, status: Status, settings: Settings) -> int
         if not waiting:
             return 0
         superseded = Superseded(SqlGenerations(settings.ledger).reprocessed(pipeline.subscription.name))
+        if superseded.is_empty and not pipeline.ledger.replays(pipeline.subscription.name):
+            return waiting
         letters = KafkaDeadLetterTopic(pipeline.source, topic, MOST_SECONDS)
-        return waiting - superseded_waiting(letters, redrives, superseded)
+        return waiting - left_out_waiting(letters, redrives, superseded)
     except TidegateError as error:
         log.warning("dead letters can't be counted: %s", error)
         return None

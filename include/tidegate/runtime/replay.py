@@ -120,7 +120,9 @@ def derived(subscription: Subscription, replay: Replay) -> Subscription:
         consumer=replace(subscription.consumer, group_id=f"{subscription.consumer.group_id}-{replay.name}"),
         commit_strategy=subscription.commit_strategy if is_kept else "after-processing",
         failure_strategy="fail" if failing.uses_retry_topics or failing.asks else subscription.failure_strategy,
-        dead_letter_queue=replace(subscription.dead_letter_queue, topic=subscription.dead_letter_topic or ""),
+        dead_letter_queue=replace(
+            subscription.dead_letter_queue, topic=subscription.dead_letter_topic or "", replay=replay.name
+        ),
         processing=replace(subscription.processing, output=replay.output),
     )
 

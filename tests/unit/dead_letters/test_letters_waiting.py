@@ -5,7 +5,7 @@ import pytest
 from tidegate.dead_letters import waiting
 from tidegate.dead_letters.letter import Intent, TopicIdentity
 from tidegate.dead_letters.superseded import Superseded
-from tidegate.dead_letters.waiting import letters_waiting, superseded_waiting
+from tidegate.dead_letters.waiting import left_out_waiting, letters_waiting
 from tidegate.model.offsets import Range
 from tidegate.ports import ReprocessedBatch
 from tidegate.testing.clock import MemoryClock
@@ -81,12 +81,19 @@ def test_what_was_reprocessed_and_not_redriven_waits_for_nobody(monkeypatch: pyt
         told = {"topic": "orders", "partition": "0", "offset": str(offset)}
         topic.put(b"", *((f"dead-letter-{name}", value.encode()) for name, value in told.items()))
     superseded = Superseded([ReprocessedBatch("b1", 2, (Range("orders", 0, 1, 9),))])
-    assert superseded_waiting(topic, redrives, superseded) == 3
-    assert superseded_waiting(topic, redrives, Superseded()) == 0
+    assert left_out_waiting(topic, redrives, superseded) == 3
+    assert left_out_waiting(topic, redrives, Superseded()) == 0
     turn = redrives.take_turn(TOPIC)
     to = {(0, topic.letters[2].offset): "orders"}
     redrives.note(TopicIdentity(TOPIC, "id"), turn, Intent("t1", "t0", "orders", "me", datetime.now(UTC), to))
     redrives.mark("t1")
-    assert superseded_waiting(topic, redrives, superseded) == 2
+    assert left_out_waiting(topic, redrives, superseded) == 2
     monkeypatch.setattr(waiting, "_MOST_READ", 3)
-    assert superseded_waiting(topic, redrives, superseded) == 0
+    assert left_out_waiting(topic, redrives, superseded) == 0
+
+
+def test_what_a_replay_made_waits_for_nobody() -> None:
+    topic = MemoryDeadLetters(TOPIC, topic_id="id")
+    topic.put(b"", ("tidegate-replay", b"orders-replay-0123abcd"))
+    topic.put(b"")
+    assert left_out_waiting(topic, MemoryRedrives(), Superseded()) == 1

@@ -88,6 +88,16 @@ def test_letters_of_batches_that_were_reprocessed_since_are_marked_unless_they_w
     assert "redrive:   reprocessed" in out.file.getvalue()
 
 
+def test_letters_of_replays_are_marked_and_are_none_that_the_ledger_counts(topic, ledger):
+    topic.put(b"x", *told(reason="odd"), ("tidegate-replay", b"orders-replay-0123abcd"))
+    found = replace(list_letters(DeadLetterFilter(), 9, topic, ledger, NONE_SUPERSEDED), dead_lettered=7)
+    out, err = shown(found, terminal=False)
+    assert sorted(line.split("\t")[3] for line in out.splitlines()) == ["", "", "", "", "", "of a replay"]
+    assert "1 of replays: redrive leaves those out, unless --replayed" in err
+    assert (found.count, found.gone, found.to_json()["replayed"]) == (6, 2, 1)
+    assert {line["replay"] for line in found.to_json()["letters"]} == {None, "orders-replay-0123abcd"}
+
+
 def test_reasons_that_are_all_different_take_bounded_memory(topic, ledger, monkeypatch):
     monkeypatch.setattr(listing, "_MOST_REASONS", 3)
     for number in range(9):

@@ -332,6 +332,19 @@ def test_letters_of_a_batch_that_was_reprocessed_since_stay_but_for_those_of_its
     assert len(world.offsets.produced) == 2 + 5
 
 
+def test_letters_of_replays_stay_since_the_output_may_have_their_records(world):
+    world.put(2)
+    world.topic.put(b"replayed", *told(offset=1), ("tidegate-replay", b"orders-replay-0123abcd"))
+    found = survey(ordered(), world.topic, world.ledger)
+    assert (found.tally.total, found.tally.replayed, found.tally.to_json()["skipped"]["replayed"]) == (2, 1, 1)
+    (said,) = left_out("orders", found.tally)
+    assert said.startswith("1 are of replays")
+    world.run()
+    assert world.values == [b"0", b"1"]
+    world.run(replayed=True)
+    assert world.values == [b"0", b"1", b"replayed"]
+
+
 def test_letters_wait_for_the_end_of_a_reprocess_that_may_have_made_rows_of_them(world):
     world.put(3)
     superseded = Superseded([ReprocessedBatch("b1", 2, (Range("orders", 0, 1, 3),), is_open=True)])

@@ -217,6 +217,7 @@ def test_what_would_wait_for_somebody_else_fails_it() -> None:
     assert derived(replace(live, failure_strategy="ask"), replay).failure_strategy == "fail"
     letters = derived(replace(live, failure_strategy="dead-letter-queue"), replay)
     assert (letters.failure_strategy, letters.dead_letter_topic) == ("dead-letter-queue", "dead-letter-topic-orders")
+    assert letters.dead_letter_queue.replay == "orders-replay-1"
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,14 @@ def test_a_failed_deserialization_is_told_but_for_its_flag() -> None:
     assert last(letter.headers, "dead-letter-exception-class-name") == b"tidegate.UndecodableRecord"
 
 
+def test_one_of_a_replay_names_it_and_says_nothing_of_an_earlier_one() -> None:
+    of_a_replay = dead_letter(rejected(1, (("trace", b"x"),)), "dead", "orders-replay-0123abcd")
+    assert last(of_a_replay.headers, "tidegate-replay") == b"orders-replay-0123abcd"
+    again = dead_letter(rejected(1, of_a_replay.headers), "dead")
+    assert last(again.headers, "tidegate-replay") is None
+    assert again.headers[0] == ("trace", b"x")
+
+
 def test_a_batchs_error_is_told_with_its_cause() -> None:
     """KafkaFailureHandlerTest.testDeadLetterQueueStrategyWithMessageLessThrowable, in Python's terms."""
     error = BatchFailedError("the job failed")

@@ -97,6 +97,7 @@ def _left_out(tally: Tally) -> str:
         "perhaps redriven": tally.perhaps_redriven,
         "of batches that were reprocessed since": tally.reprocessed,
         "of batches whose reprocess was cut short": tally.being_reprocessed.total(),
+        "of replays": tally.replayed,
         "without an origin": tally.without_origin,
         "from topics that the subscription doesn't read": tally.other_topics.total(),
     }

@@ -23,10 +23,14 @@ _LIMIT = "dead-letter-queue.limit"
 _LEAST = 10
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 _ALL = 100
+_OF_EARLIER_FAILURES = (dead_letter_headers.UNDECODABLE_FLAG, dead_letter_headers.REPLAY)
+"""Headers that stay with no record: they would say of this failure what was so of an earlier one."""
 
 
-def dead_letter(record: Rejected, topic: str) -> Outgoing:
+def dead_letter(record: Rejected, topic: str, replay: str | None = None) -> Outgoing:
     """The dead letter of a record: key, value and headers as they were, then those of `model.dead_letter_headers`.
+
+    `replay` names the one that rejected it, None for the subscription itself.
 
     What a failed deserialization added stays too, save for its flag, as with SmallRye: it would make whoever reads
     the dead letter a dead letter of it at once.
@@ -41,8 +45,9 @@ def dead_letter(record: Rejected, topic: str) -> Outgoing:
         dead_letter_headers.PARTITION: str(record.at.partition),
         dead_letter_headers.OFFSET: str(record.offset),
         dead_letter_headers.TIMESTAMP: str(-1 if record.timestamp is None else record.timestamp),
+        dead_letter_headers.REPLAY: replay,
     }
-    own = tuple(header for header in record.headers if header[0] != dead_letter_headers.UNDECODABLE_FLAG)
+    own = tuple(header for header in record.headers if header[0] not in _OF_EARLIER_FAILURES)
     ours = tuple((name, utf8(text)) for name, text in told.items() if text is not None)
     return Outgoing(topic, None, None, record.key, record.value, own + ours)
 
@@ -116,13 +121,14 @@ class DeadLetters:
 
     topic: str
     limit: DeadLetterLimit | None = None
+    replay: str | None = None
 
     @classmethod
     def of(cls, subscription: Subscription) -> Self:
         """As the definition has it."""
         queue = subscription.dead_letter_queue
         limit = None if queue.limit is None else DeadLetterLimit.parse(queue.limit)
-        return cls(queue.of(subscription.name), limit)
+        return cls(queue.of(subscription.name), limit, queue.replay)
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Raises RecordsFailedError past the limit; records that couldn't be decoded count too."""
@@ -143,4 +149,4 @@ class DeadLetters:
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """A dead letter for each."""
-        return (dead_letter(record, self.topic) for record in rejected)
+        return (dead_letter(record, self.topic, self.replay) for record in rejected)
