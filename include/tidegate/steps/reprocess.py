@@ -70,8 +70,7 @@ def refuse_unreplaceable(ctx: ProcessContext, batch: Batch, request: ReprocessRe
         raise StaleError(message(why, batch, f"have it end first: {batch.how_to_end}"))
     if batch.outcome not in (Outcome.COMMITTED, Outcome.UNCOMMITTED) or not batch.is_published:
         why = f"the batch is {batch.condition}, and nothing of it is published: nothing was done"
-        remedy = f"`tidegate replay {name}` reads its records into another output"
-        raise StaleError(message(why, batch, remedy))
+        raise StaleError(message(why, batch, _where_its_records_are(batch)))
     if depends := depends_on_others(ctx.subscription, batch):
         remedy = f"`tidegate replay {name}` reads a range from its beginning, into another output"
         raise WrongDefinitionError(message(f"{depends}: nothing was done", batch, remedy))
@@ -79,6 +78,20 @@ def refuse_unreplaceable(ctx: ProcessContext, batch: Batch, request: ReprocessRe
     if target == batch.output and not request.in_place and not ctx.lake.replaces_at_once(target):
         why = f"whoever reads {target} while a folder of it is replaced may find its files gone: nothing was done"
         raise WrongDefinitionError(message(why, batch, "name another --output, or say --in-place"))
+
+
+def _where_its_records_are(batch: Batch) -> str:
+    """What to do for the records of a batch of which nothing is published."""
+    name = batch.subscription
+    match batch.outcome:
+        case Outcome.DEAD_LETTERED:
+            return f"`tidegate dead-letters redrive {name}` has a later batch deliver them"
+        case Outcome.RETRIED:
+            return f"a later batch delivers them, from a retry topic: see `tidegate batches {name}`"
+        case Outcome.ABANDONED:
+            return f"a later batch has those that are still there: see `tidegate batches {name}`"
+        case _:
+            return f"`tidegate replay {name}` reads its records into another output"
 
 
 def preview_reprocess(ctx: ProcessContext, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:

@@ -267,20 +267,31 @@ def test_an_open_batch_is_refused_with_a_remedy(world: Reprocessed) -> None:
         world.reprocess()
 
 
-def test_one_of_which_nothing_is_published_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("failure_strategy", "said"),
+    [
+        ("ignore", "ignored, and nothing of it is published.*tidegate replay orders"),
+        ("dead-letter-queue", "dead-lettered, and nothing of it.*tidegate dead-letters redrive orders"),
+        ("delayed-retry-topic", "retried, and nothing of it.*a later batch delivers them.*tidegate batches orders"),
+    ],
+)
+def test_one_of_which_nothing_is_published_is_refused_and_says_where_its_records_are(
+    failure_strategy: str, said: str
+) -> None:
     world = Reprocessed()
+    world.topics.create("dead-letter-topic-orders")
     world.processor.failures = ["no"] * 9
     world.produce(1)
-    ignored = None
-    pipeline = world.pipeline(failure_strategy="ignore", max_retries=0)
+    retries = DelayedRetryTopic(topics=("orders_retry_10000",))
+    pipeline = world.pipeline(failure_strategy=failure_strategy, max_retries=0, delayed_retry_topic=retries)
     batch = planned(pipeline)
     assert batch is not None
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
-    ignored = pipeline.commit(batch.id)
-    assert ignored is not None
-    world.batch = ignored
-    with pytest.raises(StaleError, match=r"ignored, and nothing of it is published.*tidegate replay orders"):
+    discarded = pipeline.commit(batch.id)
+    assert discarded is not None
+    world.batch = discarded
+    with pytest.raises(StaleError, match=said):
         world.reprocess()
 
 
