@@ -31,8 +31,10 @@ from sqlalchemy import delete, select, update
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution
+from tidegate.model.errors import GroupInUseError, LostDataError, StaleError, StoppedError, TidegateError
 from tidegate_airflow.rest import subscribing
 from tidegate_airflow.rest.app import rest_app
+from tidegate_airflow.rest.refused import RefusedError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database", "connection")]
 
@@ -370,6 +372,20 @@ def test_a_property_that_is_given_twice_is_named(op: TestClient) -> None:
 def test_a_form_is_refused(op: TestClient) -> None:
     assert op.post("/broker/subscription", data={"id": "x"}).status_code == 400
     assert op.put("/subscriptions/parcels", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_a_ledger_that_cant_be_used_is_nothing_that_the_request_can_mend(op: TestClient) -> None:
+    file = Path(os.environ["TIDEGATE_HOME"], "data", "ledger.db")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("no database")
+    answer = op.put("/subscriptions/parcels", json=DEFINITION)
+    assert answer.status_code == 500
+    assert "ledger.db" in answer.json()["reason"]
+
+
+@pytest.mark.parametrize("error", [StoppedError, GroupInUseError, LostDataError, StaleError])
+def test_what_a_person_has_to_see_to_first_is_a_conflict(error: type[TidegateError]) -> None:
+    assert RefusedError.of(error("see to it")).status == 409
 
 
 def test_a_ledger_that_is_away_is_a_503(op: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

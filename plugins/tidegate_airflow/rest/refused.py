@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.model.errors import (
+    GroupInUseError,
+    LostDataError,
+    StaleError,
+    StoppedError,
+    TidegateError,
+    UnavailableError,
+    UnusableLedgerError,
+    WrongDefinitionError,
+)
 
 Details = Sequence[Mapping[str, str]]
 """What is wrong: each problem with the path of its `property` and a `message`."""
@@ -23,8 +32,10 @@ class RefusedError(Exception):
         match error:
             case UnavailableError():
                 status = 503
-            case StaleError():
+            case StaleError() | StoppedError() | GroupInUseError() | LostDataError():
                 status = 409
+            case UnusableLedgerError():
+                status = 500
             case WrongDefinitionError():
                 status = 422
             case _:
