@@ -54,7 +54,8 @@ class DeliveryLog:
     def carry_over(self, answers: pa.Table) -> None:
         """Note what was answered in earlier deliveries."""
         if answers.num_rows:
-            csv.write_csv(answers, self._hidden, csv.WriteOptions(include_header=False, quoting_style="none"))
+            whole = answers.combine_chunks()  # for an empty part PyArrow writes what its buffer has: apache/arrow#36889
+            csv.write_csv(whole, self._hidden, csv.WriteOptions(include_header=False, quoting_style="none"))
             self._file = os.open(self._hidden, os.O_WRONLY | os.O_APPEND)
             self.keep()
 
