@@ -36,9 +36,9 @@ MARK = "tidegate-failure: "
 _RECORDS, _SYSTEM, _UNREACHABLE = "records", "system", "unreachable"
 
 # The classes of the SQL standard, with which Spark's errors say whose fault they are: cardinality, data, constraints,
-# external routines (a UDF), names and syntax, features that aren't there; P0 is raise_error.
-_OF_THE_DATA = ("21", "22", "23", "38", "39", "42", "0A", "P0")
-_NOT_THERE = ("42K03", "42P01")  # a path, a table: whoever took it away
+# external routines (a UDF), names and syntax; P0 is raise_error.
+_OF_THE_DATA = ("21", "22", "23", "38", "39", "42", "P0")
+_OF_NO_RECORD = ("42K03", "42P01", "42711")  # a path or a table that isn't there, a column that can't be written twice
 _ON_ITS_DISK = re.compile(r"Path does not exist: file:/")
 _SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
 
@@ -137,7 +137,9 @@ def _is_of_records(error: BaseException, *, is_called: bool) -> bool:
         return not issubclass(_worker_exception(text), _FAULTS)
     if _is_sparks(error):
         state = next(iter(_SQLSTATE.findall(text)), "")
-        return state.startswith(_OF_THE_DATA) and state not in _NOT_THERE if state else isinstance(error, _OF_THE_PLAN)
+        return (
+            state.startswith(_OF_THE_DATA) and state not in _OF_NO_RECORD if state else isinstance(error, _OF_THE_PLAN)
+        )
     return is_called or isinstance(error, DeserializationError)
 
 

@@ -29,6 +29,7 @@ FAILURES = [
     ("missing", "system", f"[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all. SQLSTATE: 42K03; {SHARED}"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
     ("nowhere", "system", "has no function nowhere"),
+    ("twice", "system", "[COLUMN_ALREADY_EXISTS] The column `value` already exists"),
 ]
 
 
@@ -64,6 +65,12 @@ def test_by_spark_submit(java, tmp_path, transform, cause, error):
     check(
         subprocess.CompletedProcess(asked, done.returncode, "", (mark + last).splitlines()[0]), transform, cause, error
     )
+
+
+def test_a_column_that_rows_cant_be_partitioned_by_is_no_fault_of_the_records(job, tmp_path):
+    landed = Batch(tmp_path, [Record(b"a17")], transform=None, partition_by=("headers",))
+
+    check(job.run(landed.manifest), "", "system", "[INVALID_PARTITION_COLUMN_DATA_TYPE]")
 
 
 def test_landing_files_that_are_gone_are_no_fault_of_the_records(job, tmp_path):

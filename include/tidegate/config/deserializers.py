@@ -5,6 +5,7 @@ Kafka Connect bring; each decodes here what it decodes there.
 """
 
 import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
@@ -51,6 +52,7 @@ CHARSETS: Mapping[str, str] = {
     "utf-16": "UTF-16",
     "utf-32": "UTF-32",
 }
+_COMMON = re.compile(r"kafka|deserial\w*")  # to the names of classes
 
 
 def short_name(name: str) -> DeserializerName | None:
@@ -75,7 +77,7 @@ class DeserializerClass(PropertyType):
             return None
         near = _nearest_class(value) if isinstance(value, str) else None
         hint = f" (did you mean {near}?)" if near else ""
-        return f"must be one of {', '.join(NAMES)}, or a Java class that stands for one{hint}: {', '.join(CLASSES)}"
+        return f"must be one of {', '.join(NAMES)}, or the Java class of one{hint}"
 
     def allowed(self) -> Allowed:
         return Allowed({"enum": [*NAMES, *CLASSES]}, "a [deserializer](#deserializers)")
@@ -97,8 +99,15 @@ class Charset(PropertyType):
 
 
 def _nearest_class(value: str) -> str | None:
-    """The short name or class that is meant, whatever its case and its package."""
-    meant: dict[str, str] = {name.rpartition(".")[2].lower(): name for name in reversed(list(CLASSES))}
-    meant |= {short: short for short in NAMES}
-    near = nearest(value.rpartition(".")[2], meant)
+    """The short name that is meant, or the class of one that reads the same, whatever its case and its package."""
+    reads = _what_it_reads(value)
+    is_class = reads != value.lower()
+    known = reversed(list(CLASSES)) if is_class else NAMES
+    meant: dict[str, str] = {_what_it_reads(name): name for name in known}
+    near = nearest(reads, meant)
     return meant[near] if near else None
+
+
+def _what_it_reads(name: str) -> str:
+    """A class's own name without what many have: `io.confluent...KafkaAvroDeserializer` reads `avro`."""
+    return _COMMON.sub("", name.rpartition(".")[2].lower())

@@ -10,6 +10,7 @@ _SMALLRYE: Mapping[str, str] = {
     "batch": "every run takes a batch; consumer.max.poll.records bounds it",
     "broadcast": "a DAG may have any number of downstream tasks and assets",
     "channel": "the file's name is the subscription's",
+    "channel-name": "the file's name is the subscription's",
     "checkpoint.state-store": "the ledger keeps positions and state: remove it",
     "checkpoint.state-type": "a transform's state is a JSON value: remove it",
     "client-id-prefix": "it is consumer.client.id",
@@ -39,7 +40,10 @@ _SMALLRYE: Mapping[str, str] = {
     "value-deserialization-failure-handler": "it is fail-on-deserialization-failure",
 }
 _OCI: Mapping[str, str] = {
-    "commitOnGet": "it is commit-strategy: on-next-poll for true, manual for false",
+    "commitOnGet": (
+        "true is commit-strategy: on-next-poll; for false, a commit after the work is after-processing, the default, "
+        "and one by a person is manual"
+    ),
     "groupName": "it is consumer.group.id",
     "instanceName": "instances are `members`, which the DAG run names",
     "limit": "it is consumer.max.poll.records",
@@ -54,7 +58,7 @@ _QUEUE_OVER_HTTP: Mapping[str, str] = {
     "concurrencyFactor": "it is processing.concurrency-factor",
     "config": "concurrencyFactor is processing.concurrency-factor, and the rest goes to the top level",
     "delayOnErrorMs": "it is processing.delay-on-error.ms",
-    "group": "its id is consumer.group.id; a group has no other name",
+    "group": "its id is consumer.group.id, and its name the description",
     "id": "the file's name is the subscription's",
     "persist": "a subscription is a file and stays: remove it",
     "queryParamKey": "it is processing.query-param-key",
@@ -67,8 +71,14 @@ _HITACHI: Mapping[str, str] = {
     "TPoolKeepalive": "tasks start and end as needed: remove it",
 }
 _SAME_FOR_ALL: Mapping[str, str] = {
+    "%": "profiles are Quarkus': each environment has definitions of its own, with the connection's id in all of them",
+    "apicurio.": "deserialization.schema-registry names the connection of a registry with Confluent's API",
+    "health-": "`tidegate status` shows a subscription's health: remove it",
+    "kafka.": "Kafka's properties go under `consumer`, addresses and credentials into the connection",
     "mp.messaging.": "write what follows the channel's name; each channel is a file of its own here",
-    "urecp-kafka.": "of Hitachi's own properties, poll-timeout.ms and commit-timeout.ms are taken under this name",
+    "urecp-kafka.": (
+        "of Hitachi's own, urecp-kafka.poll-timeout.ms and urecp-kafka.commit-timeout.ms are taken, at the top level"
+    ),
 }
 
 ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITACHI}

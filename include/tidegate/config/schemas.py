@@ -15,7 +15,7 @@ _MOST_NODES = 10_000  # of a JSON Schema, its aliases written out
 _LONGEST_TEXT = 100_000
 _TYPES = re.compile(
     r"boolean|tinyint|byte|smallint|short|int|integer|bigint|long|float|real|double|decimal|dec|numeric|date"
-    r"|timestamp|timestamp_ntz|timestamp_ltz|string|char|character|varchar|binary|variant|array|map|struct"
+    r"|timestamp|timestamp_ntz|timestamp_ltz|string|binary|variant|array|map|struct"
 )
 _TOKEN = re.compile(r"\s*(?:(?P<name>`[^`]+`|\w+)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<mark>[<>(),:]))\s*")
 _COLUMNS = "must be columns in Spark's DDL, as in carrier STRING, flight INT, or a JSON Schema"
@@ -119,10 +119,14 @@ def _tokens(text: str) -> list[str]:
 
 def _columns(tokens: list[str], closing: str) -> None:
     """Read `name type NOT NULL COMMENT 'text', ...` up to and with the closing mark, or the end."""
+    known: set[str] = set()
     while True:
         name = _next(tokens, "a column's name")
         if not re.match(r"[\w`]", name):
             raise _DdlError(f"a column's name was expected before {name}")
+        if name.strip("`").lower() in known:
+            raise _DdlError(f"{name} is there twice: Spark takes no notice of case")
+        known.add(name.strip("`").lower())
         if closing and tokens[-1:] == [":"]:  # Spark has it in a struct and not at the top
             tokens.pop()
         _type(tokens, name)
@@ -136,6 +140,8 @@ def _columns(tokens: list[str], closing: str) -> None:
 
 def _type(tokens: list[str], name: str) -> None:
     word = _next(tokens, f"the type of {name}").lower()
+    if word in ("char", "character", "varchar"):
+        raise _DdlError(f"{word} is no type that JSON is read as, for {name}: write string")
     if not _TYPES.fullmatch(word):
         raise _DdlError(f"{word} is no type that JSON is read as, for {name}")
     if word in ("array", "map", "struct"):
@@ -147,8 +153,6 @@ def _type(tokens: list[str], name: str) -> None:
             _expect(tokens, ",", word)
             _type(tokens, name)
         return _expect(tokens, ">", word)
-    if word in ("char", "character", "varchar") and tokens[-1:] != ["("]:
-        _expect(tokens, "(", word)
     if tokens and tokens[-1] == "(":
         while tokens and tokens.pop() != ")":
             pass

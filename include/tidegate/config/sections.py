@@ -66,7 +66,8 @@ def _checked(found: Mapping[str, object], section: str, findings: Findings) -> d
         elif wrong := known[name].type.validate(value):
             brief = shown(path, value)
             quoted = repr(brief) if isinstance(value, str) else brief
-            findings.add(path, f"{path} {wrong}; it is {quoted}", "allowed", value)
+            says_it = wrong.startswith("has ")  # which of its items is wrong
+            findings.add(path, f"{path} {wrong}" + ("" if says_it else f"; it is {quoted}"), "allowed", value)
         else:
             good[name] = value
     return good

@@ -14,6 +14,10 @@ def mistyped(records: DataFrame) -> DataFrame:
     return records.select(F.col("valeu").cast("string"))  # mistyped
 
 
+def twice(records: DataFrame) -> DataFrame:
+    return records.select("value", F.col("offset").alias("VALUE"))
+
+
 def raising(records: DataFrame) -> DataFrame:
     return records.select(F.when(F.col("offset") >= 0, F.raise_error(F.lit("order 17 has no country"))))  # raising
 

@@ -14,6 +14,10 @@ SMALLRYE = (
     ("max-queue-size-factor: 2", "remove it"),
     ("pause-if-no-requests: true", "remove it"),
     ("health-enabled: true", "tidegate status"),
+    ("health-topic-verification-enabled: true", "tidegate status"),
+    ("channel-name: prices", "the file's name"),
+    ("kafka.bootstrap.servers: a:9092", "into the connection"),
+    ("apicurio.registry.url: http://a", "deserialization.schema-registry"),
     ("connector: smallrye-kafka", "remove it"),
     ("mp.messaging.incoming.flights.topic: x", "each channel is a file"),
     ("dead-letter-queue.value.serializer: a.B", "keep the bytes"),
@@ -40,7 +44,7 @@ QUEUE_OVER_HTTP = (
 )
 HITACHI = (
     ("urecp-kafka.topics: a", "Hitachi"),
-    ("urecp-kafka.poll-timeout: 5", "poll-timeout.ms"),
+    ("urecp-kafka.poll-timeout: 5", "urecp-kafka.poll-timeout.ms"),
     ("MaxTPoolSize: 5", "`members`"),
 )
 
@@ -102,6 +106,17 @@ def test_topics_are_a_list_and_not_smallrye_s_text_nor_queue_over_http_s_mapping
     for topics in ("a,b", "[{name: a}]"):
         (problem,) = reading(LEAST.replace("[flights]", topics)).problems
         assert (problem.line, problem.property, problem.rule) == (1, "topics", "allowed")
+
+
+def test_an_item_that_is_wrong_is_shown_and_the_whole_isnt_called_wrong(reading):
+    (problem,) = reading(LEAST.replace("[flights]", "[{name: a}]")).problems
+    assert problem.message.endswith(": a mapping")
+    (problem,) = reading(LEAST.replace("topics: [flights]", "partitions: {slack.test: 0}")).problems
+    assert problem.message.endswith("slack.test, whose list must be a list, as in [0, 2]")
+
+
+def test_a_profile_of_quarkus_is_one():
+    assert "Quarkus" in (elsewhere("%prod.failure-strategy") or "")
 
 
 def test_every_sentence_is_of_a_name_that_is_not_known_here():
