@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from broker_world import deliver
 from command_line import CommandLine
+from confluent_kafka import Consumer
+from running import until
 
 from tidegate_local.broker import Broker
 from tidegate_local.loopback import free_port
@@ -72,6 +74,25 @@ def test_where_no_positions_are_kept_an_earlier_cursor_has_what_is_before_read(
     assert "set an earlier cursor to read them" in " ".join(done.stdout.split())
     line.define("orders", name, cursor={"type": "TRIM_HORIZON"}, **QUICK, **{"commit-strategy": "ignore"})
     assert planned(line, "orders")[1]["waiting"] == 5
+
+
+def test_a_consumer_that_is_left_in_the_group_is_named_before_a_run_has_worked_for_nothing(
+    line: CommandLine, topic: MakeTopic, produce: Produce, broker: Broker
+) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name, **QUICK)
+    client = {"bootstrap.servers": broker.bootstrap_servers, "group.id": line.group("orders"), "client.id": "old-app"}
+    consumer = Consumer(client)
+    consumer.subscribe([name])
+    try:
+        until(lambda: (consumer.poll(0.1), consumer.assignment())[1], "the consumer joins")
+        done = line.run("plan", "orders")
+        assert (done.returncode, "client old-app" in done.stdout) == (2, True)
+        assert "the next run would be refused: the group has live members" in " ".join(done.stdout.split())
+    finally:
+        consumer.close()
+    assert planned(line, "orders")[0] == 0
 
 
 def test_a_changed_definition_says_what_it_would_do_before_it_is_deployed(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.counting import counted
+from tidegate.model.errors import OWN_GROUP, GroupInUseError, first_few, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.output_uri import parse_output
 from tidegate.model.subscription import Subscription
@@ -110,8 +111,20 @@ class Preview:
 def preview(ctx: Context) -> Preview:
     """What the next run would do if nothing changes until then; without a batch or a position it waits no poll timeout.
 
-    Raises what plan would: WrongDefinitionError, LostDataError, StoppedError, BrokerUnavailableError.
+    Raises what plan would: WrongDefinitionError, LostDataError, StoppedError, BrokerUnavailableError; and, where
+    anything would be committed, GroupInUseError, by which the run would end once it has done everything else.
     """
+    found = _found(ctx)
+    commits = found.batch is not None or bool(found.starts) or bool(found.first)
+    if not commits or ctx.subscription.commit_policy.store is PositionStore.NONE:
+        return found
+    if members := ctx.offsets.members():
+        why = f"the group has live members, and nothing is committed while there are any: {first_few(members)}"
+        raise GroupInUseError(message(why, ctx.place, OWN_GROUP))
+    return found
+
+
+def _found(ctx: Context) -> Preview:
     refuse_missing_topics(ctx.subscription, ctx.source)
     snapshot = ctx.ledger.look(ctx.subscription.name)
     cluster = ctx.source.cluster_id()

@@ -13,7 +13,7 @@ from world import World, deliver, planned
 
 from tidegate.model.batch import Batch, Cause, Outcome, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES
-from tidegate.model.errors import LostDataError, StoppedError, TidegateError, WrongDefinitionError
+from tidegate.model.errors import GroupInUseError, LostDataError, StoppedError, TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import TopicNames
 from tidegate.runtime.pipeline import Pipeline
@@ -367,3 +367,16 @@ def test_a_topic_that_nobody_has_read_is_read_from_its_earliest_record_once_it_i
     seen = World(topic=None).pipeline().preview()
     assert seen.why == "none of the topics exists yet (orders); create it, or correct the definition"
     assert seen.first == ("not there yet, read from its earliest record once it is: orders",)
+
+
+def test_live_members_of_the_group_by_which_the_run_would_end_are_named() -> None:
+    world = World()
+    assert deliver(world.pipeline()) is None
+    world.kafka.join("dashboard-1")
+    assert world.pipeline().preview().batch is None
+    world.produce(3)
+    with pytest.raises(GroupInUseError, match=r"live members.*dashboard-1.*subscription orders.*stop them"):
+        world.pipeline().preview()
+    assert world.pipeline(commit_strategy="ignore").preview().batch is not None
+    world.kafka.leave("dashboard-1")
+    assert world.pipeline().preview().batch is not None
