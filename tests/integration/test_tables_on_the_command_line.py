@@ -230,6 +230,7 @@ def test_what_does_not_fit_into_the_table_is_kept_beside_it(desk: Desk, tables: 
     assert {json.loads(text).get("country") for text in rescued if text} == {2, None}
 
 
+@pytest.mark.nightly
 def test_a_replay_fills_another_table_of_the_same_format(desk: Desk, tables: Tables, name: str) -> None:
     define(desk, tables, name)
     produce(desk, name, 0)

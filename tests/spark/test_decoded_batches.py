@@ -125,6 +125,7 @@ def test_good_records_are_written_and_bad_ones_rejected_as_received(job, tmp_pat
     check_what_is_left(batch)
 
 
+@pytest.mark.nightly
 def test_the_same_by_spark_submit(java, jars, tmp_path):
     batch = batch_of(tmp_path, fails=False)
     options = ["--master", "local[2]", "--driver-memory", "512m", "--conf", "spark.ui.enabled=false"]

@@ -207,6 +207,7 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
     assert [of for of, _ in asking.ledger.clearances("payments", 5)] == [first.id]
 
 
+@pytest.mark.nightly
 def test_a_run_takes_the_params_of_its_conf_and_no_others(
     asking: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:

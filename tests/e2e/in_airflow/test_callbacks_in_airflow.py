@@ -46,6 +46,7 @@ def client(airflow: SharedAirflow, told: Path) -> Iterator[AirflowClient]:
         yield client
 
 
+@pytest.mark.nightly
 def test_each_failed_run_is_told_once(client: AirflowClient, told: Path) -> None:
     runs: list[str] = []
     client.unpause("flights")

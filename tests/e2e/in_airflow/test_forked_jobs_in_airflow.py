@@ -50,6 +50,7 @@ def client(airflow: SharedAirflow, spark_connect: SharedSparkConnect, told: Path
     module.unlink()
 
 
+@pytest.mark.nightly
 def test_a_job_is_a_fork_of_the_schedulers_server_and_goes_on_without_it_once_that_is_killed(
     airflow: SharedAirflow, client: AirflowClient, told: Path, broker: Broker, topic: Callable[..., str]
 ) -> None:

@@ -51,7 +51,7 @@ def test_a_folder_differs_from_its_commit_by_more_than_the_results_of_checks(tmp
 
 def test_what_it_runs_is_there():
     commands = checks(minutes=30, seeds=10_000)
-    for name in ("simulation", "chaos: parquet", "chaos: iceberg"):
+    for name in ("simulation", "chaos: parquet"):
         assert run((*commands[name][:2], "--help")).status == 0, name
     (last_cell,) = [name for name in commands if name.startswith("installed: ")][-1:]
     for name, number in {last_cell: 2, "celery": 1}.items():
