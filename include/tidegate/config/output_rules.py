@@ -82,6 +82,18 @@ def _check_delta(output: str, findings: Findings) -> None:
             "or a URI of an object store"
         )
         findings.add(_OUTPUT, text, "refused", output)
+    elif "%" in output:
+        text = (
+            f"{_OUTPUT} of format delta can't have % in its path: {output}, which delta-rs takes for an encoding; name "
+            "another place, without %"
+        )
+        findings.add(_OUTPUT, text, "refused", output)
+    elif "#" in output and scheme(output) in OBJECT_STORES:
+        text = (
+            f"{_OUTPUT} of format delta can't have # in its URI: {output}, of which delta-rs takes what is before it; "
+            "name another place, without #"
+        )
+        findings.add(_OUTPUT, text, "refused", output)
 
 
 def _check_iceberg(output: str, findings: Findings) -> None:

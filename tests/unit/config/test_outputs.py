@@ -124,6 +124,11 @@ def test_the_uri_of_an_output(processing: dict[str, Any], uri: str) -> None:
         ({"output": "s3://@lake/a"}, "output", "must be s3://bucket/key"),
         ({"output": "s3://key:secret@lake/a"}, "output", "must not hold credentials"),
         ({"output": " "}, "output", "must be a path, a URI, or catalog.namespace.table"),
+        ({"format": "delta", "output": "s3://c@lake/x#y"}, "output", "can't have # in its URI: s3://c@lake/x#y"),
+        ({"format": "delta", "output": "gs://lake/x#y"}, "output", "name another place, without #"),
+        ({"format": "delta", "output": "s3://c@lake/a%20b"}, "output", "can't have % in its path: s3://c@lake/a%20b"),
+        ({"format": "delta", "output": "data/a%20b"}, "output", "name another place, without %"),
+        ({"format": "delta", "output": "s3://c@lake/x?y"}, "output", "must not contain ?"),
         ({"output": "x", "schema-evolution": "rescue"}, "schema-evolution", "is for tables, and processing.format is"),
         (
             {"output": "x", "format": "delta", "schema-evolution": "merge"},
@@ -138,6 +143,18 @@ def test_what_is_said_of_a_wrong_output(processing: dict[str, Any], property_: s
     assert said in problem.message
     assert problem.severity == "error"
     assert "secret" not in str(problem).replace("s3://key:***@", "")
+
+
+@pytest.mark.parametrize(
+    "processing",
+    [
+        {"format": "delta", "output": "data/x#y"},
+        {"format": "parquet", "output": "data/a%20b#y"},
+        {"format": "parquet", "output": "s3://c@lake/a%20b#y"},
+    ],
+)
+def test_characters_that_mean_nothing_there_may_stand(processing: dict[str, Any]) -> None:
+    assert problems(processing) == []
 
 
 def test_a_folder_named_like_a_table_is_taken_with_a_warning() -> None:
