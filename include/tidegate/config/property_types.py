@@ -15,7 +15,7 @@ from tidegate.config.cron import PRESETS, cron_complaint
 from tidegate.config.findings import shown
 from tidegate.config.installed import installed_failure_strategies
 from tidegate.config.nearest import did_you_mean
-from tidegate.config.settings import has_password, scheme
+from tidegate.config.settings import has_password, scheme, unkept_name
 from tidegate.model.output_uri import FILE_SYSTEMS, OBJECT_STORES
 from tidegate.model.subscription import RecordSchedule
 
@@ -418,6 +418,8 @@ class Output(PropertyType):
                 f"must be {kind}://bucket/key or {kind}://connection@bucket/key; an endpoint's address belongs to the "
                 "connection"
             )
+        if kind in OBJECT_STORES and (unkept := unkept_name(value)):
+            return f"must not have {unkept}"
         return None
 
     def _elsewhere(self, kind: str) -> str:

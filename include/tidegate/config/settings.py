@@ -51,6 +51,7 @@ _SECRET_IN_QUERY = re.compile(
 )
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
 _PASSWORD_OF_A_PLACE = re.compile(r"://[^/@:]*:(?![0-9]+(?:/|$)).*@")  # not `hdfs://name:8020/a@b`
+_WITH_FOLDERS: Final = ("file", "hdfs", "viewfs")
 _LANDING = re.compile(r"(file|hdfs|viewfs|gs|gcs|abfss?)://.*[^/].*|s3[an]?://([^:/]+@)?[^:@/]+(/.*)?", re.DOTALL)
 
 
@@ -251,6 +252,18 @@ def absolute_uri(home: Path, path_or_uri: str) -> str:
     return f"file://{_normal(path)}"
 
 
+def unkept_name(uri: str) -> str | None:
+    """What an object store's URI must not have, as its clients lose or refuse it, and what to do; None if it is fine.
+
+    A slash at its end is fine.
+    """
+    _, *names = uri.partition("://")[2].rstrip("/").split("/")
+    if "" in names:
+        return "// after the bucket: write one slash"
+    found = next((each for each in names if each in (".", "..")), None)
+    return found and f"{found} between slashes: write the place without it"
+
+
 def redact(url: str) -> str:
     """A URL for display: what may be a secret in its address and in its query becomes ***."""
     return _SECRET_IN_QUERY.sub(r"\1***", _SECRET_IN_ADDRESS.sub(r"\1***@", url))
@@ -327,6 +340,8 @@ def _landing_uri(home: Path, given: Given) -> str:
             f"{given.origin} is {redact(given.value)}, which is no place to land in: write a path, as data/landing, or "
             "a URI, as hdfs://host/folder or s3://connection@bucket/folder (file, hdfs, s3, gs, abfs or abfss)"
         )
+    if scheme(uri) not in _WITH_FOLDERS and (unkept := unkept_name(uri)):
+        raise WrongDefinitionError(f"{given.origin} is {redact(given.value)}, which must not have {unkept}")
     return uri
 
 

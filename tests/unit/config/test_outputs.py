@@ -123,6 +123,20 @@ def test_the_uri_of_an_output(processing: dict[str, Any], uri: str) -> None:
         ({"output": "s3://localhost:9000/lake"}, "output", "an endpoint's address belongs to the connection"),
         ({"output": "s3://@lake/a"}, "output", "must be s3://bucket/key"),
         ({"output": "s3://key:secret@lake/a"}, "output", "must not hold credentials"),
+        ({"output": "s3://c@lake/a/../b"}, "output", "must not have .. between slashes: write the place without it"),
+        ({"output": "s3://c@lake/.."}, "output", "must not have .. between slashes: write the place without it"),
+        ({"output": "s3://lake/./b/"}, "output", "must not have . between slashes: write the place without it"),
+        ({"output": "s3://lake//b"}, "output", "must not have // after the bucket: write one slash"),
+        (
+            {"format": "delta", "output": "gs://lake/a//b"},
+            "output",
+            "must not have // after the bucket: write one slash",
+        ),
+        (
+            {"format": "delta", "output": "abfs://c@a.dfs.core.windows.net/a/.."},
+            "output",
+            "must not have .. between slashes: write the place without it",
+        ),
         ({"output": " "}, "output", "must be a path, a URI, or catalog.namespace.table"),
         ({"format": "delta", "output": "s3://c@lake/x#y"}, "output", "can't have # in its URI: s3://c@lake/x#y"),
         ({"format": "delta", "output": "gs://lake/x#y"}, "output", "name another place, without #"),
@@ -151,6 +165,9 @@ def test_what_is_said_of_a_wrong_output(processing: dict[str, Any], property_: s
         {"format": "delta", "output": "data/x#y"},
         {"format": "parquet", "output": "data/a%20b#y"},
         {"format": "parquet", "output": "s3://c@lake/a%20b#y"},
+        {"format": "parquet", "output": "s3://c@lake/a..b/.c/"},
+        {"format": "parquet", "output": "../a//./b"},
+        {"format": "delta", "output": "file:///a/../b"},
     ],
 )
 def test_characters_that_mean_nothing_there_may_stand(processing: dict[str, Any]) -> None:

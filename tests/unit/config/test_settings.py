@@ -188,6 +188,14 @@ def test_operators_are_names_between_commas(listed, names):
         ("TIDEGATE_LANDING", "s3://minio:9000/bucket", "is no place to land in"),
         ("TIDEGATE_LANDING", "hdfs:", "is no place to land in"),
         ("TIDEGATE_LANDING", "/", "is no place to land in"),
+        (
+            "TIDEGATE_LANDING",
+            "s3://c@lake/a/../b",
+            r"is s3://c@lake/a/../b, which must not have \.\. between slashes: write the place without it$",
+        ),
+        ("TIDEGATE_LANDING", "s3a://lake/./b", r"must not have \. between slashes: write the place without it$"),
+        ("TIDEGATE_LANDING", "gcs://lake//b/", "must not have // after the bucket: write one slash$"),
+        ("TIDEGATE_LANDING", "s3://lake/..", r"must not have \.\. between slashes: write the place without it$"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(name, value, said):
