@@ -98,3 +98,19 @@ def test_failures_in_a_row_began_with_the_first_of_them(two: tuple[RunLog, RunLo
     last_run = two[0].last_run("flights")
     assert last_run is not None
     assert (last_run.ended_at, last_run.error, last_run.failing_since) == (clock.now(), "LostDataError", began)
+
+
+def test_a_failure_that_began_before_the_newest_success_ended_is_left_out(
+    two: tuple[RunLog, RunLog], clock: MemoryClock
+) -> None:
+    begun = clock.now()
+    clock.wait(60)
+    two[0].ended("flights", "batch b1 is committed")
+    succeeded = LastRun(clock.now(), "batch b1 is committed")
+    clock.wait(60)
+    two[1].ended("flights", "somebody was faster", "StaleError", begun)
+    assert two[0].last_run("flights") == succeeded
+    two[1].ended("flights", "a file is gone", "StaleError", clock.now())
+    assert two[0].last_run("flights") == LastRun(clock.now(), "a file is gone", "StaleError", clock.now())
+    two[1].ended("flights", "somebody was faster", "StaleError", begun)
+    assert two[0].last_run("flights") == LastRun(clock.now(), "somebody was faster", "StaleError", clock.now())

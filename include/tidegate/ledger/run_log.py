@@ -46,20 +46,24 @@ class SqlRunLog:
             return None
         return Contact(found.since, self._now(connection) - found.since, found.has_answered)
 
-    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
+    def ended(self, subscription: str, said: str, error: str | None = None, begun: datetime | None = None) -> None:
         """See `tidegate.ports.RunLog`."""
         with self._database.write() as connection:
-            query = select(runs.c.failing_since).where(runs.c.subscription == subscription)
-            now, before = self._now(connection), connection.scalar(query)
-            failing_since = (before or now) if error else None
+            now, before = self._now(connection), self._last_run(connection, subscription)
+            if before and before.outdates(error, begun):
+                return
+            failing_since = ((before and before.failing_since) or now) if error else None
             values = {"ended_at": now, "said": storable(said), "error": error, "failing_since": failing_since}
             put_row(connection, runs, subscription, values)
 
     def last_run(self, subscription: str) -> LastRun | None:
         """See `tidegate.ports.RunLog`."""
         with self._database.read() as connection:
-            found = connection.execute(select(runs).where(runs.c.subscription == subscription)).one_or_none()
-            return None if found is None else LastRun(found.ended_at, found.said, found.error, found.failing_since)
+            return self._last_run(connection, subscription)
+
+    def _last_run(self, connection: Connection, subscription: str) -> LastRun | None:
+        found = connection.execute(select(runs).where(runs.c.subscription == subscription)).one_or_none()
+        return None if found is None else LastRun(found.ended_at, found.said, found.error, found.failing_since)
 
     def is_begun(self) -> bool:
         """Whether a run of any subscription has ever written to this ledger; one that was only looked into has none."""

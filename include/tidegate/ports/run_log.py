@@ -30,6 +30,10 @@ class LastRun:
     error: str | None = None
     failing_since: datetime | None = None
 
+    def outdates(self, error: str | None, begun: datetime | None) -> bool:
+        """Whether it succeeded after a run had begun that failed by this error."""
+        return error is not None and begun is not None and self.error is None and begun < self.ended_at
+
 
 class RunLog(Protocol):
     """How a subscription's runs end, and when a broker last answered one. All times are by the ledger's own clock.
@@ -45,8 +49,11 @@ class RunLog(Protocol):
         """Note a try that got no answer, which changes nothing but for the very first; the last answer."""
         ...
 
-    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
-        """Note how a run ended, in a line, with the class of the error where it failed."""
+    def ended(self, subscription: str, said: str, error: str | None = None, begun: datetime | None = None) -> None:
+        """Note how a run ended, in a line, with the class of the error where it failed.
+
+        A failure of a run that had `begun` before the newest end, where that was a success, changes nothing.
+        """
         ...
 
     def last_run(self, subscription: str) -> LastRun | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -21,7 +21,7 @@ from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import EarlierStepError, StaleError, TidegateError, TransitionError
+from tidegate.model.errors import EarlierStepError, OvertakenError, StaleError, TidegateError, TransitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import CommitFence, Scalar, Subscription
 from tidegate.parquet.known_stores import use_connections
@@ -75,19 +75,28 @@ RunJob = Callable[[str, Mapping[str, str]], Processor]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+_NEWEST = 20  # a run's own batch is among so many
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
 
 
 def _failure_noted(
     step: Callable[Concatenate["Pipeline", _Arguments], _Result],
 ) -> Callable[Concatenate["Pipeline", _Arguments], _Result]:
-    """A step of which the run log learns what it fails with, unless another run was faster, or a step has before it."""
+    """A step of which the run log learns what it fails with, unless a run overtook it, or a step has failed before it.
+
+    What is stale counts as a failure as well, as each next run may end so, unless a run has succeeded meanwhile.
+    """
 
     @wraps(step)
     def noting(self: "Pipeline", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        began = self.clock.monotonic()
         try:
             return step(self, *args, **kwargs)
-        except (StaleError, TransitionError, EarlierStepError):
+        except (OvertakenError, EarlierStepError):
+            raise
+        except (StaleError, TransitionError) as error:
+            batch_id = next((each for each in args if isinstance(each, str)), None)
+            self.note_stale(error, self.clock.monotonic() - began, batch_id)
             raise
         except TidegateError as error:
             self.note(str(error).partition("\n")[0], type(error).__name__)
@@ -231,6 +240,20 @@ class Pipeline(ProcessContext):
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""
         with suppress(TidegateError):
             self.run_log.ended(self.subscription.name, said, error)
+
+    def note_stale(self, error: TidegateError, seconds: float, batch_id: str | None) -> None:
+        """Note a run that ended by something stale, in a step that took so long, unless one has succeeded meanwhile.
+
+        That is since its batch was opened, where it has one.
+        """
+        name, begun = self.subscription.name, None
+        with suppress(TidegateError):
+            if batch_id is None:
+                begun = self.ledger.now() - timedelta(seconds=seconds)
+            else:
+                newest = self.ledger.history(name, _NEWEST)
+                begun = next((each.opened_at for each in newest if each.batch.id == batch_id), None)
+            self.run_log.ended(name, str(error).partition("\n")[0], type(error).__name__, begun)
 
     def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
         self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")

@@ -38,10 +38,12 @@ class MemoryRunLog:
             found = self._contacts.get(subscription)
             return None if found is None else Contact(found[0], self._now() - found[0], found[1])
 
-    def ended(self, subscription: str, said: str, error: str | None = None) -> None:
+    def ended(self, subscription: str, said: str, error: str | None = None, begun: datetime | None = None) -> None:
         """See `tidegate.ports.RunLog`."""
         with self._lock:
             now, before = self._now(), self._runs.get(subscription)
+            if before and before.outdates(error, begun):
+                return
             failing_since = (before and before.failing_since) or now
             self._runs[subscription] = LastRun(now, said, error, failing_since if error else None)
 

@@ -12,7 +12,16 @@ from tidegate.cli import status_text
 from tidegate.cli.console import out
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Resolution
-from tidegate.model.errors import BatchFailedError, GroupInUseError, LostDataError, StaleError, UnavailableError
+from tidegate.model.errors import (
+    BatchFailedError,
+    GroupInUseError,
+    LostDataError,
+    OvertakenError,
+    StaleError,
+    TidegateError,
+    TransitionError,
+    UnavailableError,
+)
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, DelayedRetryTopic, RecordSchedule, TopicNames
 from tidegate.ports import Loss, RecordSource
@@ -279,13 +288,82 @@ def test_runs_that_are_refused_say_why_and_since_when() -> None:
     assert verdict(pipeline) == ("OK", "")
 
 
-def test_a_run_that_another_one_overtook_did_not_fail() -> None:
+def raising(error: Exception, before: Callable[[], None] = lambda: None) -> Callable[..., None]:
+    """A method of a port that fails so, after something else has happened."""
+
+    def method(*_: object, **__: object) -> None:
+        before()
+        raise error
+
+    return method
+
+
+def test_a_run_that_another_one_overtook_did_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.produce(5)
     pipeline = world.pipeline()
-    with pytest.raises(StaleError):
-        pipeline.commit("nobody-knows-it")
+    monkeypatch.setattr(world.lake, "publish", raising(OvertakenError("another run has settled this batch")))
+    with pytest.raises(OvertakenError):
+        deliver(pipeline)
     assert status_of(pipeline, 10).facts.last_run is None
+
+
+@pytest.mark.parametrize("error", [StaleError("a file is gone"), TransitionError("a file is gone")])
+def test_runs_that_end_by_something_stale_have_failed_until_one_succeeds(
+    error: TidegateError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    since = world.clock.now()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.lake, "publish", raising(error))
+        for _ in range(2):
+            with pytest.raises(type(error)):
+                deliver(pipeline)
+            world.clock.wait(60)
+    assert verdict(pipeline) == ("WARN", "the last run failed: a file is gone")
+    assert status_of(pipeline, 10).findings[0].since == since
+    deliver(pipeline)
+    assert verdict(pipeline) == ("OK", "")
+
+
+def test_a_run_whose_batch_another_one_has_brought_to_its_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    world.clock.wait(60)
+    deliver(world.pipeline())
+    world.clock.wait(60)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.ledger, "batch", raising(StaleError("somebody else went on")))
+        with pytest.raises(StaleError):
+            pipeline.commit(batch.id)
+    assert verdict(pipeline) == ("OK", "")
+
+
+def test_a_plan_during_which_another_run_has_succeeded_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+
+    def meanwhile() -> None:
+        world.clock.wait(5)
+        world.run_log.ended("orders", "batch b1 is committed")
+        world.clock.wait(5)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.ledger, "look", raising(StaleError("somebody else went on"), meanwhile))
+        with pytest.raises(StaleError):
+            pipeline.plan()
+    assert verdict(pipeline) == ("OK", "")
+    with monkeypatch.context() as patched:
+        patched.setattr(world.ledger, "look", raising(StaleError("somebody else went on")))
+        with pytest.raises(StaleError):
+            pipeline.plan()
+    assert verdict(pipeline) == ("WARN", "the last run failed: somebody else went on")
 
 
 def test_what_nobody_expected_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
