@@ -36,7 +36,7 @@ def fed(scene: Callable[..., Scene]) -> Scene:
 OVERTAKEN = "was planned as .* stands at .* nothing is committed|newer committer of this group has taken the fence"
 
 REFUSALS = [
-    (before("plan", Fence.commit), "StaleError", "a newer committer of this group has taken the fence"),
+    (before("plan", Fence.commit), "StaleError", "the newer one goes on, and if it fails, the next run does"),
     (before("process", Ledger.start_delivery), None, "another run .* has settled this batch"),
     (before("commit", OffsetStore.fence), "StaleError", OVERTAKEN),
     (before("commit", Lake.publish), "StaleError", "is gone, so somebody published or abandoned it"),

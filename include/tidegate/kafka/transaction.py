@@ -235,7 +235,7 @@ class TransactionalFence:
                 f"a newer committer of this group has taken the fence ({reason.str()}): nothing is lost, and this one "
                 "commits nothing",
                 self._where,
-                "nothing is to be done, the newer one goes on",
+                "nothing is to be done: the newer one goes on, and if it fails, the next run does",
             )
         )
 

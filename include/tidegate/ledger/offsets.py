@@ -127,7 +127,7 @@ class SqlOffsets:
                     f"a newer committer has taken the fence (epoch {newest} instead of {epoch}): nothing is lost, and "
                     "this one commits nothing",
                     self._where,
-                    "nothing is to be done, the newer one goes on",
+                    "nothing is to be done: the newer one goes on, and if it fails, the next run does",
                 )
             )
 
