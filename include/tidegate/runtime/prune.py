@@ -10,7 +10,7 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.counting import counted
-from tidegate.model.errors import TidegateError, WrongDefinitionError
+from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError, first_few
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Landing, Ledger
 from tidegate.runtime.definitions import AllDefinitions
@@ -94,6 +94,7 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
             if missing is None:
                 landing, ledger = ParquetLanding(settings.landing), SqlLedger(settings.ledger)
                 _prune(subscription, pruned, landing, ledger, dry_run=dry_run)
+                error = _kept(pruned)
         except TidegateError as raised:
             error = raised
         yield PrunedSubscription(name, dry_run, retention_ms, pruned, error, missing)
@@ -125,6 +126,19 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
     if not dry_run:
         removed.forget(seen)
     return PrunedSubscription(name, dry_run, None, pruned)
+
+
+def _kept(pruned: Pruned) -> TidegateError | None:
+    """What there is to mend for the batches that stayed; no definition is wrong, as none names a landing."""
+    if not pruned.kept:
+        return None
+    said = [f"{_these(batches)}: {why}" for why, batches in pruned.kept.items()]
+    return UnavailableError(first_few(said))
+
+
+def _these(batches: Sequence[str]) -> str:
+    first, more = batches[0], len(batches) - 1
+    return f"batch {first} and {more} more stay" if more else f"batch {first} stays"
 
 
 def _prune(subscription: Subscription, into: Pruned, landing: Landing, ledger: Ledger, *, dry_run: bool) -> None:

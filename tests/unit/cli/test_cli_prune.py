@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from ledger_batches import landed, plan, published
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.landing.parquet import ParquetLanding
 from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
-from tidegate.model.errors import StaleError
+from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.ports import GroupReset, Loss, PositionChange, Replay
 
@@ -56,6 +58,34 @@ def test_a_landing_that_is_not_mounted_keeps_the_rows(tmp_path: Path, ledger: Sq
     done = prune("gates")
     assert (done.exit_code, len(ledger.history("gates", 9))) == (1, 2)
     assert "holds nothing, and the ledger names files that were landed; mount it" in " ".join(done.output.split())
+
+
+def test_a_batch_whose_connection_is_gone_is_told_and_the_others_go(
+    ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ParquetLanding, "discard", discard_without_connection)
+    for number in (2, 3):
+        batch = landed(ledger, plan(number, subscription="gates"))
+        ledger.adopt(batch.id, published(batch))
+        ledger.close(batch.id, Outcome.COMMITTED)
+    ids = [entry.batch.id for entry in ledger.history("gates", 9)]
+    done = prune("gates")
+    said = " ".join(done.output.split())
+    assert (done.exit_code, [entry.batch.id for entry in ledger.history("gates", 9)]) == (1, [ids[0], ids[-1]]), said
+    assert said.startswith("gates: removed 2 batches, ")
+    assert f"; then: batch {ids[-1]} stays: there is no Airflow connection store" in said
+    again = prune("gates", "--json")
+    assert (again.exit_code, json.loads(again.stdout)["batches"]) == (1, 0)
+    assert ids[-1] in json.loads(again.stdout)["error"]
+
+
+def discard_without_connection(
+    _landing: ParquetLanding, subscription: str, batch_id: str, _files: Collection[str]
+) -> Mapping[str, int]:
+    """Of the first batch of a subscription the landing is under a connection that is gone."""
+    if batch_id == plan(0, subscription=subscription).id:
+        raise WrongDefinitionError("there is no Airflow connection store")
+    return {}
 
 
 def test_one_that_is_named_is_told_alone(ledger: SqlLedger) -> None:

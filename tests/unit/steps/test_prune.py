@@ -1,5 +1,6 @@
 """Prune: what goes and what stays, and that whoever runs beside it, before it or after it loses and doubles nothing."""
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from world import Crash, World, deliver, planned
 
 from tidegate.model.batch import Batch, Outcome
-from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.errors import BatchFailedError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Ledger
 from tidegate.steps.prune import Pruned, prune
@@ -102,6 +103,28 @@ def test_what_a_landing_does_not_give_up_keeps_its_rows() -> None:
     with pytest.raises(UnavailableError):
         pruned(world)
     assert history(world) == [batch.id for batch in batches]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_batch_whose_connection_is_gone_keeps_its_rows_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, *, dry_run: bool
+) -> None:
+    world = World()
+    batches = [delivered(world) for _ in range(4)]
+    a_day_later(world)
+    name, gone = ("stored" if dry_run else "discard"), [batches[0].id, batches[1].id]
+    reached = getattr(world.landing, name)
+
+    def by_connection(subscription: str, batch_id: str, files: Collection[str]) -> Mapping[str, int]:
+        if batch_id in gone:
+            raise WrongDefinitionError("there is no Airflow connection store")
+        found: Mapping[str, int] = reached(subscription, batch_id, files)
+        return found
+
+    monkeypatch.setattr(world.landing, name, by_connection)
+    done = pruned(world, dry_run=dry_run)
+    assert (done.batches, done.kept) == (1, {"there is no Airflow connection store": gone})
+    assert history(world) == [each.id for each in (batches if dry_run else (*batches[:2], batches[3]))]
 
 
 def test_an_open_batch_is_delivered_again_from_its_landing_however_old_it_is() -> None:
