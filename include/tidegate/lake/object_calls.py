@@ -1,9 +1,12 @@
 """Objects of a store one by one, by obstore: pyarrow has no request that creates an object only where there is none."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
+from html import unescape
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import obstore
@@ -24,6 +27,8 @@ _RETRIES: Final[Any] = {
 }
 _CLIENT: Final[Any] = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(seconds=60)}
 _NO_BUCKET: Final = "NoSuchBucket"
+_CODE: Final = re.compile(r"<Error>\s*<Code>(.+?)</Code>")
+_WHY: Final = re.compile(r"<Message>(.+?)</Message>")
 _SAID: Final = 300  # characters of what a store says
 
 
@@ -103,7 +108,7 @@ class Objects:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> TidegateError:
-        said = str(error).partition("\n")[0][:_SAID]
+        said = _said(str(error))
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             return UnauthorizedError(
                 f"{self._uri} can't be used: {said}; mend the keys, or let them list, read and write"
@@ -111,6 +116,14 @@ class Objects:
         if _NO_BUCKET in str(error):
             return WrongDefinitionError(f"there is no bucket for {self._uri}: make it, or name another")
         return UnavailableError(f"{self._uri} can't be reached: {said}")
+
+
+def _said(text: str) -> str:
+    """What a store says, whose answer in XML names a code and why; the first words of other texts."""
+    if code := _CODE.search(text):
+        why = _WHY.search(text)
+        text = unescape(f"{code[1]}: {why[1]}" if why else code[1]).rstrip(".")
+    return shorten(text.partition("\n")[0], _SAID, placeholder=" ...")
 
 
 def _keys(store: ObjectStore) -> "S3CredentialProvider | None":
