@@ -27,6 +27,7 @@ _RETRIES: Final[Any] = {
 }
 _CLIENT: Final[Any] = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(seconds=60)}
 _NO_BUCKET: Final = "NoSuchBucket"
+_REFUSED: Final = "status code: 403"  # of a listing obstore says no more
 _CODE: Final = re.compile(r"<Error>\s*<Code>(.+?)</Code>")
 _WHY: Final = re.compile(r"<Message>(.+?)</Message>")
 _SAID: Final = 300  # characters of what a store says
@@ -109,7 +110,7 @@ class Objects:
 
     def _failed(self, error: Exception) -> TidegateError:
         said = _said(str(error))
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _REFUSED in str(error):
             return UnauthorizedError(
                 f"{self._uri} can't be used: {said}; mend the keys, or let them list, read and write"
             )

@@ -68,3 +68,7 @@ def test_other_answers_are_cut_between_words() -> None:
     error = str(said_of("nobody may " * 99))
     assert re.search(r"403 Forbidden: nobody may .* (nobody|may) \.\.\.; mend the keys", error), error
     assert len(error) < 450
+
+
+def test_a_store_that_refuses_to_list_is_no_store_that_is_away() -> None:
+    assert isinstance(said_of(REFUSED, lambda objects: [*objects.all("a")]), UnauthorizedError)
