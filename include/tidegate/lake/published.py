@@ -11,7 +11,7 @@ from pyarrow import fs
 from tidegate.model.errors import LostDataError, UnavailableError, WrongDefinitionError, message
 from tidegate.model.manifest import Published, StagedFile
 from tidegate.model.offsets import Range
-from tidegate.model.output_uri import has_folders, without_connection
+from tidegate.model.output_uri import has_folders, parse_output
 from tidegate.model.receipt import Receipt
 from tidegate.parquet.locations import locate
 from tidegate.parquet.rejected import REJECTED
@@ -50,7 +50,7 @@ def published_batches(output: str, done: Collection[str] = ()) -> list[Published
         raise WrongDefinitionError(
             message(
                 "the output has no folder for each batch",
-                without_connection(output),
+                parse_output(output).written,
                 "read a table's batches by its column batch_id, and those of an object store with tidegate files",
             )
         )

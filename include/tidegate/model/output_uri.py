@@ -38,6 +38,11 @@ class _InFolder:
         return self.folder
 
     @property
+    def written(self) -> str:
+        """What a definition writes, a path of this machine as a URI."""
+        return self.folder
+
+    @property
     def public_uri(self) -> str:
         """What others know it by: the folder's URI, without the connection's id."""
         return without_connection(self.folder)
@@ -102,6 +107,11 @@ class IcebergTable:
     def place(self) -> str:
         """The URI of what it fills: the catalog knows its folder."""
         return str(self)
+
+    @property
+    def written(self) -> str:
+        """What a definition writes: `catalog.namespace.table`."""
+        return ".".join((self.catalog, *self.identifier))
 
     @property
     def public_uri(self) -> str:
