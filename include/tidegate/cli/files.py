@@ -1,18 +1,22 @@
 """`tidegate files`: the published files of a subscription's output, for whoever reads them by name."""
 
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.console import Json, err, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.config.outputs import output_uri
-from tidegate.config.settings import absolute_uri
-from tidegate.model.errors import WrongDefinitionError
-from tidegate.model.output_uri import is_table
+from tidegate.config.settings import Settings, absolute_uri
+from tidegate.model.errors import TidegateError, WrongDefinitionError
+from tidegate.model.output_uri import is_table, parse_output
+
+if TYPE_CHECKING:
+    from tidegate.lake.published_files import PublishedFile
 
 
 class Format(StrEnum):
@@ -73,7 +77,7 @@ def files(
         raise WrongDefinitionError(
             f"{name} publishes into a table ({where}), whose files its log names: read the table"
         )
-    found = published_files(output, since)
+    found = published_files(output) if since is None else _found_since(since, output, settings)
     match form:
         case Format.PATHS:
             for file in found:
@@ -83,3 +87,32 @@ def files(
         case Format.SYMLINK:
             folder = symlinks_of(output) if to is None else absolute_uri(settings.home, to)
             err.print(f"wrote {write_symlinks(found, folder):,} manifests into {folder}", markup=False)
+
+
+def _found_since(batch_id: str, output: str, settings: Settings) -> "list[PublishedFile]":
+    """The files of later batches. Raises as `published_files`, naming the output in which the batch is, if another."""
+    from tidegate.lake.published_files import UnknownBatchError, published_files  # noqa: PLC0415 - see above
+
+    try:
+        return published_files(output, batch_id)
+    except UnknownBatchError:
+        former = _published_in(batch_id, settings)
+        if former in {None, output}:
+            raise
+        raise WrongDefinitionError(
+            f"batch {batch_id} is published in {former}, and the output is {output} now: read what came after it there "
+            "first, as this command prints it with the former processing.output, unless that is a table; then all "
+            "files of the new one, without --since"
+        ) from None
+
+
+def _published_in(batch_id: str, settings: Settings) -> str | None:
+    """The output in which a batch is, by the ledger; None where that knows none."""
+    from tidegate.ledger.holders import has_tables  # noqa: PLC0415 - see above
+    from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
+
+    with suppress(TidegateError):
+        batch = SqlLedger(settings.ledger).batch(batch_id) if has_tables(settings.ledger) else None
+        if batch and batch.is_published:
+            return parse_output(batch.output).written
+    return None

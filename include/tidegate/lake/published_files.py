@@ -44,19 +44,22 @@ class PublishedFile:
         return self.uri.removeprefix("file://")
 
 
+class UnknownBatchError(WrongDefinitionError):
+    """The batch whose later ones are asked for has published nothing in the output: name another."""
+
+
 def published_files(output: str, since: str | None = None) -> list[PublishedFile]:
     """All of them, or those of the batches that were committed after the batch `since`.
 
-    Raises WrongDefinitionError for an output that is a table, whose own log says this to its own readers, and where no
-    batch `since` has published files, LostDataError for what stands in an output's way, and UnavailableError.
+    Raises WrongDefinitionError for an output that is a table, whose own log says this to its own readers,
+    UnknownBatchError where no batch `since` has published files, LostDataError for what stands in an output's way, and
+    UnavailableError.
     """
     found = list(_found_in(output)(output))
     if since is None:
         return found
     if since not in {file.batch_id for file in found}:
-        raise WrongDefinitionError(
-            f"batch {since} has published no file in {output}: name another, or none for all files"
-        )
+        raise UnknownBatchError(f"batch {since} has published no file in {output}: name another, or none for all files")
     later = list(dropwhile(lambda file: file.batch_id != since, found))
     return [file for file in later if file.batch_id != since]
 

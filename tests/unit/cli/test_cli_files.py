@@ -1,13 +1,16 @@
 """`tidegate files` from a definition to what is printed; which files are published is tried elsewhere."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from definition_files import LEAST
+from ledger_batches import landed, plan, published
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.ledger.sql import SqlLedger
 from tidegate.model.receipt import Receipt
 
 BATCHES = [f"b{number:020x}" for number in range(1, 3)]
@@ -47,6 +50,20 @@ def test_paths_come_one_a_line_and_from_a_batch_on(home: Path) -> None:
     assert files("--since", BATCHES[1]).stdout == ""
     unknown = files("--since", "b9")
     assert "batch b9 has published no file" in unknown.output
+
+
+def test_a_batch_of_the_output_before_it_was_moved_is_told_with_that(home: Path) -> None:
+    ledger = SqlLedger(f"sqlite:///{home}/data/ledger.db")
+    batch = landed(ledger, replace(plan(0), output="s3://store@lake/old"))
+    assert f"batch {batch.id} has published no file in" in files("--since", batch.id).output
+    ledger.adopt(batch.id, published(batch))
+    moved = files("--since", batch.id)
+    assert moved.exit_code == 2
+    assert " ".join(moved.output.split()) == (
+        f"tidegate: batch {batch.id} is published in s3://store@lake/old, and the output is file://{home}/my lake now: "
+        "read what came after it there first, as this command prints it with the former processing.output, unless "
+        "that is a table; then all files of the new one, without --since"
+    )
 
 
 def test_json_is_asked_for_as_of_other_commands(home: Path) -> None:
