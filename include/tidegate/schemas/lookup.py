@@ -8,6 +8,7 @@ from tidegate.model.decoding import Decoder, Decoding, Framing
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError, message
 from tidegate.model.subscription import Deserialization, Deserializer, DeserializerName
 from tidegate.ports import Landing, RegisteredSchema, SchemaRegistry, SchemaType, Side
+from tidegate.schemas.avro_records import other_record
 from tidegate.schemas.inlining import SchemaError, inlined_avro, inlined_json
 from tidegate.schemas.wire_format import message_path, schema_id
 
@@ -111,7 +112,16 @@ def _reading(reader: RegisteredSchema | None, framings: list[Framing]) -> tuple[
     """What the job reads by, and the framings as far as they go with it."""
     if reader is None:
         return None, framings
-    return _of_one_message(reader, framings) if reader.type == "PROTOBUF" else (_alone(reader), framings)
+    if reader.type == "PROTOBUF":
+        return _of_one_message(reader, framings)
+    text = _alone(reader)
+    return text, [_of_record(one, text) for one in framings] if reader.type == "AVRO" else framings
+
+
+def _of_record(framing: Framing, reader: str) -> Framing:
+    """A framing of Avro, as far as its records are the reader's."""
+    why = framing.schema and other_record(framing.schema, reader)
+    return Framing(framing.prefix, problem=f"schema id {schema_id(framing.prefix)} {why}") if why else framing
 
 
 def _of_one_message(reader: RegisteredSchema, framings: Sequence[Framing]) -> tuple[str, list[Framing]]:

@@ -105,6 +105,20 @@ def test_ids_that_are_no_use_say_why() -> None:
     assert missing == "schema id 77 isn't in the Schema Registry"
 
 
+def test_avro_records_of_another_name_than_the_readers_are_not_read_as_its() -> None:
+    registry = MemoryRegistry()
+    identity = {"name": "id", "type": "long"}
+    for name, fields in {"u.User": [identity, {"name": "name", "type": "string"}], "o.Order": [identity]}.items():
+        schema = {"type": "record", "name": name, "fields": fields}
+        registry.register("orders-value", "AVRO", json.dumps(schema))
+    decoding = delivered(AVRO, registry, Record(framed(1)), Record(framed(2)))
+    assert decoding is not None
+    assert [(one.schema is None, one.problem) for one in decoding.value.framings] == [
+        (True, "schema id 1 is of record u.User, and the batch is read as o.Order"),
+        (False, None),
+    ]
+
+
 def test_bytes_that_merely_look_framed_are_not_looked_up_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding_step, "_MOST_SCHEMAS", 50)
     registry = MemoryRegistry()
