@@ -13,11 +13,12 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from orders_proto import SCALARS, base64_of, common, message_class, shop
+from orders_proto import SCALARS, base64_of, common, field, message_class, shop
 
 from tidegate.schemas.message_types import layout
 from tidegate_spark.deserializers import protobuf_columns, protobuf_wire
 from tidegate_spark.deserializers.protobuf_columns import Reader
+from tidegate_spark.deserializers.protobuf_wire import NO_MESSAGE, NO_TIME
 
 FILES = (common(), shop())
 Order = message_class("shop.Order", *FILES)
@@ -195,7 +196,7 @@ def test_what_protobuf_cannot_read_is_bad_and_spoils_no_other(contents: list[byt
             continue
         if is_bad and has_group(content):
             continue
-        assert not is_bad, content.hex()
+        assert bool(is_bad) is not in_range(order), content.hex()
         if in_range(order):
             check(value, order)
 
@@ -207,6 +208,33 @@ def has_group(content: bytes) -> bool:
 
 def in_range(order: Any) -> bool:
     return -62135596800 <= order.at.seconds < 253402300800 and 0 <= order.at.nanos < 1_000_000_000
+
+
+FIRST, LAST = -62135596800, 253402300799
+TIMES = [(0, 0), (FIRST, 0), (LAST, 999_999_999), (-1, 999_999_999)]
+NO_TIMES = [
+    *[(FIRST - 1, 0), (LAST + 1, 0), (10**14, 0), (2**63 - 1, 0), (-(2**63), 0)],
+    *[(0, -1), (0, 10**9), (LAST, 2**31 - 1)],
+]
+
+
+@both_ways
+def test_a_time_that_protobuf_does_not_allow_spoils_its_record_and_no_other() -> None:
+    sent = [Order(at={"seconds": seconds, "nanos": nanos}) for seconds, nanos in [*TIMES, *NO_TIMES]]
+    found, bad = read(*(one.SerializeToString() for one in sent), b"\x08")
+    assert bad == [0] * len(TIMES) + [NO_TIME] * len(NO_TIMES) + [NO_MESSAGE]
+    assert found[len(TIMES) :] == [None] * (len(NO_TIMES) + 1)
+    for value, order in zip(found, sent[: len(TIMES)], strict=False):
+        check(value, order)
+
+
+@both_ways
+def test_what_is_read_after_a_time_that_is_none_does_not_hide_it() -> None:
+    files = (FILES[0], shop(field("after", 60, "message", ".shop.common.Money")))
+    late = message_class("shop.Order", *files)(at={"seconds": 10**14}, after={"units": 1})
+    reader = Reader(json.loads(layout(base64_of(files[1]), [base64_of(files[0])], "shop.Order")))
+    _, bad = reader.read(pa.array([late.SerializeToString()], pa.binary()))
+    assert bad.tolist() == [NO_TIME]
 
 
 @pytest.mark.parametrize("skipped", [0, 1, 3])

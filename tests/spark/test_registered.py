@@ -142,6 +142,7 @@ def test_protobuf_of_several_schemas_is_read_by_the_readers_layout(spark):
             framed(2, b"\x00" + content),
             framed(1, b"\x04\x02\x00"),
             b"junk",
+            framed(1, one + order(at={"seconds": 10**14}).SerializeToString()),
         ],
     )
     row = found[0].value
@@ -155,6 +156,7 @@ def test_protobuf_of_several_schemas_is_read_by_the_readers_layout(spark):
         "it is of message shop.Other, and the batch is read as shop.Order",
         "the batch's manifest has no schema for its schema id 1",
         UNFRAMED,
+        "a timestamp of its message shop.Order isn't in the years 1 to 9999, or its nanos aren't in 0 to 999999999",
     ]
 
 

@@ -11,10 +11,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import BooleanType, DataType, StructField, StructType
+from pyspark.sql.types import ByteType, DataType, StructField, StructType
 
 from tidegate_spark.deserializers import protobuf_columns, protobuf_wire
 from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, unreadable
+from tidegate_spark.deserializers.protobuf_wire import NO_MESSAGE, NO_TIME
 from tidegate_spark.deserializers.step import Decoder, Step, UnusableSchemaError, first_reason
 
 if TYPE_CHECKING:
@@ -31,12 +32,18 @@ def protobuf(raw: Column, decoder: Decoder) -> Step:
     content = by_framing(raw, usable, lambda one: payload(raw, one.prefix), F.lit(None).cast("binary"))
 
     def reason(raw: Column, parsed: Column) -> Column:
-        wrong = F.coalesce(parsed["bad"], F.lit(col=True))
-        return F.coalesce(
-            not_framed(raw, decoder.framings), first_reason((wrong, f"its payload isn't a message {layout['root']}"))
+        bad = F.coalesce(parsed["bad"], F.lit(NO_MESSAGE))
+        why = first_reason(
+            (bad == NO_MESSAGE, f"its payload isn't a message {layout['root']}"), (bad == NO_TIME, _no_time(layout))
         )
+        return F.coalesce(not_framed(raw, decoder.framings), why)
 
     return Step(_reading(layout, kind)(content), lambda _, parsed: parsed["value"], reason)
+
+
+def _no_time(layout: Any) -> str:
+    beyond = "isn't in the years 1 to 9999, or its nanos aren't in 0 to 999999999"
+    return f"a timestamp of its message {layout['root']} {beyond}"
 
 
 def message_type(layout: Any) -> DataType:
@@ -59,6 +66,6 @@ def _reading(layout: Any, kind: DataType) -> Any:
         return pa.StructArray.from_arrays([values, pa.array(bad)], ["value", "bad"])
 
     read.__annotations__ = {}
-    made = StructType([StructField("value", kind), StructField("bad", BooleanType())])
+    made = StructType([StructField("value", kind), StructField("bad", ByteType())])
     # Spark would evaluate a deterministic function once for what is kept and once more for what is asked about it.
     return arrow_udf(read, made).asNondeterministic()  # type: ignore[call-overload]  # its types know no struct

@@ -17,6 +17,7 @@ from tidegate_spark.deserializers.protobuf_wire import (
     CONTENT,
     FIXED32,
     FIXED64,
+    NO_TIME,
     VARINT,
     Array,
     Met,
@@ -30,6 +31,7 @@ from tidegate_spark.deserializers.protobuf_wire import (
 _MOST_BYTES = 4 << 20
 _TIMESTAMP = "google.protobuf.Timestamp"
 _UTC = pa.timestamp("us", "UTC")
+_FIRST_SECOND, _LAST_SECOND, _NANOS = -62_135_596_800, 253_402_300_799, 1_000_000_000  # of the years 1 to 9999
 _WIRES = {
     **dict.fromkeys(("int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool", "enum"), VARINT),
     **dict.fromkeys(("fixed64", "sfixed64", "double"), FIXED64),
@@ -59,7 +61,7 @@ class Reader:
         self.kind: pa.DataType = self._message_type(self._root)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.Array, Array]:
-        """A value for each of the messages, null where it is null or bad, and which of them are bad.
+        """A value for each of the messages, null where it is null or bad, and what is wrong with each, 0 for nothing.
 
         Some bytes at a time: a field of two bytes takes fifty while it is read.
         """
@@ -74,10 +76,10 @@ class Reader:
         places = places.astype(np.int64)
         data = np.frombuffer(content, np.uint8) if content is not None else np.zeros(0, np.uint8)
         ends = np.where(there, places[1:], places[:-1])
-        bad = np.zeros(len(messages), np.bool_)
+        bad = np.zeros(len(messages), np.int8)
         source = Source(data, np.arange(len(messages)), bad)
         columns = self._message(self._root, source, places[:-1], ends)
-        return pc.if_else(pa.array(there & ~bad), columns, pa.scalar(None, self.kind)), bad
+        return pc.if_else(pa.array(there & (bad == 0)), columns, pa.scalar(None, self.kind)), bad
 
     def _message_type(self, name: str) -> pa.DataType:
         if name == _TIMESTAMP:
@@ -111,7 +113,7 @@ class Reader:
                 mine &= winners[field["oneof"]][met.rows] == field["number"]
             arrays.append(self._column(field, met.where(mine), source, len(starts)))
         if name == _TIMESTAMP:
-            return _timestamps(*arrays)
+            return _timestamps(source, *arrays)
         if not arrays:
             return pa.array([{}] * len(starts), pa.struct([]))
         return pa.StructArray.from_arrays(arrays, fields=list(self._message_type(name)))
@@ -168,7 +170,7 @@ class Reader:
     def _never_null(self, field: Mapping[str, Any], values: pa.Array) -> pa.Array:
         """A map's missing message is one of no bytes."""
         none = np.zeros(1, np.int64)
-        empty = self._message(field["of"], Source(none.astype(np.uint8), none, none.astype(np.bool_)), none, none)
+        empty = self._message(field["of"], Source(none.astype(np.uint8), none, none.astype(np.int8)), none, none)
         return pc.if_else(values.is_valid(), values, empty[0])
 
     def _items(self, field: Mapping[str, Any], met: Met, source: Source) -> pa.Array:
@@ -254,6 +256,9 @@ def _zigzag(values: Array) -> Array:
     return (values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64)
 
 
-def _timestamps(seconds: pa.Array, nanos: pa.Array) -> pa.Array:
-    micros = np.asarray(seconds).astype(np.int64) * 1_000_000 + np.asarray(nanos).astype(np.int64) // 1_000
-    return pa.array(micros).cast(_UTC)
+def _timestamps(source: Source, seconds: pa.Array, nanos: pa.Array) -> pa.Array:
+    """The times, in microseconds; what Protobuf doesn't allow would be read as another time, and spoils its record."""
+    second, nano = (np.asarray(one).astype(np.int64) for one in (seconds, nanos))
+    allowed = (second >= _FIRST_SECOND) & (second <= _LAST_SECOND) & (nano >= 0) & (nano < _NANOS)
+    source.spoil(np.flatnonzero(~allowed), NO_TIME)
+    return pa.array(np.where(allowed, second * 1_000_000 + nano // 1_000, 0)).cast(_UTC)

@@ -19,21 +19,26 @@ _MORE, _SEVEN = 0x80, 0x7F
 _LAST_FIELD = 2**29 - 1
 _ALL_BITS = 2**64 - 1
 _FEW = 64
+NO_MESSAGE, NO_TIME = 1, 2
+"""What is wrong with a record: its bytes aren't a message, or a time of it isn't one that Protobuf allows."""
 
 Array = Any  # of NumPy or Arrow
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where messages lie: the bytes, for each of them the record that it belongs to, and which records are bad."""
+    """Where messages lie: the bytes, for each of them the record that it belongs to, and what is wrong with records.
+
+    `bad` has 0 for a record that nothing is wrong with.
+    """
 
     data: Array
     owners: Array
     bad: Array
 
-    def spoil(self, messages: Array) -> None:
+    def spoil(self, messages: Array, wrong: int = NO_MESSAGE) -> None:
         """Mark the records that these messages belong to as bad."""
-        self.bad[self.owners[messages]] = True
+        self.bad[self.owners[messages]] = wrong
 
     def within(self, messages: Array, data: Array | None = None) -> "Source":
         """The source of what lies in these messages."""
@@ -66,8 +71,9 @@ def fields(source: Source, starts: Array, ends: Array) -> Met:
         tags, at, whole = _varints(source.data, at, end)
         field, wire = (tags >> np.uint64(3)).astype(np.int64), (tags & np.uint64(7)).astype(np.int64)
         values, begin, at, read = _value(source.data, at, end, wire)
-        good = whole & read & (field > 0) & (field <= _LAST_FIELD) & ~source.bad[source.owners[rows]]
+        good = whole & read & (field > 0) & (field <= _LAST_FIELD)
         source.spoil(rows[~good])
+        good &= source.bad[source.owners[rows]] == 0
         rounds.append(Met(*(one[good] for one in (rows, field, wire, values, begin, at))))
         going = good & (at < end)
         rows, at = rows[going], at[going]
