@@ -160,6 +160,29 @@ def test_protobuf_of_several_schemas_is_read_by_the_readers_layout(spark):
     ]
 
 
+NO_INDEXES = "the list of message indexes after its schema id is missing or cut short, or isn't one"
+
+
+def test_a_list_of_message_indexes_that_is_none_is_told_from_an_unknown_schema_id(spark):
+    reader = layout(base64_of(common()), [], "shop.common.Money")
+    many = number(32) + number(300) * 32
+    framings = (Framing(framed(30, b"\x00"), "shop.common.Money"), Framing(framed(30, many), "shop.common.Money"))
+    unknown = [b"\x00", b"\x02\x00", number(2) + number(300) + number(1), number(32) + number(2**31 - 1) * 32]
+    lost = [b"", b"\x08\x01", b"\x02", b"\x02\x80", many[:-1], b"\x01", b"\x02\x01", number(33) + b"\x00" * 33]
+    decoder = Decoder("protobuf", reader=reader, framings=framings)
+    sent = [framed(schema_id, one) for schema_id in (30, 31) for one in lost]
+    found = decode(
+        spark, decoder, [framed(30, b"\x00"), framed(30, many), *(framed(31, one) for one in unknown), *sent]
+    )
+    assert [one.reason for one in found] == [
+        *[None] * 2,
+        *["the batch's manifest has no schema for its schema id 31"] * len(unknown),
+        *[NO_INDEXES] * len(sent),
+    ]
+    bare = decode(spark, Decoder("protobuf"), [framed(30, b""), framed(30, b"\x00")])
+    assert [one.reason for one in bare] == [NO_INDEXES, "the batch's manifest has no schema for its schema id 30"]
+
+
 def test_without_usable_records_the_type_is_the_readers_still(spark):
     how = Deserialization(Decoder(), Decoder("avro", reader=json.dumps(FIRST)), fails=False)
     frame = decoded(landed(spark, [None, framed(1, number(1))]), how)
@@ -170,7 +193,7 @@ def test_without_usable_records_the_type_is_the_readers_still(spark):
 @pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
 def test_without_any_schema_only_null_can_be_decoded(spark, name):
     found = decode(
-        spark, Decoder(name, framings=(framing(1, problem="gone"),)), [None, framed(1, b"x"), b"x", framed(2, b"")]
+        spark, Decoder(name, framings=(framing(1, problem="gone"),)), [None, framed(1, b"x"), b"x", framed(2, b"\x00")]
     )
     assert [one.reason for one in found] == [
         None,

@@ -32,7 +32,7 @@ def avro(raw: Column, decoder: Decoder) -> Step:
     def reason(raw: Column, parsed: Column) -> Column:
         met = F.coalesce(parsed["end"] == F.lit(_END), F.lit(col=False))
         return F.coalesce(
-            not_framed(raw, decoder.framings),
+            not_framed(raw, decoder),
             first_reason((~met, "its payload isn't what its schema says, or can't be read as the reader's schema")),
         )
 

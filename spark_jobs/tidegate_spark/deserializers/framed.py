@@ -1,6 +1,7 @@
 """Confluent's wire format: a prefix that names the writer's schema, then the payload.
 
 The manifest has every prefix of the batch, with what the Schema Registry said of it; nobody here asks a registry.
+Protobuf's prefixes have message indexes behind the schema id: how many there are and each of them, as zigzag varints.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's docu
 from tidegate_spark.deserializers.step import Decoder, Framing, Step, first_reason
 
 _ID_BYTES = 5
+_MOST_INDEXES = 32  # as many as the engine looks for
+_INDEX = "(?:[0-7][02468ACE]|[89A-F][02468ACE](?:[89A-F].){0,3}[0-7].)"  # in hexadecimal, and not negative
+_INDEXES = f"^(?:{'|'.join(f'{2 * count:02X}{_INDEX}{{{count}}}' for count in range(_MOST_INDEXES + 1))})"
+_INDEXES_BYTES = 1 + 5 * _MOST_INDEXES
+_NO_INDEXES = "the list of message indexes after its schema id is missing or cut short, or isn't one"
 
 
 def begins_with(raw: Column, prefix: bytes) -> Column:
@@ -33,27 +39,35 @@ def by_framing(
     return decoded.otherwise(nothing)
 
 
-def not_framed(raw: Column, framings: Sequence[Framing]) -> Column:
+def not_framed(raw: Column, decoder: Decoder) -> Column:
     """Why the bytes have no framing that is of use, or null."""
-    problems = [one for one in framings if one.problem is not None]
-    known = [begins_with(raw, one.prefix) for one in framings]
+    problems = [one for one in decoder.framings if one.problem is not None]
+    known = [begins_with(raw, one.prefix) for one in decoder.framings]
     magic = F.substr(raw, F.lit(1), F.lit(1)) == F.lit(b"\x00")
     schema_id = F.conv(F.hex(F.substr(raw, F.lit(2), F.lit(4))), 16, 10)
     unknown = ~F.coalesce(*(F.when(one, F.lit(col=True)) for one in known), F.lit(col=False))
+    missing = F.format_string("the batch's manifest has no schema for its schema id %s", schema_id)
+    if decoder.name == "protobuf":
+        missing = F.when(_indexed(raw), missing).otherwise(_NO_INDEXES)
     return first_reason(
         (
             (F.octet_length(raw) < _ID_BYTES) | ~magic,
             "it isn't in Confluent's wire format, which begins with a zero and a schema id of 4 bytes",
         ),
         *((begins_with(raw, one.prefix), str(one.problem)) for one in problems),
-        (unknown, F.format_string("the batch's manifest has no schema for its schema id %s", schema_id)),
+        (unknown, missing),
     )
+
+
+def _indexed(raw: Column) -> Column:
+    """Whether the message indexes are whole."""
+    return F.hex(F.substr(raw, F.lit(_ID_BYTES + 1), F.lit(_INDEXES_BYTES))).rlike(_INDEXES)
 
 
 def unreadable(decoder: Decoder) -> Step:
     """The step where neither the registry nor the records say by which schema to read: only null can be decoded."""
 
     def reason(raw: Column, _: Column) -> Column:
-        return F.coalesce(not_framed(raw, decoder.framings), F.lit("there is no schema to read it by"))
+        return F.coalesce(not_framed(raw, decoder), F.lit("there is no schema to read it by"))
 
     return Step(F.lit(None).cast("binary"), lambda _, parsed: parsed, reason)

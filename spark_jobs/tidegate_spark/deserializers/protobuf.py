@@ -36,7 +36,7 @@ def protobuf(raw: Column, decoder: Decoder) -> Step:
         why = first_reason(
             (bad == NO_MESSAGE, f"its payload isn't a message {layout['root']}"), (bad == NO_TIME, _no_time(layout))
         )
-        return F.coalesce(not_framed(raw, decoder.framings), why)
+        return F.coalesce(not_framed(raw, decoder), why)
 
     return Step(_reading(layout, kind)(content), lambda _, parsed: parsed["value"], reason)
 

@@ -39,7 +39,7 @@ def _json_schema(raw: Column, decoder: Decoder) -> Step:
     return Step(
         document.parsed,
         lambda raw, parsed: document.value(_after_id(raw), parsed),
-        lambda raw, parsed: F.coalesce(not_framed(raw, decoder.framings), document.reason(_after_id(raw), parsed)),
+        lambda raw, parsed: F.coalesce(not_framed(raw, decoder), document.reason(_after_id(raw), parsed)),
     )
 
 
