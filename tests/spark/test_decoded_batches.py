@@ -58,11 +58,12 @@ KEY = {"name": "long"}
 VALUE = {
     "name": "avro",
     "reader": SECOND,
+    "read_by": "schema id 2, the newest among the records",
     "framings": [{"prefix": "0000000001", "schema": FIRST}, {"prefix": "0000000002", "schema": SECOND}],
 }
 WRONG_KEY = "the key can't be decoded as long: it has 5 bytes, where long has 8"
 WRONG_VALUE = "the value can't be decoded as avro: "
-PAYLOAD = "its payload isn't what its schema says, or can't be read as the reader's schema"
+PAYLOAD = "its payload isn't what schema id 2 says, or can't be read as schema id 2, the newest among the records"
 UNFRAMED = "it isn't in Confluent's wire format, which begins with a zero and a schema id of 4 bytes"
 
 

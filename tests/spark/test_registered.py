@@ -17,8 +17,12 @@ from tidegate_spark.deserializers.step import Decoder, Framing
 
 pytestmark = pytest.mark.spark
 
-PAYLOAD = "its payload isn't what its schema says, or can't be read as the reader's schema"
+READ_BY = "schema id 2, the latest version of subject orders-value"
 UNFRAMED = "it isn't in Confluent's wire format, which begins with a zero and a schema id of 4 bytes"
+
+
+def payload(schema_id: int, read_by: str = READ_BY) -> str:
+    return f"its payload isn't what schema id {schema_id} says, or can't be read as {read_by}"
 
 
 def framing(schema_id: int, schema: Any = None, problem: str | None = None) -> Framing:
@@ -68,14 +72,14 @@ def test_bytes_that_are_not_what_their_schema_says_are_failures(spark):
         framing(3, record(AMOUNT)),
         framing(9, problem="schema id 9 is gone"),
     )
-    decoder = Decoder("avro", reader=json.dumps(SECOND), framings=framings)
+    decoder = Decoder("avro", reader=json.dumps(SECOND), read_by=READ_BY, framings=framings)
     whole = number(-7) + number(1) + text("née") + number(1)
     bad = {
-        **{framed(2, whole[:end]): PAYLOAD for end in range(len(whole))},
-        framed(2, whole + b"\x00"): PAYLOAD,
-        framed(2, number(0) + number(0) + number(2)): PAYLOAD,  # an enum has no third symbol
-        framed(2, number(0) + number(2)): PAYLOAD,  # nor a union a third branch
-        framed(3, number(1) + b"\x05"): PAYLOAD,  # lacks the reader's id, which has no default
+        **{framed(2, whole[:end]): payload(2) for end in range(len(whole))},
+        framed(2, whole + b"\x00"): payload(2),
+        framed(2, number(0) + number(0) + number(2)): payload(2),  # an enum has no third symbol
+        framed(2, number(0) + number(2)): payload(2),  # nor a union a third branch
+        framed(3, number(1) + b"\x05"): payload(3),  # lacks the reader's id, which has no default
         framed(9, whole): "schema id 9 is gone",
         framed(4, whole): "the batch's manifest has no schema for its schema id 4",
         framed(2**32 - 1, b""): f"the batch's manifest has no schema for its schema id {2**32 - 1}",
@@ -105,7 +109,10 @@ def test_a_value_may_be_of_any_avro_type(spark):
         (["null", "long"], number(0), None),
     ]:
         decoder = Decoder("avro", reader=json.dumps(schema), framings=(framing(1, schema),))
-        assert decode(spark, decoder, [framed(1, content), framed(1, b"")]) == [(value, None), (None, PAYLOAD)]
+        assert decode(spark, decoder, [framed(1, content), framed(1, b"")]) == [
+            (value, None),
+            (None, payload(1, "the reader's schema")),
+        ]
 
 
 def test_referenced_types_that_were_written_in_are_read(spark):

@@ -29,11 +29,13 @@ class Framing:
 class Decoder:
     """The deserializer of one side, and for a registered one the reader's schema and the framings of the batch.
 
-    The reader's schema is Avro's or JSON Schema's text, with what it refers to inside, or a Protobuf message's layout.
+    The reader's schema is Avro's or JSON Schema's text, with what it refers to inside, or a Protobuf message's layout;
+    `read_by` says in words where it is in the registry.
     """
 
     deserializer: Deserializer
     reader: str | None = None
+    read_by: str | None = None
     framings: tuple[Framing, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -43,6 +45,7 @@ class Decoder:
             "encoding": self.deserializer.encoding,
             "schema": self.deserializer.schema,
             "reader": self.reader,
+            "read_by": self.read_by,
             "framings": [framing.to_json() for framing in self.framings],
         }
 

@@ -66,19 +66,19 @@ class _Finder:
         counts = self._landing.framings([f.uri for f in self._batch.files], side, indexed=kind == "PROTOBUF")
         prefixes = sorted(counts, key=lambda prefix: (-counts[prefix], prefix))
         schemas = self._schemas(prefixes, kind)
-        reader = self._reader(side, kind, [one for one in schemas.values() if one and one.type == kind])
+        reader, read_by = self._reader(side, kind, [one for one in schemas.values() if one and one.type == kind])
         framings = [_framing(one, schemas[schema_id(one)], kind) for one in prefixes if schema_id(one) in schemas]
         try:
             text, framings = _reading(reader, framings)
         except SchemaError as error:
             raise BatchFailedError(
                 message(
-                    f"the records' {side}s can't be read by schema id {reader.id if reader else None}: {error}",
+                    f"the records' {side}s can't be read by {read_by}: {error}",
                     self._batch,
                     "register a version that can, or decode them in the transform with deserializer bytes",
                 )
             ) from error
-        return Decoder(deserializer, text, tuple(sorted(framings, key=lambda one: one.prefix)))
+        return Decoder(deserializer, text, read_by, tuple(sorted(framings, key=lambda one: one.prefix)))
 
     def _schemas(self, prefixes: Sequence[bytes], kind: SchemaType) -> dict[int, RegisteredSchema | None]:
         ids = list(dict.fromkeys(map(schema_id, prefixes)))
@@ -86,12 +86,21 @@ class _Finder:
             log.warning("%d schema ids, more than are looked up: the rarest aren't (%s)", len(ids), self._batch)
         return {one: self._registry.schema(one, kind) for one in ids[:_MOST_SCHEMAS]}
 
-    def _reader(self, side: Side, kind: SchemaType, written: Sequence[RegisteredSchema]) -> RegisteredSchema | None:
-        """The newest of the subjects' latest versions, else of the schemas that the records were written by."""
+    def _reader(
+        self, side: Side, kind: SchemaType, written: Sequence[RegisteredSchema]
+    ) -> tuple[RegisteredSchema | None, str | None]:
+        """The newest of the subjects' latest versions, else of the schemas that the records were written by.
+
+        With it, what it is called.
+        """
         subjects = sorted({f"{r.topic}-{side}" for r in self._batch.ranges})
-        latest = [found for subject in subjects if (found := self._registry.latest(subject, kind))]
-        candidates = [one for one in latest if one.type == kind] or written
-        return max(candidates, key=lambda one: one.id, default=None)
+        latest = {subject: self._registry.latest(subject, kind) for subject in subjects}
+        named = [(one, f"latest version of subject {of}") for of, one in latest.items() if one and one.type == kind]
+        named = named or [(one, "newest among the records") for one in written]
+        if not named:
+            return None, None
+        reader, name = max(named, key=lambda one: one[0].id)
+        return reader, f"schema id {reader.id}, the {name}"
 
 
 def _framing(prefix: bytes, schema: RegisteredSchema | None, kind: SchemaType) -> Framing:

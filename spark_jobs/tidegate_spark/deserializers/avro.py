@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.avro.functions import from_avro
 
-from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, unreadable
+from tidegate_spark.deserializers.framed import by_framing, not_framed, payload, schema_id, unreadable
 from tidegate_spark.deserializers.step import Decoder, Framing, Step, first_reason
 
 _END = bytes.fromhex("a1b2c3d4e5f60718")
@@ -31,10 +31,10 @@ def avro(raw: Column, decoder: Decoder) -> Step:
 
     def reason(raw: Column, parsed: Column) -> Column:
         met = F.coalesce(parsed["end"] == F.lit(_END), F.lit(col=False))
-        return F.coalesce(
-            not_framed(raw, decoder),
-            first_reason((~met, "its payload isn't what its schema says, or can't be read as the reader's schema")),
+        unlike = F.format_string(
+            "its payload isn't what schema id %s says, or can't be read as %s", schema_id(raw), F.lit(decoder.read_by)
         )
+        return F.coalesce(not_framed(raw, decoder), first_reason((~met, unlike)))
 
     return Step(by_framing(raw, usable, decode, nothing), lambda _, parsed: parsed["value"], reason)
 

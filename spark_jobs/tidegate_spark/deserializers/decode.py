@@ -78,8 +78,8 @@ def check(records: DataFrame, deserialization: Deserialization) -> None:
         at = ", ".join(f"{name} {found.first[name]}" for name in _PLACE)
         raise DeserializationError(
             f"{found.bad} of {found.all} records can't be decoded: {found.first.reason} (the first: {at}); mend the "
-            "producer or the definition's deserializers; with fail-on-deserialization-failure: false such records are "
-            "rejected and the others go on"
+            "producer, the schema in the registry or the definition's deserializers; with "
+            "fail-on-deserialization-failure: false such records are rejected and the others go on"
         )
 
 

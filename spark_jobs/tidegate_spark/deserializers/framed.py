@@ -29,6 +29,11 @@ def payload(raw: Column, prefix: bytes) -> Column:
     return F.substr(raw, F.lit(len(prefix) + 1), F.octet_length(raw))
 
 
+def schema_id(raw: Column) -> Column:
+    """The id that the bytes name, as text."""
+    return F.conv(F.hex(F.substr(raw, F.lit(2), F.lit(4))), 16, 10)
+
+
 def by_framing(
     raw: Column, framings: Sequence[Framing], decode: Callable[[Framing], Column], nothing: Column
 ) -> Column:
@@ -44,9 +49,8 @@ def not_framed(raw: Column, decoder: Decoder) -> Column:
     problems = [one for one in decoder.framings if one.problem is not None]
     known = [begins_with(raw, one.prefix) for one in decoder.framings]
     magic = F.substr(raw, F.lit(1), F.lit(1)) == F.lit(b"\x00")
-    schema_id = F.conv(F.hex(F.substr(raw, F.lit(2), F.lit(4))), 16, 10)
     unknown = ~F.coalesce(*(F.when(one, F.lit(col=True)) for one in known), F.lit(col=False))
-    missing = F.format_string("the batch's manifest has no schema for its schema id %s", schema_id)
+    missing = F.format_string("the batch's manifest has no schema for its schema id %s", schema_id(raw))
     if decoder.name == "protobuf":
         missing = F.when(_indexed(raw), missing).otherwise(_NO_INDEXES)
     return first_reason(

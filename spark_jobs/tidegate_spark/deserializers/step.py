@@ -27,12 +27,16 @@ class Framing:
 
 @dataclass(frozen=True)
 class Decoder:
-    """One side of the manifest's `deserialization`: which deserializer decodes the keys or the values, and by what."""
+    """One side of the manifest's `deserialization`: which deserializer decodes the keys or the values, and by what.
+
+    `read_by` is what the reader's schema is called in reasons.
+    """
 
     name: str = "bytes"
     encoding: str = "UTF-8"
     schema: str | None = None
     reader: str | None = None
+    read_by: str = "the reader's schema"
     framings: tuple[Framing, ...] = ()
 
     @classmethod
@@ -43,6 +47,7 @@ class Decoder:
             encoding=found.get("encoding") or "UTF-8",
             schema=found.get("schema"),
             reader=found.get("reader"),
+            read_by=found.get("read_by") or cls.read_by,
             framings=tuple(
                 Framing(bytes.fromhex(one["prefix"]), one.get("schema"), one.get("problem"))
                 for one in found.get("framings", ())

@@ -125,17 +125,20 @@ def test_the_manifest_says_what_to_process_and_where_to_write() -> None:
 
 def test_the_manifest_says_how_to_decode_what_is_not_to_stay_bytes() -> None:
     framings = (Framing(b"\x00\x00\x00\x00\x01", schema='"long"'), Framing(b"\x00\x00\x00\x00\x02", problem="gone"))
-    decoding = Decoding(Decoder(Deserializer()), Decoder(Deserializer("avro"), '"double"', framings), fails=True)
+    decoding = Decoding(
+        Decoder(Deserializer()), Decoder(Deserializer("avro"), '"double"', "schema id 2", framings), fails=True
+    )
     document = json.loads(replace(manifest(), decoding=decoding).to_json())
     assert document["format"] == 1
     assert document["deserialization"] == {
         "fails": True,
-        "key": {"name": "bytes", "encoding": "UTF-8", "schema": None, "reader": None, "framings": []},
+        "key": {"name": "bytes", "encoding": "UTF-8", "schema": None, "reader": None, "read_by": None, "framings": []},
         "value": {
             "name": "avro",
             "encoding": "UTF-8",
             "schema": None,
             "reader": '"double"',
+            "read_by": "schema id 2",
             "framings": [{"prefix": "0000000001", "schema": '"long"'}, {"prefix": "0000000002", "problem": "gone"}],
         },
     }

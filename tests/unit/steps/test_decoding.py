@@ -53,8 +53,15 @@ def test_what_needs_no_registry_asks_none() -> None:
     assert registry.asked == []
     assert decoding.to_json() == {
         "fails": False,
-        "key": {"name": "long", "encoding": "UTF-8", "schema": None, "reader": None, "framings": []},
-        "value": {"name": "json", "encoding": "UTF-8", "schema": "a int", "reader": None, "framings": []},
+        "key": {"name": "long", "encoding": "UTF-8", "schema": None, "reader": None, "read_by": None, "framings": []},
+        "value": {
+            "name": "json",
+            "encoding": "UTF-8",
+            "schema": "a int",
+            "reader": None,
+            "read_by": None,
+            "framings": [],
+        },
     }
 
 
@@ -66,6 +73,7 @@ def test_each_schema_id_is_asked_for_once_and_the_latest_version_reads() -> None
     decoding = delivered(AVRO, registry, *records, Record(None), Record(b"plain"))
     assert decoding is not None
     assert decoding.value.reader == STRING
+    assert decoding.value.read_by == "schema id 2, the latest version of subject orders-value"
     assert [(one.prefix, one.schema) for one in decoding.value.framings] == [
         (framed(first, b""), LONG),
         (framed(last, b""), STRING),
@@ -81,6 +89,7 @@ def test_without_a_subject_the_newest_schema_of_the_batch_reads() -> None:
     decoding = delivered(AVRO, registry, Record(framed(2)), Record(framed(1)))
     assert decoding is not None
     assert decoding.value.reader == STRING
+    assert decoding.value.read_by == "schema id 2, the newest among the records"
 
 
 def test_keys_have_a_subject_of_their_own() -> None:
@@ -165,8 +174,9 @@ def test_protobuf_of_the_first_message_is_read_as_that_one() -> None:
 def test_a_reader_that_cannot_be_used_fails_the_batch_and_says_why() -> None:
     registry = MemoryRegistry()
     registry.register("orders-value", "PROTOBUF", SHOP)
-    with pytest.raises(BatchFailedError, match=r"values can't be read by schema id 1: type shop\.common\.Money isn't"):
+    with pytest.raises(BatchFailedError, match="values can't be read by schema id 1, the latest version of ") as raised:
         delivered(PROTOBUF, registry, Record(framed(1, ORDER)))
+    assert "subject orders-value: type shop.common.Money isn't" in str(raised.value)
 
 
 def test_a_registry_that_is_away_costs_no_delivery_and_rejects_nothing() -> None:
