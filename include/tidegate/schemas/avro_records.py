@@ -1,7 +1,8 @@
-"""Which of Avro's records are the reader's, by their names: Java's reader takes any record whose fields fit for it.
+"""Avro's records as far as Spark doesn't see to them: which of them are the reader's, and which hold themselves.
 
 Avro resolves records only if their unqualified names match, or the writer's full name is an alias of the reader's.
-Java checks that for enums and fixed types alone, and drops in silence what a record of another name has more.
+Java's reader checks that for enums and fixed types alone: it takes any record whose fields fit for the reader's, and
+drops in silence what that has more.
 """
 
 import json
@@ -23,11 +24,18 @@ def other_record(writer: str, reader: str) -> str | None:
     return next(_Resolution(_Schema(writer), _Schema(reader)).others(), None)
 
 
+def recursive_record(schema: str) -> str | None:
+    """The name of a record that holds itself, directly or not; None if there is none."""
+    return next(iter(_Schema(schema).recursive), None)
+
+
 class _Schema:
     """A schema whose every name is a full one, and which has its definitions by their names."""
 
     def __init__(self, text: str) -> None:
         self.named: dict[str, Mapping[str, Any]] = {}
+        self.recursive: list[str] = []
+        self._open: set[str] = set()
         self.root = self._placed(json.loads(text), "")
 
     def records(self, branches: list[Any]) -> list[str]:
@@ -40,6 +48,7 @@ class _Schema:
             return [self._placed(one, namespace) for one in schema]
         if isinstance(schema, str):
             full = _full(schema, namespace)
+            self.recursive += self._open & {full}
             return full if full in self.named else schema
         kind = schema["type"]
         if isinstance(kind, str) and kind in _NAMED:
@@ -55,7 +64,9 @@ class _Schema:
         fields: list[Mapping[str, Any]] = []
         aliases = [_full(one, inner) for one in schema.get("aliases", ())]
         self.named[full] = {"type": schema["type"], "aliases": aliases, "fields": fields}
+        self._open.add(full)
         fields.extend({**one, "type": self._placed(one["type"], inner)} for one in schema.get("fields", ()))
+        self._open.remove(full)
         return full
 
 

@@ -8,7 +8,7 @@ from tidegate.model.decoding import Decoder, Decoding, Framing
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError, message
 from tidegate.model.subscription import Deserialization, Deserializer, DeserializerName
 from tidegate.ports import Landing, RegisteredSchema, SchemaRegistry, SchemaType, Side
-from tidegate.schemas.avro_records import other_record
+from tidegate.schemas.avro_records import other_record, recursive_record
 from tidegate.schemas.inlining import SchemaError, inlined_avro, inlined_json
 from tidegate.schemas.wire_format import message_path, schema_id
 
@@ -124,7 +124,11 @@ def _reading(reader: RegisteredSchema | None, framings: list[Framing]) -> tuple[
     if reader.type == "PROTOBUF":
         return _of_one_message(reader, framings)
     text = _alone(reader)
-    return text, [_of_record(one, text) for one in framings] if reader.type == "AVRO" else framings
+    if reader.type == "JSON":
+        return text, framings
+    if recursive := recursive_record(text):
+        raise SchemaError(f"record {recursive} holds itself, and Spark has no type for values of any depth")
+    return text, [_of_record(one, text) for one in framings]
 
 
 def _of_record(framing: Framing, reader: str) -> Framing:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.schemas.avro_records import other_record
+from tidegate.schemas.avro_records import other_record, recursive_record
 
 
 def record(name: str, *fields: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -108,3 +108,29 @@ def test_types_are_found_by_their_names_in_their_namespaces() -> None:
 def test_a_record_that_holds_itself_is_looked_at_once() -> None:
     tree = record("Tree", ID, field("next", ["null", "Tree"]))
     assert told(tree, tree | {"doc": "another text"}) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record("w.Tree", field("next", ["null", "Tree"])),
+        record("w.Tree", field("next", {"type": "array", "items": {"type": "map", "values": "w.Tree"}})),
+        [record("w.Tree", field("twig", record("Twig", field("of", "Tree"))))],
+        record("w.Wood", field("first", record("Tree", field("next", ["null", "Tree"])))),
+    ],
+)
+def test_a_record_that_holds_itself_is_named(schema: Any) -> None:
+    assert recursive_record(json.dumps(schema)) == "w.Tree"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "long",
+        record("Order", field("first", record("Line", ID)), field("second", "Line")),
+        record("o.Order", field("first", record("Line", ID)), field("second", "o.Line"), field("date", "Order.Date")),
+        record("Order", field("kind", {"type": "enum", "name": "Kind", "symbols": ["A"]}), field("other", "Kind")),
+    ],
+)
+def test_a_type_that_is_only_named_twice_holds_nothing(schema: Any) -> None:
+    assert recursive_record(json.dumps(schema)) is None

@@ -179,6 +179,31 @@ def test_a_reader_that_cannot_be_used_fails_the_batch_and_says_why() -> None:
     assert "subject orders-value: type shop.common.Money isn't" in str(raised.value)
 
 
+TREE = {
+    "type": "record",
+    "name": "Tree",
+    "namespace": "woods",
+    "fields": [{"name": "id", "type": "long"}, {"name": "next", "type": ["null", "Tree"], "default": None}],
+}
+
+
+def test_an_avro_reader_that_holds_itself_fails_the_batch_and_says_why() -> None:
+    registry = MemoryRegistry()
+    registry.register("orders-value", "AVRO", json.dumps(TREE))
+    with pytest.raises(BatchFailedError, match="values can't be read by schema id 1, ") as raised:
+        delivered(AVRO, registry, Record(framed(1)))
+    assert ": record woods.Tree holds itself, and Spark has no type for values of any depth (" in str(raised.value)
+
+
+def test_an_avro_writer_that_holds_itself_is_read_by_a_reader_that_does_not() -> None:
+    registry = MemoryRegistry()
+    registry.register("orders-value", "AVRO", json.dumps(TREE))
+    registry.register("orders-value", "AVRO", json.dumps(TREE | {"fields": TREE["fields"][:1]}))
+    decoding = delivered(AVRO, registry, Record(framed(1)))
+    assert decoding is not None
+    assert [one.problem for one in decoding.value.framings] == [None]
+
+
 def test_a_registry_that_is_away_costs_no_delivery_and_rejects_nothing() -> None:
     world = World()
     world.topics.produce("orders", Record(framed(1)), partition=0)
