@@ -6,6 +6,9 @@ import struct
 import sys
 import uuid
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from decoding import decode
@@ -164,6 +167,33 @@ def test_json_with_a_schema_has_its_types_or_is_a_failure(spark):
     assert {one.reason for one in found[len(good) :]} == {"it isn't one JSON document of the schema's types"}
     again = decode(spark, Decoder("json", schema=schema), [one.encode() for one in good])
     assert [one.value for one in again] == [one.value for one in found[: len(good)]]
+
+
+CHANGED: dict[str, Any] = {
+    '{"c":"1,5"}': Decimal("15.00"),
+    '{"c":"1,2,3.5"}': Decimal("123.50"),
+    '{"c":12345.678}': Decimal("12345.68"),
+    '{"d":1e400}': math.inf,
+    '{"d":1e-400}': 0.0,
+    '{"f":1e39}': math.inf,
+    '{"f":0.123456789}': struct.unpack(">f", struct.pack(">f", 0.123456789))[0],
+    '{"dt":"2020-01-02T03:04:05Z"}': date(2020, 1, 2),
+    '{"dt":"2020-01-02 x"}': date(2020, 1, 2),
+    '{"dt":"2020"}': date(2020, 1, 1),
+    '{"ts":"2020-01-02T03:04:05.123456789Z"}': datetime(2020, 1, 2, 3, 4, 5, 123456),  # noqa: DTZ001 (the session's, UTC)
+    '{"s":1.10}': "1.1",
+    '{"s":{"a":1.10}}': '{"a":1.1}',
+    '{"s":"\\ud800"}': "?",
+    '{"s":"x","s":"y"}': "y",
+}
+
+
+def test_json_values_that_spark_changes_in_silence_are_those_that_the_page_names(spark):
+    schema = "c decimal(9,2), d double, f float, dt date, ts timestamp, s string"
+    found = decode(spark, Decoder("json", schema=schema), [one.encode() for one in CHANGED])
+    values = [next(one for one in row.value if one is not None) for row in found]
+    assert dict(zip(CHANGED, values, strict=True)) == CHANGED
+    assert [one.reason for one in found] == [None] * len(CHANGED)
 
 
 def test_json_in_another_charset(spark):
