@@ -619,7 +619,9 @@ def test_a_dead_letter_topic_that_lacks_what_the_ledger_counts_says_why_it_may(
     viewer: TestClient, define: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     define("flights")
-    empty = Listing("dead", is_there=True, lines=(), count=0, reasons={}, redriven=0, reprocessed=0, dead_lettered=1200)
+    empty = Listing(
+        "dead", is_there=True, lines=(), count=0, reasons={}, redriven=0, reprocessed=0, replayed=0, dead_lettered=1200
+    )
     fewer = "dead has 1,200 fewer than the ledger counts rejected and dead-lettered records: its retention.ms deletes"
     for found, said in ((empty, True), (replace(empty, dead_lettered=0), False)):
         monkeypatch.setattr(asked_of_kafka, "dead_letters", lambda _, __, found=found: found)

@@ -109,6 +109,7 @@ def test_what_it_rejects_isnt_redriven_into_the_output_that_has_it(desk: Desk) -
         "consumer": {"group.id": "orders-rejected-lake", "auto.offset.reset": "earliest"},
         "poll-timeout.ms": 3000,
         "failure-strategy": "dead-letter-queue",
+        "dead-letter-queue.topic": "orders-rejected-dead",
         "processing": {"connection": "spark_default", "output": "lake/live"},
     }
     file = desk.define("orders", document)

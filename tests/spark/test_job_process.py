@@ -57,7 +57,8 @@ class Deaf:
 
 
 def test_what_never_ends_beside_a_job_keeps_it_from_ending_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_process, "_TAKEN_BACK_SECONDS", 0.5)
+    monkeypatch.setattr(job_process, "_TAKEN_BACK_SECONDS", 2)
+    monkeypatch.setattr(job_process, "_PAUSE", 0.01)
     session, never = Deaf(), threading.Event()
 
     with (

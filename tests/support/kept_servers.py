@@ -40,6 +40,7 @@ def make_broker(folder: Path, _: ExitStack) -> Broker:
         "log.retention.ms": "-1",  # records of tests have old timestamps, by which retention goes
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not every 10 s
         "log.cleaner.backoff.ms": "500",  # not every 15 s
+        "metadata.max.idle.interval.ms": "0",  # no record that says nothing every 0.5 s
     }
     java = find_java()
     jars = kafka_jars(java, CACHE)

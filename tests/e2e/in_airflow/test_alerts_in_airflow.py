@@ -17,7 +17,10 @@ from tidegate_local.airflow_client import OVER, AirflowClient, DagRun, TaskInsta
 from tidegate_local.airflow_home import USER
 from tidegate_local.broker import Broker
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [
+    *(pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.nightly),
+    pytest.mark.timeout(600),
+]
 
 MARK = uuid.uuid4().hex[:8]
 MONITOR = "tidegate_monitor"

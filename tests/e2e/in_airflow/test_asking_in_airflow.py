@@ -17,7 +17,10 @@ from tidegate_local.airflow_client import OVER, POLL_SECONDS, AirflowClient
 from tidegate_local.airflow_home import USER
 from tidegate_local.broker import Broker
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [
+    *(pytest.mark.e2e, pytest.mark.airflow, pytest.mark.broker, pytest.mark.nightly),
+    pytest.mark.timeout(600),
+]
 
 RECORDS = 5
 MARK = uuid.uuid4().hex[:8]
@@ -175,7 +178,6 @@ def test_a_batch_is_delivered_again_and_dead_lettered_as_the_operator_answers(
     assert end >= RECORDS
 
 
-@pytest.mark.nightly
 def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_it(
     asking: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
@@ -207,7 +209,6 @@ def test_a_run_by_which_an_operator_decided_decides_nothing_for_whoever_clears_i
     assert [of for of, _ in asking.ledger.clearances("payments", 5)] == [first.id]
 
 
-@pytest.mark.nightly
 def test_a_run_takes_the_params_of_its_conf_and_no_others(
     asking: Airflow, broker: Broker, topic: Callable[..., str]
 ) -> None:
