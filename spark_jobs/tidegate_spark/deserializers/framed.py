@@ -1,7 +1,7 @@
 """Confluent's wire format: a prefix that names the writer's schema, then the payload.
 
 The manifest has every prefix of the batch, with what the Schema Registry said of it; nobody here asks a registry.
-Protobuf's prefixes have message indexes behind the schema id: how many there are and each of them, as zigzag varints.
+Protobuf's prefixes have message indexes after the schema id.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's docu
 from tidegate_spark.deserializers.step import Decoder, Framing, Step, first_reason
 
 _ID_BYTES = 5
-_MOST_INDEXES = 32  # as many as the engine looks for
-_INDEX = "(?:[0-7][02468ACE]|[89A-F][02468ACE](?:[89A-F].){0,3}[0-7].)"  # in hexadecimal, and not negative
-_INDEXES = f"^(?:{'|'.join(f'{2 * count:02X}{_INDEX}{{{count}}}' for count in range(_MOST_INDEXES + 1))})"
-_INDEXES_BYTES = 1 + 5 * _MOST_INDEXES
-_NO_INDEXES = "the list of message indexes after its schema id is missing or cut short, or isn't one"
+_UNKNOWN = "the batch's manifest has no schema for its schema id %s"
+_UNKNOWN_INDEXED = f"{_UNKNOWN} and the message indexes after it, which may be cut short"
 
 
 def begins_with(raw: Column, prefix: bytes) -> Column:
@@ -50,9 +47,7 @@ def not_framed(raw: Column, decoder: Decoder) -> Column:
     known = [begins_with(raw, one.prefix) for one in decoder.framings]
     magic = F.substr(raw, F.lit(1), F.lit(1)) == F.lit(b"\x00")
     unknown = ~F.coalesce(*(F.when(one, F.lit(col=True)) for one in known), F.lit(col=False))
-    missing = F.format_string("the batch's manifest has no schema for its schema id %s", schema_id(raw))
-    if decoder.name == "protobuf":
-        missing = F.when(_indexed(raw), missing).otherwise(_NO_INDEXES)
+    missing = F.format_string(_UNKNOWN_INDEXED if decoder.name == "protobuf" else _UNKNOWN, schema_id(raw))
     return first_reason(
         (
             (F.octet_length(raw) < _ID_BYTES) | ~magic,
@@ -61,11 +56,6 @@ def not_framed(raw: Column, decoder: Decoder) -> Column:
         *((begins_with(raw, one.prefix), str(one.problem)) for one in problems),
         (unknown, missing),
     )
-
-
-def _indexed(raw: Column) -> Column:
-    """Whether the message indexes are whole."""
-    return F.hex(F.substr(raw, F.lit(_ID_BYTES + 1), F.lit(_INDEXES_BYTES))).rlike(_INDEXES)
 
 
 def unreadable(decoder: Decoder) -> Step:
