@@ -124,9 +124,10 @@ def _columns(tokens: list[str], closing: str) -> None:
         name = _next(tokens, "a column's name")
         if not re.match(r"[\w`]", name):
             raise _DdlError(f"a column's name was expected before {name}")
-        if name.strip("`").lower() in known:
+        whatever_its_case = name.strip("`").lower()
+        if whatever_its_case in known:
             raise _DdlError(f"{name} is there twice: Spark takes no notice of case")
-        known.add(name.strip("`").lower())
+        known.add(whatever_its_case)
         if closing and tokens[-1:] == [":"]:  # Spark has it in a struct and not at the top
             tokens.pop()
         _type(tokens, name)

@@ -269,7 +269,7 @@ class Sender:
                 for curl in fine:
                     handle = self._running[curl]
                     outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
-                    outcomes += self._final(outcome, later, handle.asked_seconds)
+                    outcomes += self._final(outcome, later, 0 if outcome.is_success else handle.asked_seconds)
                 for curl, code, text in failed:
                     outcomes += self._of_failed(self._running[curl], code, text, later)
         return outcomes
@@ -289,13 +289,14 @@ class Sender:
         """What came of a request that got no whole answer. Raises what is no record's fault."""
         if self._refused is not None:
             raise refusal(self._host, self._refused)
-        if code in _NEVER_THE_RECORDS_FAULT and not _is_garbled(handle.curl, code):
+        why = self._why(handle, text)
+        if _is_garbled(handle.curl, code):
+            why = None, "its answer isn't HTTP"
+        elif code in _NEVER_THE_RECORDS_FAULT:
             raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
-        is_cut_short = handle.is_forgiven and code == pycurl.E_OPERATION_TIMEDOUT  # while it was connecting
-        why = (None, "its answer isn't HTTP") if _is_garbled(handle.curl, code) else self._why(handle, text)
         outcome = self._outcome(handle.curl, *why)
-        if is_cut_short:
-            later.appendleft((time.monotonic(), outcome.request, outcome.attempts))
+        if handle.is_forgiven and code == pycurl.E_OPERATION_TIMEDOUT:  # while it was connecting: that is no attempt
+            insort(later, (time.monotonic(), outcome.request, outcome.attempts), key=_due)
             return []
         return self._final(outcome, later)
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tidegate.schemas.inlining import full_name
+
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _RECORDS = frozenset({"record", "error"})
 
@@ -47,7 +49,7 @@ class _Schema:
         if isinstance(schema, list):
             return [self._placed(one, namespace) for one in schema]
         if isinstance(schema, str):
-            full = _full(schema, namespace)
+            full = full_name(schema, namespace)
             self.recursive += self._open & {full}
             return full if full in self.named else schema
         kind = schema["type"]
@@ -59,10 +61,10 @@ class _Schema:
         return self._placed(kind, namespace)
 
     def _defined(self, schema: Mapping[str, Any], namespace: str) -> str:
-        full = _full(schema["name"], schema.get("namespace", namespace))
+        full = full_name(schema["name"], schema.get("namespace", namespace))
         inner = full.rpartition(".")[0]
         fields: list[Mapping[str, Any]] = []
-        aliases = [_full(one, inner) for one in schema.get("aliases", ())]
+        aliases = [full_name(one, inner) for one in schema.get("aliases", ())]
         self.named[full] = {"type": schema["type"], "aliases": aliases, "fields": fields}
         self._open.add(full)
         fields.extend({**one, "type": self._placed(one["type"], inner)} for one in schema.get("fields", ()))
@@ -134,10 +136,6 @@ def _branches(schema: Any) -> list[Any]:
 
 def _is(schema: Any, kind: str) -> bool:
     return isinstance(schema, dict) and schema["type"] == kind
-
-
-def _full(name: str, namespace: str) -> str:
-    return name if "." in name else f"{namespace}.{name}".strip(".")
 
 
 def _unqualified(name: str) -> str:

@@ -12,6 +12,11 @@ class SchemaError(Exception):
     """A schema can't be used; the text says why."""
 
 
+def full_name(name: str, namespace: str) -> str:
+    """The full name that a name of Avro's means in this namespace, which is empty for none."""
+    return name if "." in name else f"{namespace}.{name}".strip(".")
+
+
 def inlined_avro(text: str, references: Sequence[tuple[str, str]]) -> str:
     """An Avro schema in which each referenced type is defined where it is named first.
 
@@ -41,7 +46,7 @@ class _Avro:
         return {**schema, **{part: self.inlined(schema[part], namespace) for part in parts}}
 
     def _named(self, name: str, namespace: str) -> Any:
-        for full in (name if "." in name else f"{namespace}.{name}".strip("."), name):
+        for full in (full_name(name, namespace), name):
             if full in self._schemas and full not in self._defined:
                 return self.inlined(self._schemas[full], "")
         return name
