@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.console import Json
+from tidegate.cli.each import tell_each
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.model.errors import WrongDefinitionError
 
@@ -27,14 +28,8 @@ def maintain(
 
     settings = settings_here()
     names = all_names(settings) if name is None else [name]
-    done = list(maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run))
-    if name is not None and not done:
+    done = maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run)
+    one = [] if name is None else list(done)
+    if name is not None and not one:
         raise WrongDefinitionError(f"{name} publishes folders of Parquet, which need no maintenance: name another one")
-    for each in () if as_json else done:
-        (err if each.error else out).print(str(each), markup=False)
-    if as_json:
-        documents = [each.to_json() for each in done]
-        print_json(documents if name is None else documents[0])
-    errors = [each.error for each in done if each.error is not None]
-    if errors:
-        raise typer.Exit(2 if any(isinstance(error, WrongDefinitionError) for error in errors) else 1)
+    tell_each(one or done, named=name is not None, as_json=as_json)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.console import Json
+from tidegate.cli.each import tell_each
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
-from tidegate.model.errors import WrongDefinitionError
 
 
 def prune(
@@ -36,20 +36,9 @@ def prune(
     if removed:
         if name is None:
             raise typer.BadParameter("say which subscription: tidegate prune NAME --removed")
-        gone = prune_removed(name, settings, dry_run=dry_run)
-        print_json(gone.to_json()) if as_json else out.print(str(gone), markup=False)
+        tell_each([prune_removed(name, settings, dry_run=dry_run)], named=True, as_json=as_json)
         return
     if name is not None:
         AllDefinitions(settings).load(name)  # raises: who names one wants to know
     names = all_names(settings) if name is None else [name]
-    done = []
-    for each in prune_all(names, settings, dry_run=dry_run):
-        done.append(each)
-        if not as_json:
-            (err if each.error else out).print(str(each), markup=False)
-    if as_json:
-        documents = [each.to_json() for each in done]
-        print_json(documents if name is None else documents[0])
-    errors = [each.error for each in done if each.error is not None]
-    if errors:
-        raise typer.Exit(2 if any(isinstance(error, WrongDefinitionError) for error in errors) else 1)
+    tell_each(prune_all(names, settings, dry_run=dry_run), named=name is not None, as_json=as_json)

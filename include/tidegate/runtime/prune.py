@@ -10,7 +10,7 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.removed import RemovedSubscription
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.counting import counted
-from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError, first_few
+from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Landing, Ledger
 from tidegate.runtime.definitions import AllDefinitions
@@ -94,7 +94,7 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
             if missing is None:
                 landing, ledger = ParquetLanding(settings.landing), SqlLedger(settings.ledger)
                 _prune(subscription, pruned, landing, ledger, dry_run=dry_run)
-                error = _kept(pruned)
+                error = pruned.obstacle
         except TidegateError as raised:
             error = raised
         yield PrunedSubscription(name, dry_run, retention_ms, pruned, error, missing)
@@ -103,8 +103,9 @@ def prune_all(names: Sequence[str], settings: Settings, *, dry_run: bool) -> Ite
 def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubscription:
     """Remove the landing and all rows of a subscription that has no definition any more, whatever their age.
 
-    Files go first, as in `prune`, so that one that was killed can be repeated. Raises WrongDefinitionError for one that
-    has a definition or that the ledger doesn't know, StaleError while one of its batches is open.
+    Files go first, as in `prune`, so that one that was killed can be repeated; rows go once all files have. Raises
+    WrongDefinitionError for one that has a definition or that the ledger doesn't know, StaleError while one of its
+    batches is open.
     """
     if not settings.subscriptions.is_dir():  # it may be on a disk that isn't mounted
         raise WrongDefinitionError(f"nothing was removed: {settings.no_subscriptions}")
@@ -119,26 +120,20 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
         )
     landing, removed, pruned = ParquetLanding(settings.landing), RemovedSubscription(settings.ledger, name), Pruned()
     seen = removed.batches()
-    for each, batches in seen.items():
-        for batch in batches:
-            found = (landing.stored if dry_run else landing.discard)(each, batch.id, batch.files)
-            pruned.add(batch.closed_at, [*found.values()])
+    ended = [
+        batch
+        for each, batches in seen.items()
+        for batch in batches
+        if pruned.remove_files(landing, each, batch, dry_run=dry_run)
+    ]
+    error = pruned.obstacle
+    if error is not None:
+        return PrunedSubscription(name, dry_run, None, pruned, UnavailableError(f"{error}; until then all rows stay"))
     if not dry_run:
         removed.forget(seen)
+    for batch in ended:
+        pruned.count(batch)
     return PrunedSubscription(name, dry_run, None, pruned)
-
-
-def _kept(pruned: Pruned) -> TidegateError | None:
-    """What there is to mend for the batches that stayed; no definition is wrong, as none names a landing."""
-    if not pruned.kept:
-        return None
-    said = [f"{_these(batches)}: {why}" for why, batches in pruned.kept.items()]
-    return UnavailableError(first_few(said))
-
-
-def _these(batches: Sequence[str]) -> str:
-    first, more = batches[0], len(batches) - 1
-    return f"batch {first} and {more} more stay" if more else f"batch {first} stays"
 
 
 def _prune(subscription: Subscription, into: Pruned, landing: Landing, ledger: Ledger, *, dry_run: bool) -> None:

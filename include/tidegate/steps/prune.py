@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tidegate.model.errors import WrongDefinitionError
+from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError, first_few
 from tidegate.ports import ExpiredBatch, Landing, Ledger
 
 _PAGE = 200  # batches that are looked at together
@@ -24,14 +24,35 @@ class Pruned:
     newest: datetime | None = None
     kept: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, closed_at: datetime, sizes: list[int], *, counts: bool = True) -> None:
-        """Add files of a batch, and, if it `counts`, the batch."""
+    def remove_files(self, landing: Landing, subscription: str, batch: ExpiredBatch, *, dry_run: bool) -> bool:
+        """Remove what has landed of a batch; False where its landing's connection is gone or refused."""
+        remove = landing.stored if dry_run else landing.discard
+        try:
+            sizes = remove(subscription, batch.id, batch.files).values()
+        except WrongDefinitionError as error:
+            self.kept.setdefault(str(error), []).append(batch.id)
+            return False
         self.files += len(sizes)
         self.bytes += sum(sizes)
-        if counts:
-            self.batches += 1
-            self.oldest = min(self.oldest or closed_at, closed_at)
-            self.newest = max(self.newest or closed_at, closed_at)
+        return True
+
+    def count(self, batch: ExpiredBatch) -> None:
+        """Count a batch whose rows are removed, too."""
+        self.batches += 1
+        self.oldest = min(self.oldest or batch.closed_at, batch.closed_at)
+        self.newest = max(self.newest or batch.closed_at, batch.closed_at)
+
+    @property
+    def obstacle(self) -> TidegateError | None:
+        """What is to be mended for the batches that stay; no definition is wrong, as none names a landing."""
+        if not self.kept:
+            return None
+        return UnavailableError(first_few([f"{_these(batches)}: {why}" for why, batches in self.kept.items()]))
+
+
+def _these(batches: list[str]) -> str:
+    first, more = batches[0], len(batches) - 1
+    return f"batch {first} and {more} more stay" if more else f"batch {first} stays"
 
 
 def prune(
@@ -47,12 +68,9 @@ def prune(
         return
     before = ledger.now() - timedelta(milliseconds=retention_ms)
     for batch in _expired(subscription, before, ledger):
-        try:
-            found = (landing.stored if dry_run else landing.discard)(subscription, batch.id, batch.files)
-        except WrongDefinitionError as error:
-            into.kept.setdefault(str(error), []).append(batch.id)
-            continue
-        into.add(batch.closed_at, [*found.values()], counts=dry_run or ledger.forget(batch.id, before))
+        removed = into.remove_files(landing, subscription, batch, dry_run=dry_run)
+        if removed and (dry_run or ledger.forget(batch.id, before)):
+            into.count(batch)
 
 
 def _expired(subscription: str, before: datetime, ledger: Ledger) -> Iterator[ExpiredBatch]:

@@ -186,6 +186,23 @@ def test_of_a_removed_definition_all_goes(tmp_path: Path) -> None:
     assert "the ledger knows no subscription gates" in again.output
 
 
+def test_of_a_removed_one_a_landing_that_cannot_be_used_keeps_the_rows_and_no_other_files(
+    removed: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rows_of("gates", tmp_path)
+    with monkeypatch.context() as gone:
+        gone.setattr(ParquetLanding, "discard", discard_without_connection)
+        done = prune("gates", "--removed", "--json")
+    document, batch = json.loads(done.stdout), plan(0, subscription="gates").id
+    assert (done.exit_code, document["batches"], document["error"]) == (
+        1,
+        0,
+        f"batch {batch} stays: there is no Airflow connection store; until then all rows stay",
+    )
+    assert (rows_of("gates", tmp_path), len(removed.history("gates", 9))) == (before, 2)
+    assert (prune("gates", "--removed").exit_code, rows_of("gates", tmp_path)) == (0, {})
+
+
 def test_what_is_open_or_defined_stays(removed: SqlLedger, tmp_path: Path) -> None:
     batch = removed.open(plan(2, subscription="gates"), removed.look("gates").version)
     before = rows_of("gates", tmp_path)
