@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
 
 from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings
@@ -73,39 +71,8 @@ from tidegate.steps.starts import starts_without_position
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
 _NEWEST = 20  # a run's own batch is among so many
 _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence, "none": PlainFence}
-
-
-def _failure_noted(
-    step: Callable[Concatenate["Pipeline", _Arguments], _Result],
-) -> Callable[Concatenate["Pipeline", _Arguments], _Result]:
-    """A step of which the run log learns what it fails with, unless a run overtook it, or a step has failed before it.
-
-    What is stale counts as a failure as well, as each next run may end so, unless a run has succeeded meanwhile.
-    """
-
-    @wraps(step)
-    def noting(self: "Pipeline", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        began = self.clock.monotonic()
-        try:
-            return step(self, *args, **kwargs)
-        except (OvertakenError, EarlierStepError):
-            raise
-        except (StaleError, TransitionError) as error:
-            batch_id = next((each for each in args if isinstance(each, str)), None)
-            self.note_stale(error, self.clock.monotonic() - began, batch_id)
-            raise
-        except TidegateError as error:
-            self.note(str(error).partition("\n")[0], type(error).__name__)
-            raise
-        except Exception as error:  # a fault of ours, or of a library: its text may hold anything
-            self.note("it failed unexpectedly: see the log of the run", type(error).__name__)
-            raise
-
-    return noting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,56 +87,56 @@ class Pipeline(ProcessContext):
     lander: Lander | None = None
     definitions: Definitions = field(default_factory=NoOtherDefinitions)
 
-    @_failure_noted
     def plan(self) -> Plan:
         """Find out where things stand and freeze what the batch takes; see `steps.plan`."""
-        planned = plan(self)
-        if planned.batch is None:
-            self.note(planned.why)
-        return planned
+        with self._failure_noted():
+            planned = plan(self)
+            if planned.batch is None:
+                self.note(planned.why)
+            return planned
 
     def preview(self) -> Preview:
         """What the next run would do, of which nothing is done; see `steps.preview`."""
         return preview(self)
 
-    @_failure_noted
     def plan_or_await(self, deadline: datetime | None, may_leave: Callable[[], bool]) -> Plan | Awaited:
         """Plan, unless somebody else may wait for records meanwhile; see `steps.plan`."""
-        planned = plan_or_await(self, deadline, may_leave)
-        if isinstance(planned, Plan) and planned.batch is None:
-            self.note(planned.why)
-        return planned
+        with self._failure_noted():
+            planned = plan_or_await(self, deadline, may_leave)
+            if isinstance(planned, Plan) and planned.batch is None:
+                self.note(planned.why)
+            return planned
 
-    @_failure_noted
     def land(self, batch_id: str, member: int) -> Batch:
         """Land the share of one member; see `steps.land`."""
-        here = ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms)
-        return land(self, batch_id, member, self.lander or here)
+        with self._failure_noted(batch_id):
+            here = ReadingLander(self.source, self.landing, self.clock, self.subscription.poll_timeout_ms)
+            return land(self, batch_id, member, self.lander or here)
 
-    @_failure_noted
     def process(self, batch_id: str) -> Batch | None:
         """Deliver the batch to Spark; see `steps.process`."""
-        return process(self, batch_id)
+        with self._failure_noted(batch_id):
+            return process(self, batch_id)
 
-    @_failure_noted
     def commit(self, batch_id: str) -> Batch | None:
         """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        return self._settled(batch_id, commit(self, batch_id))
+        with self._failure_noted(batch_id):
+            return self._settled(batch_id, commit(self, batch_id))
 
-    @_failure_noted
     def publish(self, batch_id: str) -> Batch | None:
         """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        return self._settled(batch_id, publish(self, batch_id))
+        with self._failure_noted(batch_id):
+            return self._settled(batch_id, publish(self, batch_id))
 
-    @_failure_noted
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
-        return receive(self, batch_id)
+        with self._failure_noted(batch_id):
+            return receive(self, batch_id)
 
-    @_failure_noted
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
-        return self._settled(batch_id, settle(self, batch_id))
+        with self._failure_noted(batch_id):
+            return self._settled(batch_id, settle(self, batch_id))
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
@@ -254,6 +221,27 @@ class Pipeline(ProcessContext):
                 newest = self.ledger.history(name, _NEWEST)
                 begun = next((each.opened_at for each in newest if each.batch.id == batch_id), None)
             self.run_log.ended(name, str(error).partition("\n")[0], type(error).__name__, begun)
+
+    @contextmanager
+    def _failure_noted(self, batch_id: str | None = None) -> Iterator[None]:
+        """What the run log learns of a step that fails, unless a run overtook it, or a step has failed before it.
+
+        What is stale counts as a failure as well, as each next run may end so, unless a run has succeeded meanwhile.
+        """
+        began = self.clock.monotonic()
+        try:
+            yield
+        except (OvertakenError, EarlierStepError):
+            raise
+        except (StaleError, TransitionError) as error:
+            self.note_stale(error, self.clock.monotonic() - began, batch_id)
+            raise
+        except TidegateError as error:
+            self.note(str(error).partition("\n")[0], type(error).__name__)
+            raise
+        except Exception as error:  # a fault of ours, or of a library: its text may hold anything
+            self.note("it failed unexpectedly: see the log of the run", type(error).__name__)
+            raise
 
     def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
         self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")
