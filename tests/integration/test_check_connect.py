@@ -10,6 +10,8 @@ from command_line import CommandLine
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 from guarded import AUTHORIZER, PASSWORD, USERS, deny, quoted
+from moto_s3 import ACCESS_KEY, SECRET_KEY, s3_client
+from s3proxy import S3Proxy
 
 from tidegate.kafka.probe import ClusterProbe
 from tidegate_local.broker import Broker, Listener
@@ -19,6 +21,7 @@ from tidegate_local.loopback import free_port
 
 pytestmark = pytest.mark.broker
 
+UNREACHABLE = "http://127.0.0.1:1"
 CACHE = Path(__file__).parents[2] / ".cache"
 
 
@@ -140,20 +143,45 @@ def test_connections_of_places_and_catalogs_that_arent_there_are_named(
     line: CommandLine, topic: Callable[..., str]
 ) -> None:
     name = topic()
-    line.connect("minio", "aws", password="s3cret", aws_access_key_id="key")
-    line.define("orders", name, processing={"output": "s3://minio@lake/orders"})
-    assert problems(line, 0) == []
     line.set("TIDEGATE_LANDING", "s3://gone@landing")
     line.define("flights", name, processing={"format": "delta", "output": "s3://nobody@lake/flights"})
     line.define("parcels", name, processing={"format": "iceberg", "output": "nowhere.shop.parcels"})
     found = problems(line)
-    assert {(rule, severity) for rule, severity, _ in found} == {("no-connection", "error")}
-    places = [message.partition(":")[0] for _, _, message in found]
-    assert sorted(places) == ["TIDEGATE_LANDING"] * 3 + ["processing.output"] * 2
+    assert {severity for _, severity, _ in found} == {"error"}
+    places = [(rule, message.partition(":")[0]) for rule, _, message in found]
+    landing, output = ("no-landing", "TIDEGATE_LANDING"), ("no-output", "processing.output")
+    assert sorted(places) == [landing, landing, output, output]
     told = "\n".join(message for _, _, message in found)
     for each in ("gone", "nobody", "nowhere"):
         assert f"there is no Airflow connection {each}: set AIRFLOW_CONN_{each.upper()}" in told
-    assert "s3cret" not in told
+
+
+def test_buckets_that_are_missing_refused_or_silent_are_named(line: CommandLine, topic: Callable[..., str]) -> None:
+    name = topic()
+    with S3Proxy(line.home / "s3proxy") as server:
+        s3_client(server.endpoint).create_bucket(Bucket="lake")
+        keys = {"aws_access_key_id": ACCESS_KEY, "endpoint_url": server.endpoint}
+        line.connect("minio", "aws", password=SECRET_KEY, **keys)
+        line.connect("stolen", "aws", password="s3cret", **keys)
+        line.connect("silent", "aws", password="s3cret", aws_access_key_id="k", endpoint_url=UNREACHABLE)
+        line.set("TIDEGATE_LANDING", "s3://minio@lake/landing")
+        line.define("orders", name, processing={"output": "s3://minio@lake/orders"})
+        line.define("flights", name, processing={"format": "delta", "output": "s3://minio@lake/flights"})
+        assert problems(line, 0) == []
+        assert s3_client(server.endpoint).list_objects_v2(Bucket="lake").get("Contents", []) == []
+        line.define("flights", name, processing={"format": "delta", "output": "s3://minio@lakes/flights"})
+        line.define("parcels", name, processing={"output": "s3://stolen@lake/parcels"})
+        line.define("ships", name, processing={"output": "s3://silent@lake/ships"})
+        line.define("trains", name, processing={"format": "delta", "output": "s3://silent@lake/trains"})
+        found = problems(line)
+    assert {(rule, severity) for rule, severity, _ in found} == {("no-output", "error")}
+    missing, refused, *silent = [message.removeprefix("processing.output: ") for _, _, message in found]
+    assert missing.startswith("there is no bucket lakes with connection minio: make it")
+    assert refused.startswith("the bucket lake can't be used with connection stolen: ")
+    assert refused.endswith("; mend the keys, or let them list, read and write there")
+    assert len(silent) == 2
+    assert all(each.startswith("the bucket lake can't be reached with connection silent: ") for each in silent)
+    assert "s3cret" not in "".join(silent)
 
 
 def test_a_live_consumer_in_the_group_is_named(line: CommandLine, broker: Broker, topic: Callable[..., str]) -> None:

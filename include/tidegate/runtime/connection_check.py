@@ -14,9 +14,9 @@ from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
 from tidegate.ledger.holders import has_tables
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import TidegateError, UnavailableError
+from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.output_uri import connections_of, parse_output
+from tidegate.model.output_uri import IcebergTable, parse_output
 from tidegate.model.subscription import (
     DeserializerName,
     Problem,
@@ -26,7 +26,7 @@ from tidegate.model.subscription import (
     TopicPartitions,
     TopicPattern,
 )
-from tidegate.parquet.object_stores import object_store
+from tidegate.parquet.known_stores import object_place, object_system, use_connections
 from tidegate.ports import Connections, SchemaType
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
@@ -53,6 +53,7 @@ def connected(report: Report, settings: Settings, connections: Connections, seco
 
     What several of them have in common is asked once.
     """
+    use_connections(connections)
     outside = _Outside(settings, connections, seconds)
     found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
     found += _ledger_problems(settings)
@@ -78,18 +79,17 @@ class _Outside:
         self.partitions = cache(self._partitions)
         self.registry = cache(self._registry)
         self.spark = cache(self._spark)
-        self._store = cache(self._store_lacks)
+        self._unusable: dict[tuple[str | None, str], TidegateError | None] = {}
         self._catalog = cache(self._catalog_lacks)
 
-    def landing(self) -> Iterator[TidegateError]:
-        """What the connection in the landing's URI lacks."""
-        return filter(None, map(self._store, connections_of(self._settings.landing)))
+    def landing(self) -> TidegateError | None:
+        """Why the bucket of the landing can't be used."""
+        return self._bucket_lacks(self._settings.landing)
 
-    def output(self, subscription: Subscription) -> Iterator[TidegateError]:
-        """What the connection of a subscription's output lacks, an object store's or a catalog's."""
+    def output(self, subscription: Subscription) -> TidegateError | None:
+        """Why the bucket of a subscription's output can't be used, or that its catalog's connection is missing."""
         output = parse_output(output_uri(self._settings.home, subscription.processing))
-        lacks = self._catalog if output.format == "iceberg" else self._store
-        return filter(None, map(lacks, output.connections))
+        return self._catalog(output.catalog) if isinstance(output, IcebergTable) else self._bucket_lacks(output.folder)
 
     def unlike_java(self, connection_id: str) -> TidegateError | None:
         """Why Spark's executors, whose client is Java's, can't use a Kafka connection."""
@@ -123,10 +123,21 @@ class _Outside:
         answer = _attempt(lambda: registry.latest("tidegate-check", kind))
         return answer if isinstance(answer, TidegateError) else None
 
-    def _store_lacks(self, connection_id: str) -> TidegateError | None:
-        """Why a connection is no object store's."""
-        answer = _attempt(lambda: object_store(self._connections.get(connection_id)))
-        return answer if isinstance(answer, TidegateError) else None
+    def _bucket_lacks(self, uri: str) -> TidegateError | None:
+        """Why the store of a folder can't be used; None for a folder of a file system.
+
+        A bucket is asked again only where it refused a folder, as it may allow another one.
+        """
+        place = object_place(uri)
+        if place is None:
+            return None
+        bucket = (place.connection, place.bucket)
+        if bucket not in self._unusable:
+            lacking = _attempt(lambda: object_system(place))
+            if isinstance(lacking, UnauthorizedError):
+                return lacking
+            self._unusable[bucket] = lacking if isinstance(lacking, TidegateError) else None
+        return self._unusable[bucket]
 
     def _catalog_lacks(self, connection_id: str) -> TidegateError | None:
         """Why there is no such connection."""
@@ -164,11 +175,11 @@ class _Examination:
         yield from self._processing_problems()
 
     def _connection_problems(self) -> Iterator[Problem]:
-        """The connections in the URIs of places, and those of catalogs."""
-        for lacking in self.outside.landing():
-            yield self._problem("", f"{_LANDING}: {lacking}", "no-connection")
-        for lacking in self.outside.output(self._subscription):
-            yield self._problem(_OUTPUT, f"{_OUTPUT}: {lacking}", "no-connection")
+        """The buckets of places, and the connections of catalogs."""
+        if lacking := self.outside.landing():
+            yield self._problem("", f"{_LANDING}: {lacking}", "no-landing")
+        if lacking := self.outside.output(self._subscription):
+            yield self._problem(_OUTPUT, f"{_OUTPUT}: {lacking}", "no-output")
 
     def _processing_problems(self) -> Iterator[Problem]:
         processing = self._subscription.processing
