@@ -426,7 +426,7 @@ STATES = {
         status=("topic later_10000 isn't there",),
     ),
     "no Schema Registry": State(
-        no_registry, "can't be reached", "try again later", place="schema_registry_default", verdict="WARN", check=1
+        no_registry, "can't be reached", "see that it is up", place="schema_registry_default", verdict="WARN", check=1
     ),
     "no output folder": State(
         a_file_in_place_of("lake"), "can't be a folder", "name another folder", place="lake", run=2

@@ -83,7 +83,7 @@ class ConfluentRegistry:
         except (httpx.HTTPError, OAuthTokenError) as error:
             raise UnavailableError(
                 f"the Schema Registry of connection {self._id} can't be reached ({type(error).__name__}: "
-                f"{_told(error)}); try again later"
+                f"{_told(error)}): see that it is up, and that its host, port and schema (http or https) are right"
             ) from None
         except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
             raise self._no_registry() from None
