@@ -26,9 +26,12 @@ def commands() -> list[ActionCommand]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command, with the modules of the dags folder as tasks have them; the process ends as `tidegate` would."""
-    from tidegate.cli.entry import main  # noqa: PLC0415 (Airflow imports this module for each of its commands)
+    from tidegate.cli.connections import InsideAirflow, inside_airflow  # noqa: PLC0415 (each command imports this file)
+    from tidegate.cli.entry import main  # noqa: PLC0415 (see above)
+    from tidegate_airflow.connections import DatabaseConnections  # noqa: PLC0415 (see above)
     from tidegate_airflow.pools import pool_names  # noqa: PLC0415 (see above)
 
     import_from_dags_folder()
     sys.argv = ["tidegate", *(arguments.command or ["--help"])]
-    main(pool_names)
+    inside_airflow.set(InsideAirflow(DatabaseConnections(), pool_names))
+    main()

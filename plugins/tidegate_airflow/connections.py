@@ -23,6 +23,23 @@ class AirflowConnections:
         return of_airflow(connection_id, found)
 
 
+class DatabaseConnections:
+    """The port `Connections` inside one of Airflow's commands, which may use its database, and is no task."""
+
+    def get(self, connection_id: str) -> Connection:
+        """See AirflowConnections. Raises UnavailableError where Airflow's database doesn't answer."""
+        from airflow.models.connection import Connection as OfDatabase  # noqa: PLC0415 (tasks have no models)
+
+        from tidegate_airflow.pools import pool_names  # noqa: PLC0415 (see above)
+
+        try:
+            found = OfDatabase.get_connection_from_secrets(connection_id)
+        except AirflowNotFoundException:
+            pool_names()  # raises where the database was only away, which Airflow doesn't tell apart
+            raise missing(connection_id) from None
+        return of_airflow(connection_id, found)
+
+
 def missing(connection_id: str) -> WrongDefinitionError:
     """What is raised where there is no connection of this id."""
     return WrongDefinitionError(

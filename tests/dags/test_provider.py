@@ -1,6 +1,7 @@
 """Tidegate as a provider of Airflow's: valid information, a connection type, a command, a section of airflow.cfg."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,6 +72,29 @@ def test_airflow_tidegate_check_asks_airflow_for_a_pool(
     status, problem = checked(home)
     assert (status, problem["rule"], problem["property"]) == (1, "no-pool", "airflow.pool")
     assert "`airflow pools set lakepool 4 ''`" in problem["message"]
+
+
+@pytest.mark.broker
+def test_airflow_tidegate_finds_connections_of_the_database_without_starting_another_airflow(
+    home: Path,
+    define: Callable[..., Path],
+    airflow_database: None,  # noqa: ARG001
+    broker: Broker,
+) -> None:
+    define("orders", f"{LEAST}connection: brokers\n")
+    extra = json.dumps({"bootstrap.servers": broker.bootstrap_servers})
+    said("connections", "add", "brokers", "--conn-type", "kafka", "--conn-extra", extra)
+    programs, started = home / "bin", home / "started"
+    programs.mkdir()
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "airflow").write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")
+    (programs / "airflow").chmod(0o700)
+    given = [str(programs / "python"), "-m", "airflow", "tidegate", "check", "--connect", "--json"]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(given, cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=500)
+    rules = {each["rule"]: each["message"] for each in json.loads(done.stdout)}
+    assert (sorted(rules), started.exists()) == (["no-spark", "no-topic"], False), done
+    assert "there is no Airflow connection spark_default: create it under Admin, Connections" in rules["no-spark"]
 
 
 @pytest.mark.broker

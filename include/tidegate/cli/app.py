@@ -25,6 +25,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from tidegate.cli import batches, dead_letters, group, ledger
+from tidegate.cli.connections import connections_here, inside_airflow
 from tidegate.cli.console import Json, err, out, print_json, wants_json
 from tidegate.cli.create_topics import create_topics
 from tidegate.cli.files import files
@@ -171,7 +172,6 @@ def run(
 
 @app.command()
 def check(
-    ctx: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(help="Files, folders, or names of subscriptions; default: all definitions."),
@@ -195,11 +195,11 @@ def check(
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
         report = _examined(paths or [], settings, imports=not look_only)
-        report = _with_executors(report, settings, "error" if ctx.obj else "warning")
+        report = _with_executors(report, settings, "error" if inside_airflow.get() else "warning")
         asked = report.usable
         if connect:
             report = _connected(report, settings)
-        report = _with_pools(report, asked, ctx.obj, connect=connect)
+        report = _with_pools(report, asked, connect=connect)
         if not paths:
             report = _with_orphans(report, settings)
     if as_json:
@@ -259,11 +259,12 @@ def _with_executors(report: Any, settings: Settings, severity: Severity) -> Any:
     return replace(report, problems=(*report.problems, *executor_warnings(report, settings, os.environ)))
 
 
-def _with_pools(report: Any, asked: Any, pools: Any, *, connect: bool) -> Any:
-    """With an error for a pool that Airflow doesn't have: inside of Airflow `pools` knows, elsewhere it is asked."""
+def _with_pools(report: Any, asked: Any, *, connect: bool) -> Any:
+    """With an error for a pool that Airflow doesn't have: known inside of Airflow, elsewhere it is asked."""
     from tidegate.runtime.pools import AirflowPools, with_pool_errors  # noqa: PLC0415 - see above
 
-    ask = pools or (AirflowPools(os.environ) if connect else None)
+    inside = inside_airflow.get()
+    ask = inside.pools if inside else (AirflowPools(os.environ) if connect else None)
     return report if ask is None else with_pool_errors(report, ask, asked)
 
 
@@ -288,9 +289,8 @@ def _with_orphans(report: Any, settings: Settings) -> Any:
 
 def _connected(report: Any, settings: Settings) -> Any:
     from tidegate.runtime.connection_check import connected  # noqa: PLC0415 - see above
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
 
-    return connected(report, settings, AirflowConnections(os.environ))
+    return connected(report, settings, connections_here())
 
 
 @app.command()

@@ -1,10 +1,10 @@
 """`tidegate create-topics`: make the topics that a subscription's failed records go to."""
 
-import os
 from typing import Annotated
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, out, print_json
 from tidegate.cli.pipeline import pipeline_here
 from tidegate.cli.settings import Name, settings_here
@@ -27,7 +27,6 @@ def create_topics(
     """
     from tidegate.kafka.new_topics import BROKERS_DEFAULT  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.kafka.new_topics import create_topics as create  # noqa: PLC0415 - see above
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.security.client import kafka_client  # noqa: PLC0415 - see above
     from tidegate.steps.produced_topics import missing_topics, most_partitions  # noqa: PLC0415 - see above
@@ -38,7 +37,7 @@ def create_topics(
         missing = missing_topics(subscription, pipeline.source)
         count = partitions or most_partitions(subscription, pipeline.source) or BROKERS_DEFAULT
     if missing and not dry_run:
-        client = kafka_client(AirflowConnections(os.environ).get(subscription.connection))
+        client = kafka_client(connections_here().get(subscription.connection))
         create(client, missing, count, replication_factor or BROKERS_DEFAULT)
     if as_json:
         number = None if count == BROKERS_DEFAULT else count

@@ -4,7 +4,6 @@ Exit status: 0 done or nothing to do, 1 a redrive or a system failed, 2 the use 
 """
 
 import getpass
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.pipeline import looking
 from tidegate.cli.settings import Name, settings_here
@@ -241,13 +241,12 @@ def _tell(
 
 @contextmanager
 def _opened(name: str, *, changes: bool) -> Iterator[Any]:
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    connections = AirflowConnections(os.environ)
+    connections = connections_here()
     with (
         looking(settings, changes=changes) as readable,
         open_dead_letters(subscription, readable, connections) as found,

@@ -1,6 +1,5 @@
 """`tidegate files`: the published files of a subscription's output, for whoever reads them by name."""
 
-import os
 from contextlib import suppress
 from dataclasses import asdict
 from enum import StrEnum
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.config.outputs import output_uri
@@ -57,7 +57,6 @@ def files(
         write_symlinks,
     )
     from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - see above
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     if as_json:
@@ -69,7 +68,7 @@ def files(
     if form is not Format.SYMLINK and to is not None:
         raise typer.BadParameter("--to is where symlink manifests go: add --format symlink")
     settings = settings_here()
-    use_connections(AirflowConnections(os.environ))
+    use_connections(connections_here())
     processing = AllDefinitions(settings).load(name).processing
     output = output_uri(settings.home, processing)
     if is_table(output):

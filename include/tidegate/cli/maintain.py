@@ -1,10 +1,10 @@
 """`tidegate maintain`: compact, expire and remove, in the tables that subscriptions publish into."""
 
-import os
 from typing import Annotated
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json
 from tidegate.cli.each import tell_each
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
@@ -23,12 +23,11 @@ def maintain(
     remove the files that only they name. Both, and Parquet on an object store: remove what Spark jobs wrote after their
     batch had ended. It may run at any time, also during runs.
     """
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.maintain import maintain_all  # noqa: PLC0415 - see above
 
     settings = settings_here()
     names = all_names(settings) if name is None else [name]
-    done = maintain_all(names, settings, AirflowConnections(os.environ), dry_run=dry_run)
+    done = maintain_all(names, settings, connections_here(), dry_run=dry_run)
     one = [] if name is None else list(done)
     if name is not None and not one:
         raise WrongDefinitionError(f"{name} publishes folders of Parquet, which need no maintenance: name another one")

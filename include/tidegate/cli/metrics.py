@@ -1,6 +1,5 @@
 """`tidegate metrics`: the metrics of subscriptions as OpenMetrics text, the alert rules on them, and a dashboard."""
 
-import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.errors import WrongDefinitionError
@@ -64,10 +64,9 @@ def _names(name: str | None, settings: Settings) -> list[str]:
 
 
 def _observe(names: Sequence[str], settings: Settings) -> None:
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.observing import observe_all  # noqa: PLC0415 - see above
 
-    for _ in observe_all(names, settings, AirflowConnections(os.environ)):
+    for _ in observe_all(names, settings, connections_here()):
         pass
 
 

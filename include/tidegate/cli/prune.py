@@ -1,10 +1,10 @@
 """`tidegate prune`: remove landings and ledger rows of batches that were published longer ago than `retention.ms`."""
 
-import os
 from typing import Annotated
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json
 from tidegate.cli.each import tell_each
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
@@ -27,12 +27,11 @@ def prune(
     which --removed removes.
     """
     from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.prune import prune_all, prune_removed  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    use_connections(AirflowConnections(os.environ))
+    use_connections(connections_here())
     if removed:
         if name is None:
             raise typer.BadParameter("say which subscription: tidegate prune NAME --removed")

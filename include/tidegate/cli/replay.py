@@ -1,12 +1,12 @@
 """`tidegate replay`: read a range of a subscription once more, into another output."""
 
 import getpass
-import os
 from typing import Annotated, Any
 
 import typer
 
 from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
@@ -38,13 +38,12 @@ def replay(
     Each record of the range is written once. The same command continues a replay that was interrupted, and does nothing
     once it is done. To replace published batches, use `tidegate reprocess`.
     """
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay, target  # noqa: PLC0415 - see above
 
     settings, by = settings_here(), getpass.getuser()
-    subscription, connections = AllDefinitions(settings).load(name), AirflowConnections(os.environ)
+    subscription, connections = AllDefinitions(settings).load(name), connections_here()
     asked = f"from {_said(from_)} to {_said(to)}"
     request = ReplayRequest(bound(from_), bound(to), output, asked, by, note)
     with open_pipeline(subscription, settings, connections) as pipeline:

@@ -5,13 +5,13 @@ Exit status: 0 done, 1 refused as things stand, or a system or the job failed, 2
 """
 
 import getpass
-import os
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json, table
 from tidegate.cli.interrupts import interruptible
 from tidegate.cli.settings import Name, settings_here
@@ -63,7 +63,6 @@ def reprocess(
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.ledger.totals import published_batches  # noqa: PLC0415 - see above
     from tidegate.runtime.batch_document import generation_document  # noqa: PLC0415 - see above
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.other_output import other_output  # noqa: PLC0415 - see above
@@ -85,7 +84,7 @@ def reprocess(
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     require_runs(name, settings.ledger)
-    connections = AirflowConnections(os.environ)
+    connections = connections_here()
     chosen, documents = Chosen(()), []
     with (
         interruptible() as caught,

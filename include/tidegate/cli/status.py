@@ -1,6 +1,5 @@
 """`tidegate status` and `tidegate watch`: where subscriptions stand, once or again and again."""
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, out, print_json
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
@@ -98,11 +98,10 @@ def _print_look(name: str | None, settings: Settings) -> None:
 
 def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[str, Any]]:
     """The status of one, or of all and of open batches without a definition. Raises DefinitionError for no such one."""
-    from tidegate.runtime.connections import AirflowConnections  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.observing import orphans, status_documents  # noqa: PLC0415 - see above
 
-    connections = AirflowConnections(os.environ)
+    connections = connections_here()
     if name is None:
         names = all_names(settings)
         return [*status_documents(names, settings, connections, limit), *orphans(names, settings)]
