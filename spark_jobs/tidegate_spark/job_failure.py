@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.errors import (
     AnalysisException,
     PySparkAttributeError,
@@ -52,10 +53,12 @@ _LACKS = (
     "Python worker exited unexpectedly",
 )
 _SHORT = 160  # characters of Spark's own line after what the machine lacked: it ends in a long path
-_FAULTS = (OSError, MemoryError)
+_FAULTS = (OSError, MemoryError, ImportError)
 _OF_THE_PLAN = (AnalysisException, PySparkTypeError, PySparkValueError, PySparkAttributeError)
 
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+_INSTALLED = re.compile(r"/lib(64)?/python3[^/]*/|/(site|dist)-packages/|/(pyspark|py4j)[^/]*[.]zip/")
+"""In the paths of files that were installed, by workers' Pythons too."""
 _RAISE_ERROR = "raise_error("
 _GRPC_DETAILS = re.compile(r'^\s*details = "(?P<details>[^\n]+)"$', re.MULTILINE)
 
@@ -232,11 +235,13 @@ def _place(file: str, line: int, function: str) -> str:
 
 def _is_users(file: str) -> bool:
     path = Path(file)
-    return path.is_absolute() and not any(path.is_relative_to(folder) for folder in _not_users())
+    if not path.is_absolute() or _INSTALLED.search(file):
+        return False
+    return not any(path.is_relative_to(folder) for folder in _not_users())
 
 
 @cache
 def _not_users() -> tuple[Path, ...]:
-    """Python's own folders, and the job's own package."""
+    """Python's own folders, Spark's, and the job's own package."""
     python = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return (*map(Path, python), _PACKAGE)
+    return (*map(Path, python), Path(pyspark.__file__).parent, _PACKAGE)

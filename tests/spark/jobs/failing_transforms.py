@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import types
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -60,6 +62,30 @@ def spill(_: bytes) -> str:
 
 def full_worker(records: DataFrame) -> DataFrame:
     return records.select(spill("value"))
+
+
+def importing(_: DataFrame) -> DataFrame:
+    import not_installed_here  # noqa: F401, PLC0415  # importing
+
+    raise AssertionError
+
+
+@F.udf("string")
+def lookup(_: bytes) -> str:
+    import not_installed_there  # noqa: F401, PLC0415  # importing_worker
+
+    return ""
+
+
+def importing_worker(records: DataFrame) -> DataFrame:
+    return records.select(lookup("value"))
+
+
+def importing_udf(records: DataFrame) -> DataFrame:  # importing_udf
+    only_here = types.ModuleType("only_here")
+    exec("def shout(value):\n    return value.upper()\n", only_here.__dict__)  # noqa: S102 (a file that workers lack)
+    sys.modules["only_here"] = only_here
+    return records.select(F.udf("string")(only_here.shout)("value"))
 
 
 @F.udf("string")
