@@ -49,7 +49,7 @@ from tidegate_spark.outcome import (
     as_outcome,
     has_place,
 )
-from tidegate_spark.row_layout import AS_RETURNED, RowLayout, check_rows, in_folders, lay_out
+from tidegate_spark.row_layout import AS_RETURNED, RowLayout, check_rows, check_types, in_folders, lay_out
 from tidegate_spark.small_files import texts_at
 from tidegate_spark.uris import spark_uri
 
@@ -273,6 +273,7 @@ def _write(spark: SparkSession, manifest: Manifest, outcome: Outcome, attempt: A
 def _write_rows(spark: SparkSession, manifest: Manifest, rows: DataFrame, attempt: Attempt) -> tuple[WrittenFile, ...]:
     transform = manifest.transform or "the job"
     rows, folders = lay_out(rows, manifest.layout, manifest.batch_id, manifest.partition_by, transform)
+    check_types(rows, manifest.output, transform)
     _save(spark, manifest, rows, folders, attempt)
     return attempt.files(spark)
 

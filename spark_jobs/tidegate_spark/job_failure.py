@@ -60,6 +60,10 @@ _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in 
 _INSTALLED = re.compile(r"/lib(64)?/python3[^/]*/|/(site|dist)-packages/|/(pyspark|py4j)[^/]*[.]zip/")
 """In the paths of files that were installed, by workers' Pythons too."""
 _RAISE_ERROR = "raise_error("
+_CAUSED_BY = re.compile(r"^Caused by: (?:[a-z]\w*[.])*(?P<cause>\S[^\n]*)$", re.MULTILINE)
+_WITHOUT_CAUSE = "[TASK_WRITE_FAILED]"
+"""In the text of an exception that says what failed, and not why."""
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*[.])+(?=[A-Z])")
 _GRPC_DETAILS = re.compile(r'^\s*details = "(?P<details>[^\n]+)"$', re.MULTILINE)
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -126,10 +130,15 @@ def failure_of(error: BaseException) -> JobFailure:
 
 
 def _hint(error: BaseException) -> str:
-    """What to do about a file that Spark didn't find on a disk of its own."""
-    if not _is_sparks(error) or not _ON_ITS_DISK.search(text_of(error)):
-        return ""
-    return "; where Spark runs on other machines, its files must be in a folder that all share, or in an object store"
+    """What to do about a file or a module that is here, and not where Spark runs."""
+    if isinstance(error, PythonException) and issubclass(_worker_exception(str(error)), ImportError):
+        return (
+            "; Spark's workers lack it: install it where they run, or put it into the transform's own package, which "
+            "is sent to them"
+        )
+    if _is_sparks(error) and _ON_ITS_DISK.search(text_of(error)):
+        return "; where Spark runs on other machines, files must be in a folder that all share, or in an object store"
+    return ""
 
 
 def _is_of_records(error: BaseException, *, is_called: bool) -> bool:
@@ -161,11 +170,15 @@ def _first_line(error: BaseException) -> str:
     text = text_of(error).strip()
     if isinstance(error, PythonException):
         return _last_line(text)
-    if _is_sparks(error) and not isinstance(error, PySparkException):
-        text = text.partition("\n: ")[2] or text  # behind "An error occurred while calling ..."
-    line = text.partition("\n")[0].strip()
+    is_of_java = _is_sparks(error) and not isinstance(error, PySparkException)
+    of_java = text.partition("\n: ")[2] if is_of_java else ""  # behind "An error occurred while calling ..."
+    line = (of_java or text).partition("\n")[0].strip()
+    if _WITHOUT_CAUSE in line and (causes := _CAUSED_BY.findall(f"{text}\n{_stack_trace(error)}")):
+        line = f"{line}; caused by {causes[-1]}"
     if (lack := _lack(error)) and lack not in line:
         line = f"{lack}: {line if len(line) <= _SHORT else line[:_SHORT] + '…'}"
+    if of_java:
+        return _JAVA_CLASS.sub("", line)
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 

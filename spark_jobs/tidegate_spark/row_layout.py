@@ -1,6 +1,6 @@
 """Lays out rows as an output's files have them: the columns that are added, and the folders that files go into."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ from pyspark.sql.types import (
 from tidegate_spark.outcome import TransformError
 from tidegate_spark.rescue import with_rescued_data
 
+_TABLES = ("delta+", "iceberg://")
+_SPARKS_OWN = ("variant", "interval", "geometry", "geography")
+_FOLDER = "batch_id"
+"""What the folders of published batches are called, where they tell the batch: `batch_id=b0f2...`."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"  # how Spark names the folder of null, and of the empty text
 _ESCAPE = "'"
 _TEXTS = (StringType, CharType, VarcharType)
@@ -86,20 +90,46 @@ def in_folders(
 
 
 def check_rows(rows: DataFrame, layout: RowLayout, partition_by: tuple[str, ...], transform: str) -> None:
-    """Raise TransformError unless rows have all partition columns, and none that is added."""
+    """Raise TransformError unless rows have all partition columns, and none that is added or that folders tell."""
     missing = [name for name in partition_by if name not in (*rows.columns, *layout.added)]
     if missing:
         raise TransformError(
             f"{transform}: partition-by names {', '.join(missing)}, which its rows lack; "
             f"they have {', '.join(rows.columns)}"
         )
-    added = {name.lower() for name in layout.added}
-    taken = [name for name in rows.columns if name.lower() in added] if added else []
+    added = {name.lower() for name in layout.added} or {_FOLDER}
+    taken = [name for name in rows.columns if name.lower() in added]
     if taken:
+        why = "Tidegate adds to the rows of a table" if layout.added else f"readers take from the folders {_FOLDER}=..."
         raise TransformError(
-            f"{transform} returned rows with a column {', '.join(taken)}, which Tidegate adds to the rows of a table; "
-            "give it another name"
+            f"{transform} returned rows with a column {', '.join(taken)}, which {why}; give it another name"
         )
+
+
+def check_types(rows: DataFrame, output: str, transform: str) -> None:
+    """Raise TransformError for a column that tables would read as another type, as Parquet has none of its own."""
+    if not output.startswith(_TABLES):
+        return
+    for name, kind in _leaves(rows.schema):
+        if kind.startswith(_SPARKS_OWN):
+            raise TransformError(
+                f"{transform} returned rows with a column {name} of type {kind}, which isn't written into tables; "
+                "cast it to a text, a number or a struct"
+            )
+
+
+def _leaves(kind: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                yield from _leaves(field.dataType, f"{path}.{field.name}" if path else field.name)
+        case ArrayType():
+            yield from _leaves(kind.elementType, f"{path}.element")
+        case MapType():
+            yield from _leaves(kind.keyType, f"{path}.key")
+            yield from _leaves(kind.valueType, f"{path}.value")
+        case _:
+            yield path, kind.simpleString()
 
 
 def _with_folders(rows: DataFrame, partition_by: tuple[str, ...], transform: str) -> tuple[DataFrame, tuple[str, ...]]:

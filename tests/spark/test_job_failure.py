@@ -15,7 +15,8 @@ pytestmark = pytest.mark.spark
 TRANSFORMS = JOBS / "failing_transforms.py"
 FULL = "OSError: [Errno 28] No space left on device"
 
-SHARED = "where Spark runs on other machines, its files must be in a folder that all share"
+SHARED = "where Spark runs on other machines, files must be in a folder that all share"
+ON_WORKERS = "Spark's workers lack it: install it where they run, or put it into the transform's own package, which is sent to them"
 FAILURES = [
     ("mistyped", "records", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function"),
     ("raising", "records", "SparkRuntimeException: [USER_RAISED_EXCEPTION] order 17 has no country"),
@@ -26,8 +27,8 @@ FAILURES = [
     ("full", "system", FULL),
     ("full_worker", "system", FULL),
     ("importing", "system", "ModuleNotFoundError: No module named 'not_installed_here'"),
-    ("importing_worker", "system", "ModuleNotFoundError: No module named 'not_installed_there'"),
-    ("importing_udf", "system", "ModuleNotFoundError: No module named 'only_here'"),
+    ("importing_worker", "system", f"ModuleNotFoundError: No module named 'not_installed_there'; {ON_WORKERS}"),
+    ("importing_udf", "system", f"ModuleNotFoundError: No module named 'only_here'; {ON_WORKERS}"),
     ("killed", "system", "Python worker exited unexpectedly"),
     ("missing", "system", f"[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all. SQLSTATE: 42K03; {SHARED}"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
@@ -74,6 +75,12 @@ def test_a_column_that_rows_cant_be_partitioned_by_is_no_fault_of_the_records(jo
     landed = Batch(tmp_path, [Record(b"a17")], transform=None, partition_by=("headers",))
 
     check(job.run(landed.manifest), "", "system", "[INVALID_PARTITION_COLUMN_DATA_TYPE]")
+
+
+def test_a_task_that_cannot_write_says_why(job, tmp_path):
+    landed = Batch(tmp_path, [Record(b"a17")], transform="failing_transforms:crowded", partition_by=("place",))
+
+    check(job.run(landed.manifest), "", "system", "; caused by IOException: Mkdirs failed to create file:/")
 
 
 def test_landing_files_that_are_gone_are_no_fault_of_the_records(job, tmp_path):

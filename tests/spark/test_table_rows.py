@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from landed import Batch, Record
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from tidegate.model.row_layout import partition_values
 from tidegate_spark.batch_io import ManifestError, TransformError, parse_manifest, read_manifest, read_records
@@ -127,12 +128,38 @@ def test_rows_that_bring_a_column_that_is_added_are_refused(spark, tmp_path, col
     assert batch.attempts == []
 
 
-def test_folders_have_rows_with_any_columns(spark, tmp_path):
+@pytest.mark.parametrize("column", ["batch_id", "Batch_ID"])
+def test_rows_in_folders_bring_no_column_that_readers_take_from_the_folders(spark, tmp_path, column):
     batch = Batch(tmp_path, [Record(b"x")], partition_by=())
 
-    process(spark, batch, "offset", "'mine' AS batch_id")
+    with pytest.raises(TransformError, match=rf"a column {column}, which readers take from the folders batch_id="):
+        process(spark, batch, "offset", f"'mine' AS {column}")
+    assert batch.attempts == []
 
-    assert batch.rows() == [{"offset": 0, "batch_id": "mine"}]
+
+@pytest.mark.parametrize("table", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [
+        ("parse_json('{}') AS v", "v of type variant"),
+        ("named_struct('a', array(parse_json('{}'))) AS s", "s.a.element of type variant"),
+        ("map('a', INTERVAL '1' DAY) AS m", "m.value of type interval day"),
+    ],
+)
+def test_what_parquet_has_no_type_for_is_not_written_into_tables(spark, tmp_path, table, column, named):
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=(), table=table)
+
+    with pytest.raises(TransformError, match=f"rows with a column {named}, which isn't written into tables"):
+        process(spark, batch, "offset", column)
+
+
+def test_what_a_table_lacks_may_be_of_any_type_where_it_is_rescued(spark, tmp_path):
+    table = StructType.fromDDL("offset BIGINT, batch_id STRING").jsonValue()
+    batch = Batch(tmp_path, [Record(b"x")], partition_by=(), table="delta", rescues=True, table_schema=table)
+
+    process(spark, batch, "offset", "parse_json('{\"a\":1}') AS v")
+
+    assert [row["_rescued_data"] for row in batch.rows()] == ['{"v":{"a":1}}']
 
 
 @pytest.mark.parametrize("value", ["value", "array(1)", "named_struct('a', 1)"])

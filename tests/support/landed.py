@@ -138,7 +138,7 @@ class Batch:
             "ranges": [dict(zip(fields, one, strict=True)) for one in ranges],
             "files": files,
             "transform": self.transform,
-            "output": f"file://{self.folder}/lake",
+            "output": self._output,
             "partition_by": list(self.partition_by),
             "row_accounting": "strict",
             "staging": f"file://{self.staging}",
@@ -150,8 +150,13 @@ class Batch:
     def _layout(self) -> dict[str, Any]:
         if self.table is None:
             return {}
-        layout = row_layout(f"{self.table}+file://{self.folder}/lake", rescues=self.rescues).to_json()
+        layout = row_layout(self._output, rescues=self.rescues).to_json()
         return {"layout": layout | {"table_schema": self.table_schema}}
+
+    @property
+    def _output(self) -> str:
+        folder = f"file://{self.folder}/lake"
+        return {"delta": f"delta+{folder}", "iceberg": "iceberg://lake/shop/flights"}.get(self.table or "", folder)
 
     @property
     def staging(self) -> Path:

@@ -104,3 +104,8 @@ def missing(records: DataFrame) -> DataFrame:
 
 def wrong(records: DataFrame) -> Outcome:  # wrong
     return Outcome(rows=[records])
+
+
+def crowded(records: DataFrame) -> DataFrame:
+    """Rows whose folder has a name that no file system takes."""
+    return records.select("offset", F.repeat(F.lit("x"), F.lit(300)).alias("place"))
