@@ -132,10 +132,7 @@ def failure_of(error: BaseException) -> JobFailure:
 def _hint(error: BaseException) -> str:
     """What to do about a file or a module that is here, and not where Spark runs."""
     if isinstance(error, PythonException) and issubclass(_worker_exception(str(error)), ImportError):
-        return (
-            "; Spark's workers lack it: install it where they run, or put it into the transform's own package, which "
-            "is sent to them"
-        )
+        return "; Spark's workers lack it: install it where they run, or put it into the transform's own package"
     if _is_sparks(error) and _ON_ITS_DISK.search(text_of(error)):
         return "; where Spark runs on other machines, files must be in a folder that all share, or in an object store"
     return ""

@@ -16,7 +16,7 @@ TRANSFORMS = JOBS / "failing_transforms.py"
 FULL = "OSError: [Errno 28] No space left on device"
 
 SHARED = "where Spark runs on other machines, files must be in a folder that all share"
-ON_WORKERS = "Spark's workers lack it: install it where they run, or put it into the transform's own package, which is sent to them"
+ON_WORKERS = "Spark's workers lack it: install it where they run, or put it into the transform's own package"
 FAILURES = [
     ("mistyped", "records", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function"),
     ("raising", "records", "SparkRuntimeException: [USER_RAISED_EXCEPTION] order 17 has no country"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate.config.settings import Settings
-from tidegate.model.errors import RecordsFailedError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, RecordsFailedError, WrongDefinitionError
 from tidegate.runtime.connections import connection_of
 from tidegate.trial.delivery import Delivered, Trial
 from tidegate.trial.records import GivenRecord
@@ -26,6 +26,13 @@ from tidegate_spark import Outcome, TransformError
 
 def decoded(records):
     return records.select("value.id", "value.country", "key", "topic", "partition", "offset")
+
+
+feed = decoded
+
+
+def with_batch_id(records):
+    return records.select("offset", F.lit("mine").alias("batch_id"))
 
 
 def half(records, batch):
@@ -46,6 +53,8 @@ DECODED = {
     "deserialization": {"value.schema": "id bigint, country string"},
     "fail-on-deserialization-failure": False,
 }
+
+JUNK = {"value": "x", "topic": "orders.a"}
 
 Start = Callable[..., Trial]
 
@@ -122,6 +131,31 @@ def test_state_goes_from_delivery_to_delivery_and_so_does_a_batch_that_failed(st
     again = deliver(trial)
     assert ([row["offset"] for row in again.rows], again.state) == ([2], {"records": 3})
     assert deliver(trial) == Delivered(committed={("orders", 0): 3}, state={"records": 3})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(("format_", "output"), [("delta", "lake"), ("iceberg", "shop.sales.orders")])
+def test_a_table_gets_the_rows_and_a_change_feed_replaces_them(start: Start, format_: str, output: str) -> None:
+    lines = {**DECODED, "processing": {"format": format_, "output": output}}
+    trial = start("decoded", **lines)
+    deliver(trial, {"json": {"id": 1, "country": "NO"}, "topic": "orders.a"})
+    second = deliver(
+        trial, {"json": {"id": 2, "country": "SE"}, "topic": "orders.a"}, {"value": "x", "topic": "orders.a"}
+    )
+    assert [(row["id"], row["country"], "batch_id" in row) for row in second.rows] == [(2, "SE", False)]
+    assert [record.offset for record in second.rejected] == [2]
+
+    feed = {"keys": ["id"], "sequence-by": ["offset"], "delete-when": "country = 'gone'"}
+    trial = start("feed", **{**lines, "processing": lines["processing"] | feed})
+    deliver(trial, *({"json": {"id": n, "country": "NO"}, "topic": "orders.a"} for n in (1, 2, 3)))
+    changes = [{"id": 1, "country": "SE"}, {"id": 2, "country": "gone"}, {"id": 2, "country": "NO"}]
+    changed = deliver(trial, *({"json": change, "topic": "orders.a"} for change in changes))
+    assert {row["id"]: row["country"] for row in changed.rows} == {1: "SE", 2: "NO", 3: "NO"}
+
+
+def test_what_a_table_refuses_is_refused_here_too(start: Start) -> None:
+    trial = start("with_batch_id", processing={"format": "delta"})
+    with pytest.raises(BatchFailedError, match="a column batch_id, which Tidegate adds to the rows of a table"):
+        deliver(trial, {"value": "a"})
 
 
 def test_what_has_no_job_or_needs_a_registry_is_refused(start: Start) -> None:

@@ -154,8 +154,8 @@ def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], Non
 
 def _how_to_leave_one(own_job: str | None) -> str:
     """What there is to do where a job left no result: it ended otherwise, or it wrote on another machine."""
-    shared = "have Spark's machines write to the same storage as this one: a shared folder, or an object store"
-    return f"end {own_job} with tidegate_spark.batch_io.write_outcome, and {shared}" if own_job else shared
+    ends = f"end {own_job} with tidegate_spark.batch_io.write_outcome" if own_job else "let no transform call sys.exit"
+    return f"{ends}, and have Spark's machines write to the storage of this one: a shared folder, or an object store"
 
 
 def _deliver(ctx: ProcessContext, manifest: Manifest, acknowledging: Acknowledging | None) -> Batch:

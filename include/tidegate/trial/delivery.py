@@ -8,14 +8,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow.dataset as ds
+from typing import Any
 
 from tidegate.config.property_types import INT_MAX
 from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
-from tidegate.lake.parquet import ParquetLake
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
@@ -25,6 +22,7 @@ from tidegate.model.records import Rejected
 from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions
 from tidegate.ports import Connection, OffsetStore
 from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.lakes import lakes
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.spark.job import job_file, processor_of
@@ -34,9 +32,8 @@ from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.topics import MemoryTopics
+from tidegate.trial.outputs import OneCatalog, output_below, published_rows
 from tidegate.trial.records import ArrowSource, GivenRecord
-
-_INT96: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")  # as Spark writes timestamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +41,9 @@ class Delivered:
     """What a delivery made.
 
     `rows` are the published rows by column, in the order of topic, partition and offset if they have these columns;
-    timestamps are datetimes. `rejected` are records, each with its `reason`. `committed` has the group's
-    offset by topic and partition, `state` what a transform keeps under `commit-strategy: checkpoint`.
+    timestamps are datetimes. A table's are without `batch_id`; of a change feed they are all of the table's. `rejected`
+    are records, each with its `reason`. `committed` has the group's offset by topic and partition, `state` what a
+    transform keeps under `commit-strategy: checkpoint`.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -70,8 +68,9 @@ class Trial:
         self._subscription = _for_trial(AllDefinitions(settings).load(name))
         self._topics = MemoryTopics()
         self._make_topics()
-        self._lake = ParquetLake()
-        self._output = f"file://{folder}/lake"
+        processing = self._subscription.processing
+        self._catalog, self._output = OneCatalog(folder), output_below(folder, processing)
+        self._lake = lakes(self._catalog, processing.schema_evolution)
         self._positions = MemoryOffsets(
             self._subscription.consumer.group_id,
             fencing=True,
@@ -82,7 +81,7 @@ class Trial:
         job = job_file(settings.home, self._subscription.processing.job)
         self._pipeline = Pipeline(
             subscription=self._subscription,
-            output=self._output,
+            output=str(self._output),
             source=ArrowSource(self._topics, isolation_level=self._subscription.consumer.isolation_level, clock=clock),
             offsets=self._offsets(),
             landing=ParquetLanding(f"file://{folder}/landing"),
@@ -111,18 +110,17 @@ class Trial:
         return replace(made, committed=committed, state=None if kept is None else json.loads(kept))
 
     def _made(self, batch: Batch) -> Delivered:
-        folder = Path(self._output.removeprefix("file://"), f"batch_id={batch.id}")
-        if not folder.is_dir():
+        output, receipt = str(self._output), batch.next_receipt
+        published = self._lake.published(output, receipt)
+        if published is None:
             return Delivered()
-        rows = ds.dataset(str(folder), format=_INT96, partitioning="hive").to_table()
+        is_feed = bool(self._subscription.processing.keys)
+        rows = published_rows(self._output, self._catalog, batch.id, is_feed=is_feed)
         order = [name for name in ("topic", "partition", "offset") if name in rows.column_names]
-        result = json.loads("".join(part.read_text("utf-8") for part in folder.glob("_result/part-*")))
         return Delivered(
             rows=(rows.sort_by([(name, "ascending") for name in order]) if order else rows).to_pylist(),
-            rejected=sorted(
-                self._lake.rejected(self._output, batch.next_receipt), key=lambda record: (record.at, record.offset)
-            ),
-            filtered=result["filtered"],
+            rejected=sorted(self._lake.rejected(output, receipt), key=lambda record: (record.at, record.offset)),
+            filtered=published.filtered or 0,
         )
 
     def _offsets(self) -> OffsetStore:

@@ -1,0 +1,59 @@
+"""Where a trial's rows go, in the format of the definition and below one folder, and how they are read again."""
+
+from pathlib import Path
+from typing import Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tidegate.model.output_uri import DeltaTable, IcebergTable, Output, ParquetFolder, iceberg_table
+from tidegate.model.row_layout import BATCH_ID
+from tidegate.model.subscription import Processing
+from tidegate.ports import Connection
+
+_INT96: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")  # as Spark writes timestamps
+
+
+class OneCatalog:
+    """The port `Connections` with one catalog, in a database below the folder, whatever a definition calls it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._extra = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/lake"}
+
+    def get(self, connection_id: str) -> Connection:
+        """See `tidegate.ports.Connections`."""
+        return Connection(connection_id, "iceberg", None, None, None, None, self._extra)
+
+
+def output_below(folder: Path, processing: Processing) -> Output:
+    """The output of a trial; a table in a catalog keeps its name."""
+    place = f"file://{folder}/lake"
+    match processing.format:
+        case "iceberg":
+            return iceberg_table(processing.output.split("."))
+        case "delta":
+            return DeltaTable(place)
+        case "parquet":
+            return ParquetFolder(place)
+
+
+def published_rows(output: Output, catalog: OneCatalog, batch_id: str, *, is_feed: bool) -> pa.Table:
+    """The rows that a batch brought, as its transform made them; of a change feed all of the table's."""
+    match output:
+        case ParquetFolder():
+            folder = f"{output.folder.removeprefix('file://')}/{BATCH_ID}={batch_id}"
+            return ds.dataset(folder, format=_INT96, partitioning="hive").to_table()
+        case DeltaTable():
+            import deltalake  # noqa: PLC0415 (needs tidegate[delta])
+
+            rows = deltalake.DeltaTable(output.folder).to_pyarrow_table()
+        case IcebergTable():
+            from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+
+            rows = Catalogs(catalog)(output.catalog).load_table(output.identifier).scan().to_arrow()
+        case _:
+            assert_never(output)
+    kept = rows if is_feed else rows.filter(pc.equal(rows[BATCH_ID], batch_id))
+    return kept.drop_columns([BATCH_ID])
