@@ -4,6 +4,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,16 +19,21 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 NAMED = re.compile(r"`(tests/[^`]*)`")
 LINKED = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHORED = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 
-SYSTEMS = DOCS / "reference-systems.md"
+CLAIMS = yaml.safe_load((ROOT / "tests" / "claims.yaml").read_text("utf-8"))
+"""The tests of each page, or of each of its headings and words."""
+SYSTEMS = yaml.safe_load((ROOT / "tests" / "reference_systems.yaml").read_text("utf-8"))
+"""Each reference system's lines and features, with their tests."""
 FEATURES = {
-    "Hitachi's Kafka inbound adapter": ("H", range(1, 15)),
-    "SmallRye's Kafka connector": ("Q", range(1, 11)),
-    "OCI Streaming's consumer groups": ("O", range(1, 11)),
-    "Queue-Over-Http": ("W", (*range(1, 9), 10)),
+    "hitachi": ("H", range(1, 15)),
+    "smallrye": ("Q", range(1, 11)),
+    "oci-streaming": ("O", range(1, 11)),
+    "queue-over-http": ("W", (*range(1, 9), 10)),
 }
-"""Each system's list by its heading: its letter, and the numbers that it has."""
-COMPARED = ["hitachi", "oci-streaming", "queue-over-http", "smallrye"]
+"""The letter and the numbers of each system's features."""
+MEANT = re.compile(r"^- \*\*(.+?)\*\*", re.MULTILINE)
+"""What a line of a list is about."""
 
 
 @cache
@@ -44,6 +50,14 @@ def is_there(named: str) -> bool:
     return (ROOT / path).exists() and (not name or function in functions(ROOT / path))
 
 
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """What a link to one of a page's headings has behind `#`, as GitHub makes it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
 def rows(page: Path, heading: str) -> list[list[str]]:
     """The cells of the first table under a heading, without the table's head."""
     section = page.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
@@ -51,9 +65,23 @@ def rows(page: Path, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-def is_settled(row: list[str]) -> bool:
-    """Whether a line names a test, or says that it isn't here, and why."""
-    return any(NAMED.search(cell) or re.match("not here: .", cell) for cell in row)
+def flat(page: Path) -> str:
+    """A page's text, whatever its lines are."""
+    return " ".join(page.read_text("utf-8").split())
+
+
+def told(system: str) -> list[str]:
+    """What each line of a system's page is about: the first cells of its table, then its list."""
+    page = DOCS / f"coming-from-{system}.md"
+    others = page.read_text("utf-8").partition("\n## Other features\n")[2].partition("\n## ")[0]
+    return [*(line for line, *_ in rows(page, "Terms and properties")), *MEANT.findall(others)]
+
+
+def is_settled(tests: list[str] | str | None, here: str = "") -> bool:
+    """Whether there are tests, and they exist, or it says that it isn't here, and why."""
+    if isinstance(tests, list):
+        return bool(tests) and all(is_there(each) for each in tests)
+    return bool(re.match("not here: .", tests or here))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -78,29 +106,66 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_heading(page: Path) -> None:
+    for target, anchor in ANCHORED.findall(page.read_text("utf-8")):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", CLAIMS)
+def test_what_a_page_says_has_tests(page: str) -> None:
+    claims = CLAIMS[page]
+    text = flat(DOCS / page)
+    for words, tests in claims.items() if isinstance(claims, dict) else [("", claims)]:
+        assert words in text
+        for more, those in tests.items() if isinstance(tests, dict) else [("", tests)]:
+            assert more in text
+            assert [each for each in those if not is_there(each)] == []
+            assert those
+
+
+def test_every_line_of_the_promise_has_tests() -> None:
+    promised = re.findall(r"^### (\d\. .+)$", (DOCS / "delivery-promise.md").read_text("utf-8"), re.MULTILINE)
+    assert len(promised) == 7
+    assert set(promised) <= CLAIMS["delivery-promise.md"].keys()
+
+
 @pytest.mark.parametrize("system", FEATURES)
 def test_every_feature_of_a_reference_system_is_told(system: str) -> None:
     letter, numbers = FEATURES[system]
-    told = {number for number, *_ in rows(SYSTEMS, system) if number}
-    assert told == {f"{letter}{number}" for number in numbers}
+    features = SYSTEMS[system]["features"]
+    assert list(features) == [f"{letter}{number}" for number in numbers]
+    lines = set(told(system))
+    for feature in features.values():
+        assert feature["told"]
+        assert set(feature["told"]) <= lines
 
 
-@pytest.mark.parametrize("system", [*FEATURES, "Traps"])
+def parts(system: str) -> list[dict[str, Any]]:
+    """Every part of a system's features, and its own tests."""
+    features = SYSTEMS[system]["features"].values()
+    return [*(part for feature in features for part in feature["parts"]), *SYSTEMS[system].get("its own tests", [])]
+
+
+@pytest.mark.parametrize("system", FEATURES)
 def test_every_feature_names_a_test_or_says_why_it_isnt_here(system: str) -> None:
-    table = rows(SYSTEMS, system)
-    assert {len(row) for row in table} == {4}
-    assert [row for row in table if not is_settled(row)] == []
-    assert all(re.match("(works|not here: .|avoided)", row[2]) for row in table)
+    assert all(feature["parts"] for feature in SYSTEMS[system]["features"].values())
+    assert [part for part in parts(system) if not is_settled(part.get("tests"), part["here"])] == []
+    assert all(re.match("(works|not here: .)", part["here"]) for part in parts(system))
 
 
-@pytest.mark.parametrize("system", COMPARED)
+@pytest.mark.parametrize("of", ["traps", "properties"])
+def test_every_trap_and_property_names_a_test(of: str) -> None:
+    assert [part for part in SYSTEMS[of] if not is_settled(part["tests"])] == []
+    assert all(part["here"].startswith("avoided") for part in SYSTEMS["traps"])
+
+
+@pytest.mark.parametrize("system", FEATURES)
 def test_every_line_of_a_comparison_names_a_test(system: str) -> None:
-    page = DOCS / f"coming-from-{system}.md"
-    lines = [line for line, *_ in rows(page, "Terms and properties")]
-    tests = rows(page, "Tests of the terms and properties")
-    assert lines
-    assert [line for line, *_ in tests] == lines
-    assert [row for row in tests if not is_settled(row)] == []
+    lines = SYSTEMS[system]["lines"]
+    assert len(lines) == len(told(system))
+    assert set(lines) == set(told(system))
+    assert [line for line, tests in lines.items() if not is_settled(tests)] == []
 
 
 @pytest.mark.parametrize(
