@@ -102,17 +102,23 @@ def test_the_examples_of_the_strategies_are_taken_together(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["commit-strategy", "failure-strategy"])
-def test_each_strategy_has_its_section_and_an_example_of_its_own(name, tmp_path):
+def test_each_strategy_has_its_section_and_is_taken_by_the_example_of_its_own_or_of_the_page(name, tmp_path):
+    text = STRATEGIES.read_text("utf-8")
+    (common,) = EXAMPLE.finditer(text.partition("\n## ")[0])
     heading = f"## {name.capitalize().replace('-strategy', ' strategies')}\n"
-    part = STRATEGIES.read_text("utf-8").partition(heading)[2].partition("\n## ")[0]
+    part = text.partition(heading)[2].partition("\n## ")[0]
     sections = re.split(r"^### `([a-z-]+)`\n", part, flags=re.MULTILINE)[1:]
     assert tuple(sections[::2]) == PROPERTIES[""][name].type.words
     for word, section in zip(sections[::2], sections[1::2], strict=True):
         assert "- **Promises**" in section
         assert "- **Doesn't**" in section
-        (example,) = EXAMPLE.finditer(section)
+        own = list(EXAMPLE.finditer(section))
+        assert len(own) <= 1
+        (example,) = own or [common]
+        written = example[1] if own else re.sub(rf"(?m)^{name}: .*", f"{name}: {word}", example[1])
         path = tmp_path / example["name"]
-        path.write_text(example[1], "utf-8")
+        path.write_text(written, "utf-8")
+        assert [str(problem) for problem in read(path).problems] == []
         assert getattr(read(path).subscription, name.replace("-", "_")) == word
 
 
