@@ -53,11 +53,11 @@ def main() -> None:
         for what, seconds in found.items()
         if what.startswith(PROCESS)
     }
-    title = f"A batch of {RECORDS:,} records by spark-submit, {arguments.rounds} rounds"
+    title = f"Seconds of a batch of {RECORDS:,} records by spark-submit, {arguments.rounds} rounds"
     tables = [
         Table(title, HEADINGS, [_row(what, seconds) for what, seconds in (found | beyond).items()]),
         Table(
-            "The job's own parts, after spark-submit has started Python",
+            "Seconds of the job's own parts, after spark-submit has started Python",
             HEADINGS,
             list(map(_row, parts, parts.values())),
         ),
@@ -152,7 +152,7 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str:
 
 
 def _row(what: str, seconds: list[float]) -> list[str]:
-    return [what, f"{median(seconds):.2f} s", f"{max(seconds):.2f} s"]
+    return [what, f"{median(seconds):.2f}", f"{max(seconds):.2f}"]
 
 
 if __name__ == "__main__":

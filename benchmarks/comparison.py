@@ -11,8 +11,8 @@ from page import Table
 from ratios import MEMORY_TARGET_MIB, TARGETS, Ratio
 from records import Topic
 
-_MISSED = " (missed)"
-SUMMARY = "Records per second by the clock / per CPU second, both in thousands"
+_MISSED = "*"
+SUMMARY = "Thousands of records per second by the clock/per CPU second"
 HEADINGS = ["tool", "records/s", "slowest to fastest", "records per CPU s", "peak memory", "bytes per record"]
 
 
@@ -44,7 +44,10 @@ def summary(contenders: Sequence[Contender], found: Sequence[Found]) -> list[Tab
     rows = [[each.name, *(_rates(one.rounds.get(each.name, ())) for one in found)] for each in contenders]
     ratios = _ratios(found)
     missed = [row for row in ratios.rows if any(_MISSED in cell for cell in row)]
-    return [Table(SUMMARY, ["tool", *titles], rows), Table("Ratios that miss their target", ratios.headings, missed)]
+    return [
+        Table(SUMMARY, ["tool", *titles], rows),
+        Table("Ratios that miss their target (*)", ratios.headings, missed),
+    ]
 
 
 def panels(found: Sequence[Found]) -> list[dict[str, Any]]:
@@ -91,12 +94,12 @@ def _row(name: str, measured: Sequence[Measured]) -> list[str]:
 
 def _rates(measured: Sequence[Measured]) -> str:
     rates = [median(rates) for rates in ([one.rate for one in measured], [one.cpu_rate for one in measured]) if rates]
-    return " / ".join(f"{rate / 1_000:,.0f}" for rate in rates)
+    return "/".join(f"{rate / 1_000:,.0f}" for rate in rates)
 
 
 def _ratios(found: Sequence[Found]) -> Table:
     return Table(
-        "Ratios, medians of the rounds' own; what misses its target is marked",
+        "Ratios, medians of the rounds' own (*: misses its target)",
         ["Tidegate against the others", "target", *(one.topic.title for one in found)],
         [_ratio(ratio, found) for ratio in TARGETS] + [_memory(found)],
     )

@@ -141,7 +141,7 @@ def _summary(found: Mapping[str, Series]) -> Table:
             (least, seconds), *_, (most, in_the_end) = (
                 (size, each[line]) for size, each in series.items() if line in each
             )
-            rows.append([line, name, f"{seconds:.3f} at {least:,}", f"{in_the_end:.3f} at {most:,}"])
+            rows.append([line, name, f"{least:,}: {seconds:.3f}", f"{most:,}: {in_the_end:.3f}"])
     return Table(
         "Seconds at the smallest and the largest number", ["seconds of", "number of", "smallest", "largest"], rows
     )

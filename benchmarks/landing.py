@@ -73,10 +73,10 @@ def _tables(codecs: Found, memory: Found) -> list[Table]:
             ],
         ),
         Table(
-            "Memory of a member",
+            "Memory of a member, in MiB",
             MEMORY,
             [
-                [name, *(cell for one in ones for cell in (f"{one.records:,}", f"{one.peak_mib:.0f} MiB"))]
+                [name, *(cell for one in ones for cell in (f"{one.records:,}", f"{one.peak_mib:.0f}"))]
                 for name, ones in memory.items()
             ],
         ),

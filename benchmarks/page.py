@@ -54,12 +54,14 @@ def show(tables: list[Table]) -> None:
 def write(section: str, command: str, tables: list[Table], picture: Picture | None = None) -> None:
     """Replace the figures between the two marks of a section of docs/performance.md, and its picture.
 
-    The section names the machine only if it isn't the one that the page names before its first figures.
+    The section names the machine, and the software's versions, only if they aren't those that the page names before its
+    first figures.
     """
     begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
-    page, machine = PAGE.read_text("utf-8"), _machine()
+    page = PAGE.read_text("utf-8")
     introduction = " ".join(page.partition("<!-- figures of ")[0].split())
-    lines = [begin, "", *([] if machine in introduction else [f"Measured on {machine}."]), f"`{command}`"]
+    other = ", ".join(each for each in (_machine(), _software()) if each not in introduction)
+    lines = [begin, "", *([f"Measured on {other}."] if other else []), f"`{command}`"]
     if picture:
         _draw(picture)
         lines += ["", f"![{picture.shows}]({picture.file})"]
@@ -83,8 +85,12 @@ def _machine() -> str:
     lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     processor = names[0] if names else platform.processor() or platform.machine()
+    return f"{os.cpu_count()} cores of {processor}"
+
+
+def _software() -> str:
     return (
-        f"{os.cpu_count()} cores of {processor}, {platform.system()}, Python {platform.python_version()}, "
+        f"{platform.system()}, Python {platform.python_version()}, "
         f"Kafka {KAFKA_VERSION}, confluent-kafka {version('confluent-kafka')} "
         f"(librdkafka {confluent_kafka.libversion()[0]}), pyarrow {version('pyarrow')}, PySpark {version('pyspark')}"
     )

@@ -80,11 +80,11 @@ def _table(median: dict[str, dict[str, float]], concurrency: int, size: int) -> 
             f"{each['per_second']:,.0f}",
             f"{each['per_cpu_second']:,.0f}",
             f"{ours / each['per_cpu_second']:.1f}" if name != "tidegate" else "",
-            f"{each['peak_mib']:.0f} MiB",
+            f"{each['peak_mib']:.0f}",
         ]
         for name, each in median.items()
     ]
-    headings = ["client", "requests a second", "per CPU second", "Tidegate makes times as many", "memory"]
+    headings = ["client", "requests a second", "per CPU second", "Tidegate makes times as many", "MiB"]
     return Table(f"{concurrency} requests under way, {size} bytes each", headings, rows)
 
 

@@ -145,7 +145,7 @@ def _table(runs: list[Run]) -> Table:
             [
                 step,
                 *(
-                    f"{median(values):.2f} s"
+                    f"{median(values):.2f}"
                     for values in zip(*((t.whole, t.airflow, t.engine, t.job) for t in tasks), strict=True)
                 ),
             ]
@@ -153,10 +153,10 @@ def _table(runs: list[Run]) -> Table:
     whole = [
         [run.seconds, sum(t.airflow for t in run.tasks), _engine(run), sum(t.job for t in run.tasks)] for run in runs
     ]
-    rows.append(["trigger to commit", *(f"{median(values):.2f} s" for values in zip(*whole, strict=True))])
+    rows.append(["trigger to commit", *(f"{median(values):.2f}" for values in zip(*whole, strict=True))])
     slowest = max(run.seconds for run in runs)
     return Table(
-        f"Seconds of a warm run of {RECORDS:,} records, medians of {len(runs)} runs (the slowest: {slowest:.2f} s)",
+        f"Seconds of a warm run of {RECORDS:,} records, medians of {len(runs)} runs (the slowest: {slowest:.2f})",
         ["task", "whole", "Airflow", "Tidegate", "Spark job"],
         rows,
     )
