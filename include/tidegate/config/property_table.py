@@ -128,7 +128,7 @@ TOP: Mapping[str, Property] = {
     ),
     "connection": _airflow(
         _CONNECTION,
-        "The connection to Kafka: bootstrap.servers, security.protocol, sasl.* and ssl.*.",
+        "The connection to Kafka: addresses and credentials.",
         default="kafka_default",
     ),
     "topics": _queue_over_http(
@@ -179,7 +179,7 @@ TOP: Mapping[str, Property] = {
     "retention.ms": Property(
         _ms(0, 36_500 * _DAY_MS),
         "How long after a published batch's end `tidegate prune` may remove its landed files and ledger rows;"
-        " 0: never. Its output stays.",
+        " 0: never.",
         default=30 * _DAY_MS,
     ),
     "execution-timeout.ms": _airflow(_ms(1), "How long a task may take before Airflow stops it; see rule R7."),
@@ -456,9 +456,8 @@ CURSOR: Mapping[str, Property] = {
     "time": _oci(Moment(), "For AT_TIME: each partition's first record at or after this time."),
     "offset": _oci(
         Whole(0, LONG_MAX - 1, unit="offset"),
-        "For AT_OFFSET and AFTER_OFFSET: the offset in each partition to start at or after. Where it has "
-        "expired, the earliest record; where the partition ends before it, the end. Refused if no partition "
-        "reaches it.",
+        "For AT_OFFSET and AFTER_OFFSET: each partition starts at or after it, or at its nearer end if it lies "
+        "outside. Refused if no partition reaches it.",
     ),
 }
 DESERIALIZATION: Mapping[str, Property] = {
@@ -509,8 +508,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "body": Property(
         BodyTemplate(),
-        "For http: a template of topic, partition, offset, timestamp, key, value and headers. Unset: the "
-        "record's value.",
+        "For http: what is sent in place of the record's value; see [What is sent](http.md#what-is-sent).",
         only_with=_HTTP,
         field="processing.endpoint.body",
     ),
@@ -523,8 +521,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "charset": _queue_over_http(
         Charset(),
-        "For http: the charset in the content type. Values are converted to it if consumer.value.deserializer"
-        " is string.",
+        "For http: the content type's charset, to which values are converted if their deserializer is string.",
         only_with=_HTTP,
         field="processing.endpoint.charset",
     ),
@@ -566,8 +563,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "transform": Property(
         _FUNCTION,
-        "For spark: the function from records to rows, in spark_jobs/ or any importable module. Unset: "
-        "records are written unchanged.",
+        "For spark: the function from records to rows. Unset: records are written unchanged.",
     ),
     "job": _spark(
         Text(shape="the path or URI of a Spark job"),
@@ -641,8 +637,8 @@ AIRFLOW: Mapping[str, Property] = {
         "Tags of the DAG besides tidegate and the topics.",
         default=(),
     ),
-    "on_failure_callback": _airflow(_FUNCTION, "The function that is called with the context for each failed run."),
-    "on_success_callback": _airflow(_FUNCTION, "The function that is called with the context for each successful run."),
+    "on_failure_callback": _airflow(_FUNCTION, "Called with the context for each failed run."),
+    "on_success_callback": _airflow(_FUNCTION, "Called with the context for each successful run."),
     EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give one.", field=""),
 }
 ALERTS: Mapping[str, Property] = {
@@ -672,7 +668,7 @@ ALERTS: Mapping[str, Property] = {
 DRAIN: Mapping[str, Property] = {
     "max-runs": Property(
         Whole(0, 10_000),
-        "How many more runs a run may start, one after the other, while at least consumer.max.poll.records wait.",
+        "How many more runs may follow at once while at least consumer.max.poll.records wait.",
         default=0,
         field="drain_max_runs",
     ),

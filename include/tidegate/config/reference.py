@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 
 from tidegate.config import consumer_properties, timeouts
@@ -19,27 +19,25 @@ _HEAD = """\
 
 A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`.
 
-In parentheses: values, default (or in bold), and the system that has the name, unless it is Tidegate's own. `.ms` is
-milliseconds, null unset.
-
-Names that [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md),
+In parentheses: values, default (or in bold), and the system that has the name, if any. `.ms` is milliseconds, null
+unset. Names that [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md),
 [OCI Streaming](coming-from-oci-streaming.md) or [Queue-Over-Http](coming-from-queue-over-http.md) have and Tidegate
 hasn't are errors that say what to write.
 
-Editors complete and check definitions that begin with `# yaml-language-server: $schema=FILE`, where `tidegate schema`
-wrote the file.
+Editors complete and check definitions that begin with `# yaml-language-server: $schema=FILE`, a file that
+`tidegate schema` wrote.
 """
 
 _SAYS_ITS_UNIT = (".ms", ".bytes", ".records", "offset")
 _REMOVE = "remove it"
 _RULES = (
-    ("R1", "T1 > T3 > T4 > T6 > T7 > T8 > T9 > T10 > T11", "warning"),
-    ("R2", "T2 >= T5", "error"),
-    ("R2", "T1 > T2 > T5", "warning"),
-    ("R3", "T4 > T6 + T7 + T8 + T9 + T10 + T11", "warning"),
-    ("R4", "T6, T7, T8 and T11 each <= T2", "error"),
-    ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "error"),
-    ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "error"),
+    ("R1", "T1 > T3 > T4 > T6 > T7 > T8 > T9 > T10 > T11", "a warning"),
+    ("R2", "T2 >= T5", "an error"),
+    ("R2", "T1 > T2 > T5", "a warning"),
+    ("R3", "T4 > T6 + T7 + T8 + T9 + T10 + T11", "a warning"),
+    ("R4", "T6, T7, T8 and T11 each <= T2", "an error"),
+    ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "an error"),
+    ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "an error"),
 )
 _NUMBERED = timeouts.TIMEOUTS[:11]
 
@@ -99,11 +97,10 @@ def _written(value: object) -> str:
 def _timeouts() -> str:
     return (
         "## The rules between timeouts\n\n"
-        + "".join(f"- T{number}: `{name}`\n" for number, name in enumerate(_NUMBERED, 1))
-        + "\n"
-        + _table(("rule", "condition", "otherwise"), _RULES)
-        + "\nFor T1, -1 is infinite. With all else at its defaults, the rules hold for T4 from 41651 to 299999 and T5 "
-        "below 300000.\n"
+        + ", ".join(f"T{number} `{name}`" for number, name in enumerate(_NUMBERED, 1))
+        + ". For T1, -1 is infinite.\n\n"
+        + "".join(f"- {rule}, else {problem}: {condition}\n" for rule, condition, problem in _RULES)
+        + "\nWith all else at its defaults, the rules hold for T4 from 41651 to 299999 and T5 below 300000.\n"
     )
 
 
@@ -140,11 +137,6 @@ def _by_meaning(meanings: Mapping[str, str]) -> str:
     if removed := names.pop(_REMOVE, None):
         names[_REMOVE] = removed
     return "".join(f"- {', '.join(several)}: {meaning}\n" for meaning, several in names.items())
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def test_every_name_that_is_refused_or_an_alias_is_on_the_page():
     for other in PAGES:
         assert f"({other.name})" in page  # what its other names are here, an error says: see test_foreign_properties.py
     for rule in ("R1", "R2", "R3", "R4", "R5", "R7"):
-        assert f"| {rule} |" in page
+        assert f"\n- {rule}, else " in page
 
 
 def test_the_largest_number_is_written_out():
