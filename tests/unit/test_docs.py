@@ -32,6 +32,8 @@ FEATURES = {
     "queue-over-http": ("W", (*range(1, 9), 10)),
 }
 """The letter and the numbers of each system's features."""
+MAPPED = re.compile(r"^- (.+?) → ", re.MULTILINE)
+"""What a line of a list says the counterpart of."""
 MEANT = re.compile(r"^- \*\*(.+?)\*\*", re.MULTILINE)
 """What a line of a list is about."""
 
@@ -58,11 +60,9 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
 
 
-def rows(page: Path, heading: str) -> list[list[str]]:
-    """The cells of the first table under a heading, without the table's head."""
-    section = page.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+def section(text: str, heading: str) -> str:
+    """What stands under a heading of a page."""
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def flat(page: Path) -> str:
@@ -71,10 +71,9 @@ def flat(page: Path) -> str:
 
 
 def told(system: str) -> list[str]:
-    """What each line of a system's page is about: the first cells of its table, then its list."""
-    page = DOCS / f"coming-from-{system}.md"
-    others = page.read_text("utf-8").partition("\n## Other features\n")[2].partition("\n## ")[0]
-    return [*(line for line, *_ in rows(page, "Terms and properties")), *MEANT.findall(others)]
+    """What each line of a system's page is about: its own terms and properties, then its other features."""
+    page = (DOCS / f"coming-from-{system}.md").read_text("utf-8")
+    return [*MAPPED.findall(section(page, "Terms and properties")), *MEANT.findall(section(page, "Other features"))]
 
 
 def is_settled(tests: list[str] | str | None, here: str = "") -> bool:
