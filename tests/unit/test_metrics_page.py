@@ -11,21 +11,17 @@ from tidegate.runtime.metrics import METRICS, Metric
 PAGE = (ROOT / "docs/metrics.md").read_text("utf-8")
 
 
-def rows(heading: str) -> list[list[str]]:
-    """The cells of the first table under a heading, without the table's head."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
-
-
-def row(metric: Metric) -> list[str]:
+def line(metric: Metric) -> str:
+    """What the page says of a metric."""
     labels = (metric.name,) if metric.kind == "stateset" else metric.labels
     names = ", ".join(f"`{series}{{{', '.join(labels)}}}`" if labels else f"`{series}`" for series in metric.series)
-    return [names, metric.kind, metric.help]
+    return f"- {names} ({metric.kind}): {metric.help}"
 
 
-def test_the_table_has_the_metrics_that_are_declared() -> None:
-    assert rows("The metrics") == [row(metric) for metric in METRICS]
+def test_the_list_has_the_metrics_that_are_declared() -> None:
+    section = PAGE.partition("\n## The metrics\n")[2].partition("\n\n")[0]
+    listed = re.sub(r"\n +", " ", section).splitlines()[1:]
+    assert listed == [line(metric) for metric in METRICS]
     assert [metric.name for metric in METRICS if (metric.unit or "") not in metric.name] == []
 
 
