@@ -161,13 +161,13 @@ TOP: Mapping[str, Property] = {
     ),
     "poll-timeout.ms": _hitachi(
         _ms(1),
-        "How long a run waits for records, and then each member reads. Without records the run is skipped.",
+        "How long a run waits for records, then each member reads. Without records the run is skipped.",
         default=60_000,
         alias="urecp-kafka.poll-timeout.ms",
     ),
     "commit-timeout.ms": _hitachi(
         _ms(1),
-        "How long a commit may take before the run fails; the next run checks whether it succeeded.",
+        "How long a commit may take; then the run fails, and the next one checks whether it succeeded.",
         default=15_000,
         alias="urecp-kafka.commit-timeout.ms",
     ),
@@ -198,8 +198,8 @@ TOP: Mapping[str, Property] = {
     ),
     "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For throttled: how long a record may stay unacknowledged before the run fails; 0 or -1: forever, the"
-        " default with processing.kind http.",
+        "For throttled: how long a record may stay unacknowledged before the run fails; 0 or -1: forever, as "
+        "by default for http.",
         default=60_000,
         field="unprocessed_record_max_age_ms",
         only_with=("commit-strategy", ("throttled",)),
@@ -213,10 +213,10 @@ TOP: Mapping[str, Property] = {
     ),
     "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
-        "What happens to rejected records, and to a batch whose records fail its last delivery. fail: the "
-        "subscription stops until `tidegate clear`. ignore: rejected records go to _rejected in the output; a"
-        " failed batch is committed, not published. dead-letter-queue: both go to a topic. delayed-retry-"
-        "topic: both are retried later. ask: a person decides.",
+        "What happens to rejected records, and to a batch that its records fail. fail: the subscription stops"
+        " until `tidegate clear`. ignore: rejected records go to _rejected in the output; a failed batch is "
+        "committed, not published. dead-letter-queue: both go to a topic. delayed-retry-topic: both are "
+        "retried later. ask: a person decides.",
         default="fail",
     ),
     "dead-letter-queue.topic": _smallrye(
@@ -228,8 +228,8 @@ TOP: Mapping[str, Property] = {
     ),
     "dead-letter-queue.limit": Property(
         RecordLimit(),
-        "How many records of a batch may become dead letters; more fail the batch. A share above 0% always "
-        "allows 10. Unset: all.",
+        "How many records of a batch may become dead letters before it fails. A share above 0% always allows "
+        "10. Unset: all.",
         only_with=("failure-strategy", ("dead-letter-queue",)),
         with_installed=True,
     ),
@@ -240,7 +240,7 @@ TOP: Mapping[str, Property] = {
     ),
     "delayed-retry-topic.max-retries": _smallrye(
         Whole(1),
-        "How often a record is retried; the last topic is used again if needed. Unset: once per topic.",
+        "How often a record is retried, if needed by the last topic again. Unset: once per topic.",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "delayed-retry-topic.timeout": _smallrye(
@@ -258,8 +258,7 @@ TOP: Mapping[str, Property] = {
     ),
     "on-data-loss": Property(
         Choice(get_args(model.OnDataLoss)),
-        "If unread records are gone from the broker: fail names them and fails the run, reset continues those"
-        " partitions at their earliest record.",
+        "If unread records are gone: fail names them and fails the run, reset goes on at the earliest record.",
         default="fail",
     ),
     "max-retries": _smallrye(Whole(0), "How often a batch's failed delivery is repeated.", default=2),
@@ -272,14 +271,14 @@ TOP: Mapping[str, Property] = {
     ),
     "row-accounting": Property(
         Choice(get_args(model.RowAccounting)),
-        "strict: a batch fails unless each record is written, rejected or filtered, as one row. free: a "
-        "transform may explode or aggregate.",
+        "strict: each record must be written, rejected or filtered, as one row. free: a transform may explode"
+        " or aggregate.",
         default="strict",
     ),
     "landing-engine": Property(
         Choice(get_args(model.LandingEngine)),
-        "What reads from Kafka: python: landing tasks; spark: the Spark connection's executors, without "
-        "members. See [Scaling](scaling.md).",
+        "What reads from Kafka. python: landing tasks. spark: Spark's executors, without members; see "
+        "[Scaling](scaling.md).",
         default="python",
     ),
 }
@@ -317,8 +316,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "max.poll.interval.ms": ConsumerProperty(
         _ms(1, _DAY_MS),
-        "How long a delivery may take, from start to publish, before it is stopped and repeated. No limit "
-        "with commit-strategy on-receipt.",
+        "How long a delivery may take, from start to publish, before it is repeated. No limit under on-receipt.",
         default=300_000,
         in_spark=False,
         field="consumer.max_poll_interval_ms",
@@ -370,10 +368,10 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         _ms(0, _HOUR_MS), "The longest pause before reconnecting.", default=1_000
     ),
     "retry.backoff.ms": ConsumerProperty(
-        _ms(0, 300_000), "The pause before a failed request is repeated.", default=100, floor=1
+        _ms(0, 300_000), "The pause before repeating a failed request.", default=100, floor=1
     ),
     "retry.backoff.max.ms": ConsumerProperty(
-        _ms(0, 300_000), "The longest pause before a request is repeated.", default=1_000, floor=1
+        _ms(0, 300_000), "The longest pause before repeating a request.", default=1_000, floor=1
     ),
     "metadata.max.age.ms": ConsumerProperty(
         _ms(0, _HOUR_MS),
@@ -482,8 +480,8 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "connection": _airflow(
         _CONNECTION,
-        "For spark: of type spark (spark-submit) or spark_connect. For http: of type http, with the "
-        "credentials; unset, none are sent.",
+        "For spark: of type spark (spark-submit) or spark_connect. For http: of type http, with credentials; "
+        "unset: none.",
         default="spark_default",
     ),
     "uri": _queue_over_http(
@@ -534,15 +532,14 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "retry-before-commit": _queue_over_http(
         Whole(0),
-        "For http: how often a failed request is repeated before its record is rejected; 0: until "
-        "consumer.max.poll.interval.ms ends the delivery.",
+        "For http: how often a failed request is repeated before its record is rejected; 0: until the delivery ends.",
         default=0,
         only_with=_HTTP,
         field="processing.endpoint.retry_before_commit",
     ),
     "delay-on-error.ms": _queue_over_http(
         _ms(0, _HOUR_MS),
-        "For http: the pause before a failed request is repeated.",
+        "For http: the pause before repeating a failed request.",
         default=1_000,
         only_with=_HTTP,
         field="processing.endpoint.delay_ms",
@@ -567,11 +564,11 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "job": _spark(
         Text(shape="the path or URI of a Spark job"),
-        "For spark: your own Spark job instead of Tidegate's, relative to the project. Excludes transform.",
+        "For spark: your own Spark job, relative to the project. Excludes transform.",
     ),
     "format": Property(
         Choice(get_args(OutputFormat)),
-        "parquet: files, a folder per batch. delta, iceberg: a table, a commit per batch; see [Choosing a "
+        "parquet: a folder per batch. delta, iceberg: a commit per batch; see [Choosing a "
         "format](tables.md#choosing-a-format).",
         default="parquet",
     ),
@@ -585,15 +582,15 @@ PROCESSING: Mapping[str, Property] = {
     "schema-evolution": Property(
         Choice(get_args(SchemaEvolution)),
         "For delta and iceberg: what happens if a batch's columns aren't the table's. fail: it isn't "
-        "published, and the error shows both schemas. add-columns: the table gets them. rescue: what doesn't "
-        "fit is kept as JSON in _rescued_data.",
+        "published. add-columns: the table gets them. rescue: what doesn't fit is kept as JSON in "
+        "_rescued_data.",
         default="fail",
         only_with=("format", ("delta", "iceberg")),
     ),
     "keys": _spark(
         Listing(_COLUMN, "[id]", empty=True),
-        "For delta and iceberg: the key's columns. Rows are then changes, and the table has one row per key; "
-        "see [Change feeds](tables.md#change-feeds). Needs sequence-by.",
+        "For delta and iceberg: the key's columns. The table has one row per key; see [Change "
+        "feeds](tables.md#change-feeds). Needs sequence-by.",
         default=(),
         only_with=("format", ("delta", "iceberg")),
     ),
@@ -605,7 +602,7 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "delete-when": _spark(
         Text(r".{1,10000}", "a condition in SQL, on one line"),
-        "With keys: the condition on the transform's rows by which a change deletes its key.",
+        "With keys: which of the transform's rows delete their key.",
         only_with=("format", ("delta", "iceberg")),
     ),
     "target-file-size.bytes": _spark(
@@ -649,18 +646,17 @@ ALERTS: Mapping[str, Property] = {
     ),
     "states": Property(
         Listing(Choice(get_args(AlertState)), "[stopped, asked]", empty=True),
-        "The verdicts of `tidegate status` to alert on. asked: a batch waits for an answer. unreachable: only"
-        " after unavailable-after.ms.",
+        "The verdicts to alert on. asked: a batch waits for an answer. unreachable: only after unavailable-after.ms.",
         default=list(ALERT_STATES),
     ),
     "lag.records": Property(
         Whole(1, LONG_MAX, unit="records"),
-        "Alerts on a larger lag, until it is at most 80% of this.",
+        "Alerts on a larger lag, until it falls to 80% of this.",
         field="alerts.lag_records",
     ),
     "lag.ms": Property(
         _ms(1, LONG_MAX),
-        "Alerts if the oldest record has waited longer, until it is at most 80% of this.",
+        "Alerts if the oldest record has waited longer, until it falls to 80% of this.",
     ),
     "open-batch.ms": Property(_ms(1, LONG_MAX), "Alerts if a batch has been open longer."),
     "resolved": Property(Flag(), "Whether an alert's end is told, too.", default=False),
