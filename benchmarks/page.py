@@ -57,7 +57,7 @@ def write(section: str, command: str, tables: list[Table], picture: Picture | No
     The section names the machine, and the software's versions, only if they aren't those that the page names before its
     first figures.
     """
-    begin, end = f"<!-- figures of {section}: written by the benchmark -->", f"<!-- end of the figures of {section} -->"
+    begin, end = f"<!-- figures of {section} -->", f"<!-- end of {section} -->"
     page = PAGE.read_text("utf-8")
     introduction = " ".join(page.partition("<!-- figures of ")[0].split())
     other = ", ".join(each for each in (_machine(), _software()) if each not in introduction)
