@@ -87,9 +87,10 @@ contenders: .cache/contenders/.installed ## install what `make bench` measures T
 	@VIRTUAL_ENV=.cache/contenders $(SYNC) benchmarks/requirements.lock
 	@touch $@
 
-docs: install ## write the JSON Schema and the reference page of a definition anew
+docs: install ## write the JSON Schema, the reference page of a definition and the list of tests behind the pages anew
 	@$(BIN)/tidegate schema >$(VENV)/schema.json && mv $(VENV)/schema.json include/tidegate/subscription.schema.json
 	@$(BIN)/python -m tidegate.config.reference >$(VENV)/reference.md && mv $(VENV)/reference.md docs/subscription-reference.md
+	@$(BIN)/python tests/support/evidence.py >$(VENV)/tests.md && mv $(VENV)/tests.md docs/evidence/tests.md
 
 dist: install ## build the wheel and the sdist into dist/
 	@rm -rf dist && $(BIN)/python -m hatchling build -d dist

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from documents import Block, blocks, definition
+from evidence import CLAIMS, SYSTEMS
+from evidence import page as evidence
 
 from tidegate.config.airflow_defaults import DEFAULTS_FILE
 from tidegate.config.check import examine
@@ -21,10 +23,6 @@ NAMED = re.compile(r"`(tests/[^`]*)`")
 LINKED = re.compile(r"\]\((?!https?:)([^)#]+)")
 ANCHORED = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 
-CLAIMS = yaml.safe_load((ROOT / "tests" / "claims.yaml").read_text("utf-8"))
-"""The tests of each page, or of each of its headings and words."""
-SYSTEMS = yaml.safe_load((ROOT / "tests" / "reference_systems.yaml").read_text("utf-8"))
-"""Each reference system's lines and features, with their tests."""
 FEATURES = {
     "hitachi": ("H", range(1, 15)),
     "smallrye": ("Q", range(1, 11)),
@@ -109,6 +107,10 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_link_leads_to_a_heading(page: Path) -> None:
     for target, anchor in ANCHORED.findall(page.read_text("utf-8")):
         assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
+def test_the_list_of_tests_is_up_to_date() -> None:
+    assert (DOCS / "evidence" / "tests.md").read_text("utf-8") == evidence(), "make docs"
 
 
 @pytest.mark.parametrize("page", CLAIMS)
