@@ -18,6 +18,7 @@ from tidegate_spark.job_failure import SparkUnreachableError, failure_of, origin
 
 T = TypeVar("T")
 
+_UNAUTHENTICATED = "UNAUTHENTICATED"  # gRPC's status
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
 _PAUSE, _TAKEN_BACK_SECONDS = 0.1, 5
@@ -138,7 +139,8 @@ def reached() -> SparkSession:
             client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
             _ = spark.version
     except Exception as error:
-        raise SparkUnreachableError(f"Spark can't be reached: {text_of(error)}") from error
+        helps = "; its token is the password of the Spark connection" if _UNAUTHENTICATED in str(error) else ""
+        raise SparkUnreachableError(f"Spark can't be reached: {text_of(error)}{helps}") from error
     return spark
 
 

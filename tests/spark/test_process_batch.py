@@ -355,7 +355,8 @@ def test_a_server_that_lets_the_job_not_in_is_quoted_in_its_last_line(connect, j
     assert done.returncode == 1
     last = json.loads(done.stderr.splitlines()[-1].removeprefix(MARK))
     told = "SparkUnreachableError: Spark can't be reached: No authentication token provided"
-    assert (last["cause"], last["error"]) == ("unreachable", told)
+    helps = "its token is the password of the Spark connection"
+    assert (last["cause"], last["error"]) == ("unreachable", f"{told}; {helps}")
 
 
 def test_the_token_of_a_spark_connect_url_is_never_told(job, tmp_path):
