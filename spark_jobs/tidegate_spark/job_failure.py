@@ -10,6 +10,7 @@ import inspect
 import json
 import linecache
 import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
@@ -51,6 +52,9 @@ _LACKS = (
     "OutOfMemoryError",
     "ExecutorLostFailure",
     "Python worker exited unexpectedly",
+    "[PYTHON_VERSION_MISMATCH]",
+    "[PACKAGE_NOT_INSTALLED]",
+    "[UNSUPPORTED_PACKAGE_VERSION]",
 )
 _SHORT = 160  # characters of Spark's own line after what the machine lacked: it ends in a long path
 _FAULTS = (OSError, MemoryError, ImportError)
@@ -157,8 +161,9 @@ def _is_sparks(error: BaseException) -> bool:
 
 
 def _worker_exception(text: str) -> type[BaseException]:
-    """The class of what a Python worker raised, as far as its name tells."""
-    found = getattr(builtins, _last_line(text).partition(":")[0].strip(), Exception)
+    """The class of what a Python worker raised, as its name tells: of a module that is loaded here, or Python's."""
+    module, _, name = _last_line(text).partition(":")[0].strip().rpartition(".")
+    found = getattr(sys.modules.get(module), name, None) or getattr(builtins, name, Exception)
     return found if isinstance(found, type) and issubclass(found, BaseException) else Exception
 
 

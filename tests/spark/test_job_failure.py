@@ -29,6 +29,8 @@ FAILURES = [
     ("importing", "system", "ModuleNotFoundError: No module named 'not_installed_here'"),
     ("importing_worker", "system", f"ModuleNotFoundError: No module named 'not_installed_there'; {ON_WORKERS}"),
     ("importing_udf", "system", f"ModuleNotFoundError: No module named 'only_here'; {ON_WORKERS}"),
+    ("asking", "system", "urllib.error.URLError: <urlopen error Connection refused>"),
+    ("mismatched", "system", "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9"),
     ("killed", "system", "Python worker exited unexpectedly"),
     ("missing", "system", f"[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all. SQLSTATE: 42K03; {SHARED}"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),

@@ -4,8 +4,10 @@ import os
 import signal
 import sys
 import types
+import urllib.error
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 
@@ -86,6 +88,25 @@ def importing_udf(records: DataFrame) -> DataFrame:  # importing_udf
     exec("def shout(value):\n    return value.upper()\n", only_here.__dict__)  # noqa: S102 (a file that workers lack)
     sys.modules["only_here"] = only_here
     return records.select(F.udf("string")(only_here.shout)("value"))
+
+
+@F.udf("string")
+def ask(_: bytes) -> str:
+    raise urllib.error.URLError("Connection refused")  # asking
+
+
+def asking(records: DataFrame) -> DataFrame:
+    return records.select(ask("value"))
+
+
+@F.udf("string")
+def grow_old(_: bytes) -> str:
+    versions = {"worker_version": "3.9", "driver_version": "3.11"}
+    raise PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)  # mismatched
+
+
+def mismatched(records: DataFrame) -> DataFrame:
+    return records.select(grow_old("value"))
 
 
 @F.udf("string")
