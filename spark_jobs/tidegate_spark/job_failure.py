@@ -40,7 +40,11 @@ _RECORDS, _SYSTEM, _UNREACHABLE = "records", "system", "unreachable"
 # The classes of the SQL standard, with which Spark's errors say whose fault they are: cardinality, data, constraints,
 # external routines (a UDF), names and syntax; P0 is raise_error.
 _OF_THE_DATA = ("21", "22", "23", "38", "39", "42", "P0")
-_OF_NO_RECORD = ("42K03", "42P01", "42711")  # a path or a table that isn't there, a column that can't be written twice
+# Files, tables, sources, functions and schemas that aren't there or are there already, and a column of a name twice.
+_OF_NO_RECORD = (
+    *("22KD1", "22KD3", "42704", "42710", "42711", "42883", "428FT"),
+    *("42K02", "42K03", "42K04", "42KD9", "42P01", "42P06", "42P07", "42P08"),
+)
 _ON_ITS_DISK = re.compile(r"Path does not exist: file:/")
 _SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import types
 import urllib.error
 from pathlib import Path
@@ -121,6 +122,18 @@ def killed(records: DataFrame) -> DataFrame:  # killed
 
 def missing(records: DataFrame) -> DataFrame:
     return records.sparkSession.read.parquet("/nowhere/at/all")
+
+
+def no_source(records: DataFrame) -> DataFrame:
+    return records.sparkSession.read.format("not_installed").load("/nowhere")
+
+
+def no_function(records: DataFrame) -> DataFrame:
+    return records.selectExpr("not_registered(value)")
+
+
+def nothing_there(records: DataFrame) -> DataFrame:
+    return records.sparkSession.read.parquet(f"file://{tempfile.mkdtemp()}")
 
 
 def wrong(records: DataFrame) -> Outcome:  # wrong
