@@ -731,6 +731,16 @@ def test_an_output_is_known_by_the_newest_batch_of_each_subscription(two: tuple[
     assert two[1].newest_outputs([]) == {}
 
 
+def test_an_output_is_written_once_a_batch_is_published_there_and_while_one_may_be(two: tuple[Ledger, Ledger]) -> None:
+    assert two[1].written_outputs() == frozenset()
+    closed(two[0], replace(plan(0), output="file:///lake/before"))
+    given_up = opened(two[0], replace(plan(1), output="file:///lake/never"))
+    assert two[1].written_outputs() == {("flights", "file:///lake/before"), ("flights", "file:///lake/never")}
+    two[0].close(given_up.id, Outcome.ABANDONED, "for the test")
+    opened(two[0], replace(plan(2), output="file:///lake/now"))
+    assert two[1].written_outputs() == {("flights", "file:///lake/before"), ("flights", "file:///lake/now")}
+
+
 def test_a_group_whose_cluster_nobody_has_asked_for_is_its_holders_wherever(two: tuple[Ledger, Ledger]) -> None:
     assert two[0].claim_group("flights", "g", None) is None
     version = two[0].look("flights").version

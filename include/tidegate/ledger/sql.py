@@ -44,7 +44,7 @@ from tidegate.ledger.tables import (
     topics,
 )
 from tidegate.ledger.tables import losses as lost
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
+from tidegate.model.batch import PUBLISHED, Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
@@ -492,6 +492,13 @@ class SqlLedger:
         with self._database.read() as connection:
             found = [_newest_outputs(connection, some) for some in in_parts([*subscriptions])]
         return {name: output for each in found for name, output in each.items()}
+
+    def written_outputs(self) -> frozenset[tuple[str, str]]:
+        """See `tidegate.ports.Ledger`."""
+        is_there = or_(batches.c.outcome.in_(PUBLISHED), batches.c.closed_at.is_(None))
+        with self._database.read() as connection:
+            found = connection.execute(select(batches.c.subscription, batches.c.output).where(is_there).distinct())
+            return frozenset((row.subscription, row.output) for row in found)
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""

@@ -365,6 +365,10 @@ class Ledger(Protocol):
         """The URI of the output of each subscription's newest batch; none of one that never had any."""
         ...
 
+    def written_outputs(self) -> Collection[tuple[str, str]]:
+        """Each subscription, with the URI of each output into which a batch of it was published, or may be yet."""
+        ...
+
     def outcomes(self, batch_ids: Collection[str]) -> Mapping[str, Outcome | None]:
         """How these batches ended, None for open ones, of whichever subscription; unknown ones are left out."""
         ...

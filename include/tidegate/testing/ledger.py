@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from tidegate.ledger import rules
-from tidegate.model.batch import Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
+from tidegate.model.batch import PUBLISHED, Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
 from tidegate.model.offsets import TopicPartition
@@ -419,6 +419,12 @@ class MemoryLedger:
             return {
                 batch_id: self._entries[batch_id].batch.outcome for batch_id in batch_ids if batch_id in self._entries
             }
+
+    def written_outputs(self) -> frozenset[tuple[str, str]]:
+        """See `tidegate.ports.Ledger`."""
+        with self._lock:
+            kept = [e.batch for e in self._entries.values() if e.batch.is_open or e.batch.outcome in PUBLISHED]
+            return frozenset((batch.subscription, batch.output) for batch in kept)
 
     def closed_files(self, subscription: str, newest: int) -> dict[str, frozenset[str]]:
         """See `tidegate.ports.Ledger`."""

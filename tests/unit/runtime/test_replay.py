@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_batches import closed, plan
 from world import Crash, World, deliver
 
 from tidegate.model.errors import BatchFailedError, StaleError, StoppedError, WrongDefinitionError
@@ -154,6 +155,34 @@ def test_the_output_of_another_subscription_is_refused_by_a_link_too(tmp_path: P
     with pytest.raises(WrongDefinitionError, match="link/again is, lies in or holds the output of flights"):
         begin_replay(pipeline, replace(ALL, output="link/again"), tmp_path)
     begin_replay(pipeline, replace(ALL, output="again"), tmp_path)
+
+
+def publish(world: Replays, name: str, output: str) -> None:
+    """The subscription, or replay, of this name has published a batch there, whatever its definition says now."""
+    closed(world.ledger, replace(plan(subscription=name), id=f"of-{name}", output=output))
+
+
+@pytest.mark.parametrize("output", ["lake/flights", "/home/orders/lake", "lake/flights/again"])
+def test_an_output_that_has_batches_of_another_subscription_is_refused(output: str) -> None:
+    world = world_of(3)
+    publish(world, "flights", "file:///home/orders/lake/flights")
+    said = (
+        f"{output} is, lies in or holds an output that has batches of flights, file:///home/orders/lake/flights: "
+        "nothing was replayed .*; name another output"
+    )
+    with pytest.raises(WrongDefinitionError, match=said):
+        begin_replay(world.pipeline(), replace(ALL, output=output), HOME)
+    assert world.ledger.replays() == ()
+
+
+def test_an_output_that_has_batches_of_its_own_replays_stays_usable() -> None:
+    world = world_of(9)
+    first = begin_replay(world.pipeline(), ALL, HOME)
+    publish(world, first.name, "file:///home/orders/again")
+    assert begin_replay(world.pipeline(), ALL, HOME) == first
+    world.ledger.end_replay(first.name)
+    part = replace(ALL, end=ToOffsets({P0: 2}), asked="from earliest to a line")
+    assert begin_replay(world.pipeline(), part, HOME).ranges == (Range("orders", 0, 0, 2),)
 
 
 @pytest.mark.parametrize("output", ["/home/orders/data/landing", "data/landing/x", "data", "s3://minio@lake/own/x"])

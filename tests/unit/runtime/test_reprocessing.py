@@ -3,8 +3,10 @@
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from ledger_batches import closed, plan
 from world import World, deliver, planned
 
 from tidegate.dead_letters.lock import RedriveLock
@@ -12,6 +14,7 @@ from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.runtime.dead_letters import OpenDeadLetters
+from tidegate.runtime.other_output import other_output
 from tidegate.runtime.reprocessing import (
     Chosen,
     chosen_batch,
@@ -108,6 +111,14 @@ def test_a_batch_of_another_subscription_is_refused_with_the_command_that_is_rig
     said = rf"{world.ids[0]} is subscription orders's: nothing was reprocessed \(subscription flights\); "
     with pytest.raises(StaleError, match=rf"{said}`tidegate reprocess orders --batch {world.ids[0]}`, while there is"):
         chosen_batch(flights, world.ids[0])
+
+
+def test_another_output_that_has_batches_of_another_subscription_is_refused() -> None:
+    world = Hourly(batches=1)
+    closed(world.ledger, plan(subscription="flights"))
+    said = r"/lake/flights is, lies in or holds an output that has batches of flights, .*: nothing was reprocessed "
+    with pytest.raises(WrongDefinitionError, match=said):
+        other_output(world.pipeline(), "/lake/flights", Path("/home/orders"), "nothing was reprocessed")
 
 
 def test_a_preview_says_what_would_be_replaced_and_does_nothing() -> None:
