@@ -146,13 +146,14 @@ class PartialRange:
 
 
 class Cause(StrEnum):
-    """What failed a delivery: the transform and its records, anything else, or what doesn't count.
+    """What failed a delivery: the transform and its records, anything else, its own death, or what doesn't count.
 
     That is a delivery that was interrupted, and one for which Spark couldn't be reached.
     """
 
     RECORDS = "records"
     SYSTEM = "system"
+    DIED = "died"
     INTERRUPTED = "interrupted"
     UNREACHABLE = "unreachable"
 

@@ -98,8 +98,8 @@ def _(action: AwaitCommit, ctx: Context, _seen: Observation) -> Plan:
 
 
 @act.register
-def _(action: Hold, _ctx: Context, _seen: Observation) -> Plan:
-    raise stopped(action.batch)
+def _(action: Hold, ctx: Context, _seen: Observation) -> Plan:
+    raise stopped(action.batch, ctx.ledger)
 
 
 @act.register

@@ -211,7 +211,7 @@ def _of_batch(ctx: Context, action: Action) -> Preview:
         case AwaitCommit(batch):
             return Preview(f"batch {batch.id} waits for `tidegate commit {batch.subscription}`")
         case Hold(batch):
-            raise stopped(batch)
+            raise stopped(batch, ctx.ledger)
         case CommitPrevious(batch):
             return _known_later(f"batch {batch.id} is committed")
         case NoteCommitted(batch):
@@ -231,7 +231,7 @@ def _judged(ctx: Context, batch: Batch) -> Batch:
         return batch
     judged = replace(batch, resolution=decided.resolution, reason=decided.reason)
     if not decided.resolution.discards:
-        raise stopped(judged)
+        raise stopped(judged, ctx.ledger)
     return judged
 
 

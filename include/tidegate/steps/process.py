@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from tidegate.model.batch import SETTLED, Batch, Delivery, Outcome, State
+from tidegate.model.batch import SETTLED, Batch, Cause, Delivery, Outcome, State
 from tidegate.model.change_feed import Merge
 from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.counting import counted
@@ -123,6 +123,6 @@ def _check_limit(ctx: ProcessContext, batch: Batch, acknowledging: Acknowledging
         if acknowledging:
             acknowledging.catch_up()
         word = f"ended without a word {silent.total_seconds():.0f} s ago: its process or its machine died"
-        ctx.ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch))
+        ctx.ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch), Cause.DIED)
     settles = f"commit settles the batch by failure-strategy: {ctx.subscription.failure_strategy}"
     raise BatchFailedError(message(reason, batch, settles))

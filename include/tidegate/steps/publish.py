@@ -29,7 +29,7 @@ from tidegate.model.errors import (
 )
 from tidegate.model.manifest import Manifest
 from tidegate.model.output_uri import batch_place, without_connection
-from tidegate.ports import HistoryEntry
+from tidegate.ports import HistoryEntry, Ledger
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import MOST_INTERRUPTED, verdict
@@ -57,17 +57,12 @@ def ready(ctx: Context, batch: Batch) -> Batch:
         case State.FAILED:
             raise _failed(ctx, batch)
         case State.HELD:
-            raise stopped(batch)
+            raise stopped(batch, ctx.ledger)
         case State.CLOSED:
             raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
         case State.PLANNED | State.LANDED | State.PROCESSING:
-            raise EarlierStepError(
-                message(
-                    f"the batch is only {batch.condition}, as an earlier step of its run failed: nothing is published",
-                    batch,
-                    "see the log of that step; the next run goes on with this batch",
-                )
-            )
+            why = f"the batch is only {batch.condition}, as an earlier step of its run failed: nothing is published"
+            raise EarlierStepError(message(why, batch, f"see the log of that step; {_what_follows(ctx, batch)}"))
         case _:
             assert_never(batch.state)
 
@@ -95,6 +90,13 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
     if batch.is_discarded or not batch.landed_records:
         return batch
     return _publish(ctx, batch)
+
+
+def _what_follows(ctx: Context, batch: Batch) -> str:
+    most = ctx.subscription.max_retries
+    if batch.state is State.PROCESSING and ctx.ledger.tries(batch.id).counted > most:
+        return f"max-retries: {most} allows no delivery more"
+    return "the next run goes on with this batch"
 
 
 def _failed(ctx: Context, batch: Batch) -> BatchFailedError:
@@ -268,7 +270,7 @@ def _keep_deadline(ctx: Context, batch: Batch, token: str) -> None:
         raise DeliveryTimeoutError(reason)
 
 
-def stopped(batch: Batch) -> StoppedError:
+def stopped(batch: Batch, ledger: Ledger) -> StoppedError:
     """What a run says of a subscription that stands still, or that asks a person."""
     name = batch.subscription
     if batch.resolution is Resolution.ASK:
@@ -277,5 +279,6 @@ def stopped(batch: Batch) -> StoppedError:
             "run, if one waits there"
         )
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
-    how = f"mend it, then `tidegate clear {name}` has the batch delivered again"
+    cure = "see why it died" if ledger.tries(batch.id).causes[-1:] == (Cause.DIED,) else "mend it"
+    how = f"{cure}, then `tidegate clear {name}` has the batch delivered again"
     return StoppedError(message(batch.reason, batch, how))

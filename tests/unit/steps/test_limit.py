@@ -239,9 +239,31 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     world.clock.wait(31)
     with pytest.raises(BatchFailedError, match=r"2 deliveries were started.*failure-strategy: fail"):
         pipeline.process(batch.id)
-    with pytest.raises(StoppedError, match="ended without a word"):
-        pipeline.commit(batch.id)
+    see = r"ended without a word .*; see why it died, then `tidegate clear orders` has the batch delivered again\n"
+    for step in (pipeline.commit, lambda _: pipeline.plan(), lambda _: pipeline.preview()):
+        with pytest.raises(StoppedError, match=f"(?s){see}"):
+            step(batch.id)
     assert world.ledger.deliveries(batch.id) == 2
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "then"),
+    [
+        (0, "the next run goes on with this batch"),
+        (1, "the next run goes on with this batch"),
+        (2, "max-retries: 1 allows no delivery more"),
+    ],
+)
+def test_a_commit_behind_a_killed_step_promises_the_next_run_only_below_the_limit(deliveries: int, then: str) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=1)
+    batch = planned(pipeline)
+    assert batch is not None
+    for _ in range(deliveries):
+        world.ledger.start_delivery(batch.id)
+    with pytest.raises(BatchFailedError, match=f"as an earlier step .*; see the log of that step; {then}$"):
+        pipeline.commit(batch.id)
 
 
 def test_rejected_records_fail_the_delivery_and_are_named() -> None:
