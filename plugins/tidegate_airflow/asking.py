@@ -14,11 +14,11 @@ from airflow.sdk.exceptions import AirflowSkipException, DagRunTriggerException,
 from airflow.sdk.log import redact
 
 from tidegate.model.batch import ANSWERS, Resolution, State
-from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
+from tidegate.model.errors import RefusedAnswerError, StaleError, WrongDefinitionError, location, message
 from tidegate_airflow.alerting import tell_at_once
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.following_run import following_run
-from tidegate_airflow.operators import ANSWERED, ASKED, StepOperator
+from tidegate_airflow.operators import ANSWERED, ASKED, REFUSED, StepOperator
 from tidegate_airflow.permission import named, operators, refusal
 from tidegate_airflow.question import body, subject
 
@@ -81,10 +81,17 @@ class AskOperator(StepOperator, HITLOperator):  # type: ignore[misc]  # Airflow'
             self.log.error("%s, and the question stands", why)
             return self.execute(context)
         answer = super().execute_complete(context, event)
-        note = str(answer["params_input"].get("note") or "")
+        decision, note = Resolution(answer["chosen_options"][0]), str(answer["params_input"].get("note") or "")
         with self._pipeline(context) as pipeline:
             _check_in_time(pipeline, asked)
-            pipeline.clear(named(user), note, Resolution(answer["chosen_options"][0]), asked["batch_id"])
+            try:
+                pipeline.clear(named(user), note, decision, asked["batch_id"])
+            except WrongDefinitionError as error:
+                why = f"{named(user)} answered {decision}, and that was refused: {error}"
+                how = f"`tidegate clear {pipeline.subscription.name} --answer {decision}` answers"
+                refused = message(why, remedy=f"then {how}, and the next run asks again")
+                context["ti"].xcom_push(key=REFUSED, value=refused)
+                raise RefusedAnswerError(refused) from error
             return self._go_on(context, pipeline, asked)
 
     def _look_again(self, context: "Context", asked: "Mapping[str, Any]") -> Any:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tidegate.model.errors import BatchFailedError, TidegateError
+from tidegate.model.errors import BatchFailedError, RefusedAnswerError, StoppedError, TidegateError
 from tidegate_airflow.asset_events import announce, announcement
 from tidegate_airflow.lineage.seen import SeenBatch, SeenDataset
 from tidegate_airflow.operators import (
@@ -16,6 +16,7 @@ from tidegate_airflow.operators import (
     NO_RETRY_HELPS,
     NOTHING,
     REDELIVERED_BY,
+    REFUSED,
     UNANNOUNCED,
     BatchOperator,
 )
@@ -60,12 +61,23 @@ class _SettlingOperator(BatchOperator):
 
         batch_id = self._batch_id(context)
         with self._pipeline_for(context, batch_id) as pipeline:
-            batch = self._settle(pipeline, batch_id)
+            try:
+                batch = self._settle(pipeline, batch_id)
+            except StoppedError:
+                self._tell_refused_answer(context, pipeline)
+                raise
             lag = None if batch is None else pipeline.lag_behind(batch)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
         self._note(context, run_note(batch, lag))
         return batch
+
+    def _tell_refused_answer(self, context: "Context", pipeline: "Pipeline") -> None:
+        """Raises RefusedAnswerError where this run has asked, and what was answered couldn't be done."""
+        refused = context["ti"].xcom_pull(task_ids=ASK, key=REFUSED) if ASK in self.upstream_task_ids else None
+        if refused is not None:
+            pipeline.note(refused.partition("\n")[0], RefusedAnswerError.__name__)
+            raise RefusedAnswerError(refused)
 
     def _note_failure(self, context: "Context", error: TidegateError) -> None:
         """What an earlier step of the run failed with is why, unless this step says more of it."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.utils.session import create_session
@@ -24,6 +25,7 @@ from world import World
 
 from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import UnavailableError
+from tidegate_airflow.operators import FAILURE
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -129,6 +131,13 @@ def redeliveries() -> list[str]:
     with create_session() as session:
         runs = select(DagRun.run_id).where(DagRun.dag_id == "orders", DagRun.run_id.startswith("redelivery__"))
         return list(session.scalars(runs))
+
+
+def failure(task_id: str) -> str | None:
+    """What the task's newest failure left for the run's note."""
+    of_task = (XComModel.dag_id == "orders", XComModel.task_id == task_id, XComModel.key == FAILURE)
+    with create_session() as session:
+        return session.scalar(select(XComModel.value).where(*of_task).order_by(XComModel.timestamp.desc()).limit(1))
 
 
 def test_a_batch_that_goes_through_asks_nobody(room: Callable[..., Room]) -> None:
@@ -312,6 +321,27 @@ def test_an_answer_to_an_earlier_question_about_the_batch_is_too_late(room: Call
     assert (state, tasks["ask"], tasks["commit"]) == ("failed", "failed", "failed")
     assert "too late, bob answered redeliver" in one.said
     assert settled(one) == ("asking", 0, [])
+
+
+def test_an_answer_that_is_refused_is_what_the_run_says_of_itself(room: Callable[..., Room]) -> None:
+    one = room()
+    state, tasks = one.run(answers("dead-letter"))
+    assert (state, tasks["ask"], tasks["commit"]) == ("failed", "failed", "failed")
+    assert one.open is not None
+    said = (
+        "ada answered dead-letter, and that was refused: dead-letter topic dead-letter-topic-orders isn't there: "
+        "nothing was cleared (subscription orders); `tidegate create-topics orders` creates what is missing (producing "
+        "never does), or name another in the definition; then `tidegate clear orders --answer dead-letter` answers, "
+        "and the next run asks again"
+    )
+    last = one.world.run_log.last_run("orders")
+    assert last is not None
+    assert (last.said, last.error) == (said, "RefusedAnswerError")
+    assert one.said.count(said) == 2, "the logs of ask and of commit"
+    assert failure("commit") == f"batch {one.open.id}: {said}"[:500]
+    assert settled(one) == ("asking", 0, [])
+    state, tasks = one.run(answers("skip"))
+    assert (state, tasks["ask"], tasks["commit"]) == ("success", "success", "success")
 
 
 def test_while_nobody_answers_it_waits_on(room: Callable[..., Room]) -> None:

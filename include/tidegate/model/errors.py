@@ -99,6 +99,10 @@ class StoppedError(TidegateError):
     """The batch failed as often as it may, and the subscription stands still: mend the job, then clear it."""
 
 
+class RefusedAnswerError(StoppedError):
+    """What somebody answered about the batch can't be done, and nobody is asked any more: mend that, answer again."""
+
+
 class DeliveryTimeoutError(BatchFailedError):
     """The delivery took longer than `consumer.max.poll.interval.ms`: raise it, or take smaller batches."""
 

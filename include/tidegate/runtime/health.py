@@ -323,7 +323,9 @@ def says_why_the_last_run_failed(facts: Facts) -> bool:
     run = facts.last_run
     if run is None or run.error is None:
         return False
-    return _is_held(facts) if _is(run, "StoppedError") else not was_answered(facts)
+    if _is(run, "StoppedError"):
+        return _is_held(facts) and not _is(run, "RefusedAnswerError")
+    return not was_answered(facts)
 
 
 def is_by_members(run: LastRun | None) -> bool:

@@ -317,6 +317,7 @@ def test_what_stopped_isnt_said_twice(held: tuple[State, Resolution], error: str
         ({"last_run": failed("UnavailableError")}, True),
         ({"last_run": failed("StoppedError")}, False),
         ({"last_run": failed("StoppedError"), "open": open_batch(*STOPPED)}, True),
+        ({"last_run": failed("RefusedAnswerError"), "open": open_batch(*ASKING)}, False),
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING)}, True),
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING), "cleared_at": NOW + HOUR}, True),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, False),
