@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, func, select, union
+from sqlalchemy import Row, ScalarSelect, Select, func, select, union
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
@@ -23,22 +23,25 @@ from tidegate.ledger.tables import (
 )
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Contact, Decision, DefinitionState, HistoryEntry, LastRun
+from tidegate.ports import Contact, Decision, DefinitionState, DeliveryAge, HistoryEntry, LastRun
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One subscription in the ledger.
 
-    The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `redelivery` is who had
-    it delivered again, if no delivery of it has begun since. `summary` is the newest observation's document without
-    what is long, and `observed_at` when that was; None where nobody has looked. `is_stored`: a definition of the name
-    was stored by REST; `is_draining`: and unsubscribed.
+    The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `decision` is what was
+    last decided about it; `redelivery` the same where somebody had it delivered again, and no delivery of it has begun
+    since. `delivery` is that which has begun, if it is `processing`. `summary` is the newest observation's document
+    without what is long, and `observed_at` when that was; None where nobody has looked. `is_stored`: a definition of
+    the name was stored by REST; `is_draining`: and unsubscribed.
     """
 
     subscription: str
     open: HistoryEntry | None
+    decision: Decision | None
     redelivery: Decision | None
+    delivery: DeliveryAge | None
     last_run: LastRun | None
     contact: Contact | None
     observed_at: datetime | None
@@ -87,6 +90,8 @@ def _query() -> Select[Any]:
         *(batches.c[each] for each in ("opened_at", "since")),
         *(runs.c[each] for each in ("ended_at", "said", "error", "failing_since")),
         *(clearances.c[each] for each in ("cleared_by", "cleared_at", "note", "answer")),
+        clearances.c.deliveries.label("delivered_before"),
+        *(deliveries.c[each] for each in ("number", "started_at", "alive_at")),
         *(contacts.c.since.label("answered_since"), contacts.c.has_answered),
         *(observations.c.observed_at, observations.c.summary),
         *(definitions.c.name.label("stored"), definitions.c.state.label("stored_state")),
@@ -94,7 +99,8 @@ def _query() -> Select[Any]:
     )
     return select(name, *columns).select_from(
         _NAMES.outerjoin(batches, (batches.c.subscription == name) & _IS_OPEN)
-        .outerjoin(clearances, _is_redelivery())
+        .outerjoin(clearances, (clearances.c.batch_id == batches.c.id) & (clearances.c.number == _newest_decision()))
+        .outerjoin(deliveries, (deliveries.c.batch_id == batches.c.id) & (deliveries.c.number == _newest_delivery()))
         .outerjoin(runs, runs.c.subscription == name)
         .outerjoin(contacts, contacts.c.subscription == name)
         .outerjoin(observations, observations.c.subscription == name)
@@ -103,18 +109,14 @@ def _query() -> Select[Any]:
     )
 
 
-def _is_redelivery() -> ColumnElement[bool]:
-    """Whether somebody has the open batch delivered again, and no delivery of it has begun since."""
-    newer = clearances.alias()
-    newest = select(func.max(newer.c.number)).where(newer.c.batch_id == batches.c.id).scalar_subquery()
-    started = select(func.count()).where(deliveries.c.batch_id == batches.c.id).scalar_subquery()
-    return (
-        (clearances.c.batch_id == batches.c.id)
-        & (batches.c.state == State.FAILED)
-        & (clearances.c.answer == Resolution.REDELIVER)
-        & (clearances.c.number == newest)
-        & (clearances.c.deliveries == started)
-    )
+def _newest_decision() -> ScalarSelect[Any]:
+    of = clearances.alias()
+    return select(func.max(of.c.number)).where(of.c.batch_id == batches.c.id).scalar_subquery()
+
+
+def _newest_delivery() -> ScalarSelect[Any]:
+    of = deliveries.alias()
+    return select(func.max(of.c.number)).where(of.c.batch_id == batches.c.id).scalar_subquery()
 
 
 _QUERY = _query()
@@ -122,10 +124,13 @@ _QUERY = _query()
 
 def _entry(row: Row[Any], now: datetime) -> Entry:
     answered = row.answered_since
+    decided = None if row.cleared_by is None else decision(row)
     return Entry(
         subscription=row.name,
         open=None if row.id is None else HistoryEntry(_batch(row), 0, row.opened_at, None, row.since),
-        redelivery=None if row.cleared_by is None else decision(row),
+        decision=decided,
+        redelivery=decided if _is_redelivery(row) else None,
+        delivery=_delivery(row, now) if row.state == State.PROCESSING else None,
         last_run=None if row.ended_at is None else LastRun(row.ended_at, row.said, row.error, row.failing_since),
         contact=None if answered is None else Contact(answered, now - answered, row.has_answered),
         observed_at=row.observed_at,
@@ -134,6 +139,19 @@ def _entry(row: Row[Any], now: datetime) -> Entry:
         is_replay=row.replay is not None,
         is_draining=row.stored_state == DefinitionState.DRAINING,
     )
+
+
+def _is_redelivery(row: Row[Any]) -> bool:
+    """Whether somebody has the open batch delivered again, and no delivery of it has begun since."""
+    begun = row.number or 0
+    is_to_be = row.state == State.FAILED and row.answer == Resolution.REDELIVER
+    return bool(is_to_be and row.delivered_before == begun)
+
+
+def _delivery(row: Row[Any], now: datetime) -> DeliveryAge | None:
+    if row.started_at is None:
+        return None
+    return DeliveryAge(now - row.started_at, now - (row.alive_at or row.started_at))
 
 
 def _batch(row: Row[Any]) -> Batch:

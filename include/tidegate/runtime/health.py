@@ -12,9 +12,10 @@ from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.counting import counted
 from tidegate.model.errors import first_few, kinds
 from tidegate.model.subscription import OnDataLoss, RecordSchedule
-from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
+from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
 from tidegate.steps.clear import answered, how_to_change
+from tidegate.steps.deliver import SILENT
 from tidegate.steps.loss import reset_command
 from tidegate.steps.produced_topics import how_to_create
 
@@ -78,9 +79,10 @@ class Facts:
     `lost_partitions` are theirs, as in `orders:0,2`; `left_retries` counts what waits in retry topics that aren't read
     any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
     empty where Kafka didn't answer. `cleared_at` is when a batch was last cleared, `reset_at` when the group was last
-    reset. `redelivery` is who had the open batch delivered again, until that begins; `is_scheduled`: runs start without
-    anybody. `absent` is a batch that this ledger has published and the output lacks, asked for only where another
-    ledger seems to have moved the group.
+    reset. `redelivery` is who had the open batch delivered again, until that begins; `delivery` is the age of the one
+    that has begun, and hasn't ended as far as anybody knows; `is_scheduled`: runs start without anybody. `absent` is a
+    batch that this ledger has published and the output lacks, asked for only where another ledger seems to have moved
+    the group.
     `watched_records` are those that wait where runs start by what waits, as `schedule` says, None elsewhere;
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
@@ -110,6 +112,7 @@ class Facts:
     unproducible: str | None = None
     cleared_at: datetime | None = None
     redelivery: Decision | None = None
+    delivery: DeliveryAge | None = None
     is_scheduled: bool = True
     is_draining: bool = False
     members_left: bool = False
@@ -288,6 +291,11 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         return
     if _is(run, "WrongDefinitionError") and (facts.other_cluster or facts.other_store):
         return
+    if delivery := _delivery_since(facts, run):
+        alive = f"with a sign of life {delivery.silent.total_seconds():.0f} s ago"
+        reason = f"a delivery of batch {facts.open.batch.id if facts.open else ''} is under way, {alive}"
+        yield Finding(Verdict.OK, reason, facts.now - delivery.begun)
+        return
     known = next((each for each in kinds(run.error) if each in _NEEDS_A_PERSON), None)
     if facts.members_left and is_by_members(run):
         reason = "the last run failed because the group had live members, and it has none any more"
@@ -325,7 +333,15 @@ def says_why_the_last_run_failed(facts: Facts) -> bool:
         return False
     if _is(run, "StoppedError"):
         return _is_held(facts) and not _is(run, "RefusedAnswerError")
-    return not was_answered(facts)
+    return not was_answered(facts) and _delivery_since(facts, run) is None
+
+
+def _delivery_since(facts: Facts, run: LastRun) -> DeliveryAge | None:
+    """The delivery that is under way, if it says more than that run, which failed before it or because of it."""
+    delivery = facts.delivery
+    if delivery is None or delivery.silent > SILENT:
+        return None
+    return delivery if _is(run, _OF_A_DELIVERY) or facts.now - delivery.begun > run.ended_at else None
 
 
 def is_by_members(run: LastRun | None) -> bool:

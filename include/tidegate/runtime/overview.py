@@ -21,6 +21,7 @@ from tidegate.runtime.health import (
     was_answered,
 )
 from tidegate.runtime.moves import Move
+from tidegate.steps.clear import answered
 
 UNKNOWN: Final = "UNKNOWN"
 """Of a subscription with which nothing is wrong as far as the ledger knows, and of which Kafka was never asked."""
@@ -35,7 +36,7 @@ class Standing:
 
     `lag` in records, `lag_seconds` of the oldest of them; None where that wasn't known. `orphan`: no definition has it.
     `is_draining`: it was unsubscribed by REST. `tells_last_run`: a finding says why the last run failed;
-    `run_was_answered`: somebody has done what it asked for.
+    `run_was_answered`: somebody has done what it asked for; `answer` says who, if it was about the open batch.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Standing:
     is_draining: bool = False
     tells_last_run: bool = False
     run_was_answered: bool = False
+    answer: str = ""
 
     @property
     def finding(self) -> Finding:
@@ -140,7 +142,14 @@ def _standing(entry: Entry, now: datetime, *, is_draining: bool) -> Standing:
         is_draining=is_draining,
         tells_last_run=says_why_the_last_run_failed(facts),
         run_was_answered=was_answered(facts),
+        answer=_answer(entry) if was_answered(facts) else "",
     )
+
+
+def _answer(entry: Entry) -> str:
+    """What was decided about the open batch since the last run, as the clearance says it."""
+    decided, run = entry.decision, entry.last_run
+    return answered(decided) if decided and run and decided.at > run.ended_at else ""
 
 
 def _with(standing: Standing, finding: Finding) -> Standing:
@@ -172,9 +181,10 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         left_retries=known.get("left_retries", {}),
         unproducible=known.get("unproducible"),
         redelivery=entry.redelivery,
+        delivery=entry.delivery,
         is_scheduled=known.get("is_scheduled", True),
         members_left=known.get("members_left", False) and not _has_run_since(entry),
-        cleared_at=_instant(known.get("cleared_at")),
+        cleared_at=entry.decision.at if entry.decision else _instant(known.get("cleared_at")),
         reset_at=_instant(known.get("reset_at")),
         moves=tuple(map(_move, known.get("moves", ()))),
     )
@@ -212,4 +222,5 @@ def _known(entry: Entry) -> Mapping[str, Any]:
 
 
 def _unheard_of(name: str) -> Entry:
-    return Entry(name, None, None, None, None, None, None, is_stored=False, is_replay=False)
+    nothing: Mapping[str, Any] = dict.fromkeys(("open", "decision", "redelivery", "delivery", "last_run", "contact"))
+    return Entry(name, **nothing, observed_at=None, summary=None, is_stored=False, is_replay=False)

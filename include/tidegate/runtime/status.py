@@ -8,11 +8,22 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
+from tidegate.model.batch import Batch, State
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
-from tidegate.ports import Committed, Decision, GroupReset, HistoryEntry, LastRun, Loss, RecordSource
+from tidegate.ports import (
+    Committed,
+    Decision,
+    DeliveryAge,
+    GroupReset,
+    HistoryEntry,
+    LastRun,
+    Ledger,
+    Loss,
+    RecordSource,
+)
 from tidegate.runtime.health import Facts, Finding, findings, is_by_members, was_answered
 from tidegate.runtime.lag import PartitionStatus, aged, position_to_json, worst_seconds
 from tidegate.runtime.moves import Move, moves
@@ -176,6 +187,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         last_run=last_run,
         open=entry,
         redelivery=redelivery(entry.batch, ledger) if entry else None,
+        delivery=_delivery_age(entry.batch, ledger) if entry else None,
         is_scheduled=subscription.schedule is not None,
         is_draining=pipeline.definitions.is_draining(name),
         members_left=unavailable is None and is_by_members(last_run) and _has_no_members(pipeline),
@@ -285,6 +297,13 @@ def _left_retries(
     for at, unread in left_unread(retried, partitions, source).items():
         waiting[at.topic] += unread
     return {topic: number for topic, number in waiting.items() if number}
+
+
+def _delivery_age(batch: Batch, ledger: Ledger) -> DeliveryAge | None:
+    """That of the delivery which has begun; None where none has that may be under way."""
+    if batch.state is not State.PROCESSING or batch.delivery is None:
+        return None
+    return ledger.delivery_age(batch.id, batch.delivery.token)
 
 
 def _reset_at(resets: Sequence[GroupReset]) -> datetime | None:

@@ -11,7 +11,7 @@ from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import LostDataError, TidegateError, WrongDefinitionError, kinds
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import RecordSchedule
-from tidegate.ports import Contact, Decision, HistoryEntry, LastRun
+from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
 from tidegate.runtime.health import Facts, Verdict, findings, orphaned, says_why_the_last_run_failed
 from tidegate.runtime.moves import Move
 
@@ -47,6 +47,13 @@ def open_batch(state: State, resolution: Resolution | None = None, **known: Any)
 
 def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
     return LastRun(NOW, "it went wrong", error, NOW - ago)
+
+
+DELIVERED: dict[str, Any] = {
+    "open": open_batch(State.PROCESSING),
+    "delivery": DeliveryAge(MINUTE, timedelta(seconds=2)),
+}
+UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 2 s ago"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +182,23 @@ def failed(error: str, ago: timedelta = timedelta()) -> LastRun:
         ({"last_run": failed("RecordsFailedError"), "reset_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW - HOUR}, "WARN", "it went wrong", NOW, "again"),
         ({"last_run": failed("UnavailableError"), "cleared_at": NOW + HOUR}, "WARN", "it went wrong", NOW, "again"),
+        (DELIVERED | {"last_run": failed("InterruptedDeliveryError")}, "OK", UNDER_WAY, NOW - MINUTE, ""),
+        (
+            DELIVERED | {"last_run": replace(failed("MisfitError"), ended_at=NOW - HOUR)},
+            "OK",
+            UNDER_WAY,
+            NOW - MINUTE,
+            "",
+        ),
+        (DELIVERED | {"last_run": failed("MisfitError")}, "STALLED", "it went wrong", NOW, "mend the transform"),
+        (
+            DELIVERED
+            | {"last_run": failed("BatchFailedError"), "delivery": DeliveryAge(MINUTE, timedelta(seconds=31))},
+            "WARN",
+            "it went wrong",
+            NOW,
+            "again",
+        ),
         ({"last_run": failed("MisfitError")}, "STALLED", "it went wrong", NOW, "mend the transform"),
         ({"last_run": failed("GroupInUseError")}, "STALLED", "it went wrong", NOW, "stop the consumers"),
         ({"last_run": failed("GroupInUseError"), "members_left": True}, "WARN", "none any more", NOW, "tries again"),
@@ -318,6 +342,7 @@ def test_what_stopped_isnt_said_twice(held: tuple[State, Resolution], error: str
         ({"last_run": failed("StoppedError")}, False),
         ({"last_run": failed("StoppedError"), "open": open_batch(*STOPPED)}, True),
         ({"last_run": failed("RefusedAnswerError"), "open": open_batch(*ASKING)}, False),
+        (DELIVERED | {"last_run": failed("InterruptedDeliveryError")}, False),
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING)}, True),
         ({"last_run": failed("RecordsFailedError"), "open": open_batch(*ASKING), "cleared_at": NOW + HOUR}, True),
         ({"last_run": failed("RecordsFailedError"), "cleared_at": NOW + HOUR}, False),

@@ -18,12 +18,13 @@ from tidegate.ledger.overview import overview
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.stored_definitions import SqlStoredDefinitions
-from tidegate.model.batch import Resolution
+from tidegate.model.batch import Cause, Resolution
 from tidegate.model.subscription import DelayedRetryTopic
 from tidegate.ports import Decision
 from tidegate.runtime.overview import counts, selected, standings
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
+from tidegate.steps.clear import answered
 
 FINE: dict[str, Any] = {
     "verdict": "OK",
@@ -92,6 +93,39 @@ def test_who_had_a_batch_redelivered_shows_at_once_until_a_delivery_begins(url: 
     ledger.clear(batch, Decision("ada", NOON))
     ledger.failed(batch, ledger.start_delivery(batch), "still not")
     assert told() == ("OK", "")
+
+
+def test_a_delivery_under_way_shows_at_once_in_place_of_why_the_run_before_it_failed(url: str) -> None:
+    ledger, runs = SqlLedger(url), SqlRunLog(url)
+    Observations(url).note("flights", {**FINE, "is_scheduled": False})
+    batch = landed(ledger, plan(subscription="flights"))
+    delivery = ledger.start_delivery(batch.id)
+    ledger.failed(batch.id, delivery, "interrupted", Cause.INTERRUPTED)
+    runs.ended("flights", "interrupted", "InterruptedDeliveryError")
+    (one,) = standings(["flights"], overview(url))
+    assert (one.verdict, one.finding.reason) == ("WARN", "the last run failed: interrupted")
+    ledger.note_alive(batch.id, ledger.start_delivery(batch.id).token)
+    (one,) = standings(["flights"], overview(url))
+    said = f"a delivery of batch {batch.id} is under way, with a sign of life 0 s ago"
+    assert (one.verdict, one.finding.reason, one.finding.action, one.tells_last_run) == ("OK", said, "", False)
+
+
+def test_who_answered_a_run_that_failed_shows_at_once_and_while_the_batch_is_delivered_again(url: str) -> None:
+    ledger, runs = SqlLedger(url), SqlRunLog(url)
+    Observations(url).note("flights", FINE)
+    batch = stop(ledger, "flights")
+    runs.ended("flights", "no memory; mend it, then clear", "StoppedError")
+    decision = Decision("ada", ledger.now())
+
+    def told() -> tuple[str, bool, str]:
+        (one,) = standings(["flights"], overview(url))
+        return one.verdict, one.run_was_answered, one.answer
+
+    assert told() == ("STOPPED", False, "")
+    ledger.clear(batch, decision)
+    assert told() == ("OK", True, answered(decision))
+    ledger.start_delivery(batch)
+    assert told() == ("OK", True, answered(decision))
 
 
 def test_a_batch_that_has_stopped_since_shows_at_once(url: str) -> None:

@@ -498,6 +498,9 @@ def test_a_run_that_found_another_delivery_under_way_is_told_by_that() -> None:
     run = run_batch(pipeline, lambda _: None)
     assert "wait for its end" in str(run.error)
     told, why = verdict(pipeline)
+    assert (told, why) == ("OK", f"a delivery of batch {batch.id} is under way, with a sign of life 0 s ago")
+    world.clock.wait(31)
+    told, why = verdict(pipeline)
     assert (told, why) == ("WARN", f"the last run failed: {run.error}")
 
 
@@ -568,6 +571,23 @@ def test_moves_are_looked_for_in_more_batches_than_are_shown() -> None:
     deliver(world.pipeline())
     status = status_of(world.pipeline(), 1)
     assert (len(status.history), len(status.facts.moves)) == (1, 1)
+
+
+def test_a_delivery_under_way_is_told_and_not_how_the_run_before_it_failed() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline()
+    world.processor.failures.append("no memory")
+    run_batch(pipeline, lambda _: None)
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    world.ledger.start_delivery(batch.id)
+    world.clock.wait(30)
+    (found,) = status_of(pipeline, 10).findings
+    assert (found.verdict, found.action) == ("OK", "")
+    assert found.reason == f"a delivery of batch {batch.id} is under way, with a sign of life 30 s ago"
+    world.clock.wait(1)
+    assert [each.verdict for each in status_of(pipeline, 10).findings] == ["WARN"]
 
 
 def test_on_a_terminal_it_says_who_answered_what_and_why() -> None:
