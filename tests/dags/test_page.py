@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -477,6 +478,19 @@ def test_each_value_of_the_definition_says_where_it_is_from(viewer: TestClient, 
     page = viewer.get("/subscriptions/flights/definition").text
     assert "sesame" not in page
     assert "memberz" in page
+
+
+def test_all_that_check_finds_wrong_is_told_also_between_definitions(
+    viewer: TestClient, define: Callable[..., Path]
+) -> None:
+    first = define("flights")
+    define("parcels", first.read_text().replace("max-retries: 0", "max-retries: -1").replace("earliest", "erliest"))
+    definitions = AllDefinitions(Settings.from_environment(os.environ))
+    wrong = [str(each) for each in definitions.report().problems if Path(each.file).stem == "parcels"]
+    assert len(wrong) > 2
+    page = unescape(viewer.get("/subscriptions/parcels/definition").text)
+    assert [each for each in wrong if each not in page] == []
+    assert "flights.yaml: error" not in page
 
 
 def test_a_value_of_a_definition_that_was_stored_by_rest_is_from_no_file(viewer: TestClient) -> None:

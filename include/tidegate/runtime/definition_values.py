@@ -39,15 +39,19 @@ class DefinitionValue:
 
 
 def definition_values(reading: Reading) -> Iterator[DefinitionValue]:
-    """Each property that has a value, in the reference page's order; none of a draft that couldn't be made."""
+    """Each property that has a value, in the reference page's order; none of a draft that couldn't be made.
+
+    In the place of a wrong value, for which the draft has the default, is what the file says.
+    """
     draft = reading.draft
     if draft is None:
         return
+    wrong = {each.property: each.value for each in reading.all_problems if each.severity == "error"}
     for section, known in PROPERTIES.items():
         for name, declared in known.items():
             path = path_of(section, name)
             given = path in reading.lines or path in reading.defaults.paths
-            value = _value(draft, section, name, declared)
+            value = wrong[path] if given and path in wrong else _value(draft, section, name, declared)
             if value is not None and value != "":
                 origin = ":".join(map(str, reading.place(path))) if given else "default"
                 yield DefinitionValue(path, _shown(path, value), origin, declared.text)

@@ -13,7 +13,7 @@ from tidegate.ledger.holders import is_made
 from tidegate.ledger.observations import LagSample, Observation, Observations
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import State
-from tidegate.model.subscription import Subscription
+from tidegate.model.subscription import Problem, Subscription
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.overview import Standing
 from tidegate.runtime.trend import Trend, trend
@@ -56,6 +56,14 @@ class Shown:
     def reading(self) -> Reading | None:
         """What its definition says; None without one."""
         return AllDefinitions(self.settings).reading(self.name)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong with its definition, also what it has in common with others, as `tidegate check` says."""
+        if self.reading is None:
+            return []
+        files = {str(self.reading.file), str(self.reading.defaults.file)}
+        return [each for each in AllDefinitions(self.settings).at_hand().problems if each.file in files]
 
     @property
     def subscription(self) -> Subscription | None:

@@ -124,8 +124,7 @@ def _add_panels_of_people(app: FastAPI) -> None:
     @app.get("/subscriptions/{name}/definition")
     def definition(request: Request, seen: Seen) -> HTMLResponse:
         values = [] if seen.reading is None else list(definition_values(seen.reading))
-        problems = [] if seen.reading is None else list(seen.reading.all_problems)
-        return render(request, "definition.html", name=seen.name, values=values, problems=problems)
+        return render(request, "definition.html", name=seen.name, values=values, problems=seen.problems)
 
     @app.get("/subscriptions/{name}/audit")
     def audit(request: Request, seen: Seen) -> HTMLResponse:

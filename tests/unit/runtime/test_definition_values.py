@@ -42,6 +42,17 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
     assert "postgresql://" in shown["description"]
 
 
+def test_a_wrong_value_is_shown_as_the_file_has_it_and_never_as_its_default(tmp_path: Path) -> None:
+    file = tmp_path / "flights.yaml"
+    wrong = "auto.offset.reset: erliest, max.poll.records: 0, client.id: {a: b}"
+    file.write_text(TEXT.replace("fetch.min.bytes: 10", wrong))
+    found = {each.name: (each.value, each.place) for each in definition_values(read(file))}
+    assert found["consumer.auto.offset.reset"] == ("erliest", "flights.yaml:2")
+    assert found["consumer.max.poll.records"] == ("0", "flights.yaml:2")
+    assert found["consumer.client.id"] == ("a mapping", "flights.yaml:2")
+    assert found["consumer.group.id"] == ("flights-lake", "flights.yaml:2")
+
+
 def test_a_definition_that_cant_be_made_has_no_values(tmp_path: Path) -> None:
     file = tmp_path / "flights.yaml"
     file.write_text("topics: [flights]\n")
