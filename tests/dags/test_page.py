@@ -31,7 +31,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from landed import LANDING, Record
-from ledger_batches import opened, plan, report, result
+from ledger_batches import landed, opened, plan, report, result
 from many_observations import observe_many
 from sqlalchemy import delete, insert, make_url
 
@@ -391,6 +391,42 @@ def test_a_remedy_that_is_a_command_leads_to_the_action_of_the_page(as_role: As)
         verdict = as_role("admin").get(path).text.partition('data-panel="lag"')[0]
         assert re.search(r'On this page:\s*<a href="[^"]*/actions/clear">Clear</a>', verdict), path
         assert "On this page" not in as_role("viewer").get(path).text
+
+
+def offered(page: str) -> list[str]:
+    """The actions that links lead to, in order."""
+    links = [urlsplit(attrs["href"] or "").path for tag, attrs in Page(page).tags if tag == "a"]
+    return [link.rpartition("/")[2] for link in links if "/actions/" in link]
+
+
+def test_without_a_dag_no_link_leads_to_it_and_what_its_runs_would_do_isnt_offered(
+    as_role: As, define: Callable[..., Path], known_dag: Callable[..., None]
+) -> None:
+    known_dag("runs")
+    known_dag("gone", is_stale=True)
+    for name in ("runs", "gone", "new"):
+        define(name)
+    by_others = ["clear", "commit", "reset", "replay", "redrive"]
+    for name, own in (("runs", ["drain", "run"]), ("gone", []), ("new", [])):
+        page = as_role("admin").get(f"/subscriptions/{name}").text
+        assert offered(page) == [*by_others, *own, "redrive"], name
+        assert (f'/dags/{name}"' in page, f"Airflow has no DAG {name}" in page) == (name == "runs", name != "runs")
+
+
+def test_of_a_broken_definition_nothing_is_offered_that_needs_a_right_one(
+    as_role: As, define: Callable[..., Path]
+) -> None:
+    file = define("flights")
+    file.write_text(file.read_text().replace("earliest", "erliest"))
+    stop_batch = landed(ledger(), plan(subscription="flights"))
+    ledger().failed(stop_batch.id, ledger().start_delivery(stop_batch.id), "no memory")
+    ledger().resolve(stop_batch.id, Resolution.STOP, "no memory")
+    page = as_role("admin").get("/subscriptions/flights").text
+    assert offered(page) == []
+    links = [attrs["href"] or "" for tag, attrs in Page(page).tags if tag == "a"]
+    assert not [each for each in links if each.endswith(("/group", "/dead-letters", "/dags/flights"))]
+    said = " ".join(" ".join(Page(page).said).split())
+    assert "Actions None while the definition is wrong." in said
 
 
 def test_a_subscription_without_a_definition_offers_nothing_that_needs_one(as_role: As) -> None:

@@ -17,8 +17,9 @@ from tidegate.model.subscription import Problem, Subscription
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.overview import Standing
 from tidegate.runtime.trend import Trend, trend
+from tidegate_airflow.page.actions_forms import ACTIONS, Action
 from tidegate_airflow.page.plot import Plot, plot
-from tidegate_airflow.rest.airflow_dags import conditions
+from tidegate_airflow.rest.airflow_dags import NO_DAG, conditions
 
 _TREND = timedelta(days=1)
 _PARTITIONS = 10  # shown
@@ -47,10 +48,25 @@ class Shown:
         """The subscription's, which is its DAG's."""
         return self.standing.name
 
-    @cached_property
+    @property
     def dag(self) -> str:
         """`paused`, or `no DAG`, as Airflow's database has it; empty for one that may run, and without a definition."""
-        return "" if self.standing.orphan else conditions({self.name}).get(self.name, "")
+        return "" if self.standing.orphan else self._condition
+
+    @property
+    def has_dag(self) -> bool:
+        """Whether Airflow has its DAG."""
+        return self._condition != NO_DAG
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its definition has no error of its own."""
+        return self.reading is not None and self.reading.subscription is not None
+
+    @property
+    def actions(self) -> list[Action]:
+        """Those that can be carried out: none without a right definition, and none that are runs of a missing DAG."""
+        return [each for each in ACTIONS.values() if self.is_usable and (each.dag_id is not None or self.has_dag)]
 
     @cached_property
     def reading(self) -> Reading | None:
@@ -145,6 +161,10 @@ class Shown:
         if not record.deliveries or not record.batch.commit_policy.enforces_deadline:
             return None
         return record.deliveries[-1].started_at + timedelta(milliseconds=subscription.consumer.max_poll_interval_ms)
+
+    @cached_property
+    def _condition(self) -> str:
+        return conditions({self.name}).get(self.name, "")
 
     @cached_property
     def _observations(self) -> Observations | None:

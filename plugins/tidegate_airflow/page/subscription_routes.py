@@ -49,12 +49,12 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/subscriptions/{name}")
     def one(request: Request, seen: Seen, user: GetUserDep) -> HTMLResponse:
         _refresh(request, seen)
-        return render(request, "subscription.html", seen=seen, name=seen.name, may_act=_may_act(seen, user))
+        return render(request, "subscription.html", seen=seen, name=seen.name, offered=_offered(seen, user))
 
     @app.get("/subscriptions/{name}/now")
     def now(request: Request, seen: Seen, user: GetUserDep) -> HTMLResponse:
         _refresh(request, seen)
-        return render(request, "now.html", seen=seen, name=seen.name, may_act=_may_act(seen, user))
+        return render(request, "now.html", seen=seen, name=seen.name, offered=_offered(seen, user))
 
 
 def _add_panels_of_batches(app: FastAPI) -> None:
@@ -132,9 +132,10 @@ def _add_panels_of_people(app: FastAPI) -> None:
         return render(request, "audit.html", name=seen.name, lines=lines)
 
 
-def _may_act(seen: Shown, user: BaseUser) -> bool:
-    """Whether actions are offered: none can be carried out without a definition."""
-    return seen.reading is not None and may_act(seen.name, seen.settings, user)
+def _offered(seen: Shown, user: BaseUser) -> dict[str, str]:
+    """The titles of the actions that are offered, by their names."""
+    actions = seen.actions
+    return {each.name: each.title for each in actions} if actions and may_act(seen.name, seen.settings, user) else {}
 
 
 def _refresh(request: Request, seen: Shown) -> None:

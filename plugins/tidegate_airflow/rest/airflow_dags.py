@@ -21,6 +21,8 @@ from sqlalchemy.orm import Session
 
 from tidegate_airflow.operators import CLEAR
 
+NO_DAG = "no DAG"
+"""The condition of a DAG that Airflow doesn't have, or not any more."""
 _OURS = "tidegate"  # the tag of all DAGs of Tidegate
 _USUAL_FILES = ("subscriptions.py", "tidegate_subscriptions.py")
 """Where `subscription_dags` is called as a rule, for as long as no DAG has come of it."""
@@ -101,7 +103,7 @@ def conditions(names: AbstractSet[str]) -> dict[str, str]:
     with create_session() as session:
         present = (DagModel.dag_id.in_(names), DagModel.is_stale.is_(False))
         known = dict(session.execute(select(DagModel.dag_id, DagModel.is_paused).where(*present)).tuples().all())
-    absent = dict.fromkeys(names - known.keys(), "no DAG")
+    absent = dict.fromkeys(names - known.keys(), NO_DAG)
     return absent | {name: "paused" for name, is_paused in known.items() if is_paused}
 
 
