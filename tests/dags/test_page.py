@@ -689,6 +689,14 @@ def test_a_kafka_that_is_away_is_told_and_the_page_is_there(
     assert answer.status_code == 503
     assert "127.0.0.1:9" in answer.text
     assert "<html" not in answer.text
+    runs = SqlRunLog(Settings.from_environment(os.environ).ledger)
+    runs.unanswered("flights")
     look("flights")
     assert Page(viewer.get("/").text).rows() == [("flights", "UNREACHABLE")]
-    assert "127.0.0.1:9" in viewer.get("/subscriptions/flights").text
+    assert re.search(r"first tried 20\d\d-[^<]*, \d+ s ago", viewer.get("/subscriptions/flights").text)
+    runs.answered("flights")
+    look("flights")
+    page = viewer.get("/subscriptions/flights").text
+    assert "127.0.0.1:9" in page
+    assert re.search(r"last answer 20\d\d-[^<]*, \d+ s ago", page)
+    assert re.search(r"\(last answer \d+ s ago\)", viewer.get("/").text)

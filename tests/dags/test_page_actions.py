@@ -366,6 +366,7 @@ def test_a_replay_reads_the_range_into_another_output(stand: Make) -> None:
         here.deliver()
     page = here.preview("replay", **{"from": "earliest", "to": f"{here.name},0,12", "output": "data/lake/again"})
     assert "12 offsets of 1 partition are read once more, in about 2 batches" in page.text
+    assert "<caption>1 partition, offsets counted</caption>" in page.text
     here.produce(4)
     done = here.carry_out(page, REPLAY)
     assert "Done, for ada." in done.text, done.text

@@ -366,8 +366,7 @@ def clear(
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
     else:
-        follows = what_follows(batch, resolution)
-        out.print(f"{batch} is cleared ({answer.value}) and now {batch.condition}: {follows}", markup=False)
+        out.print(f"{batch} is cleared ({answer.value}): {what_follows(batch, resolution)}", markup=False)
 
 
 @offsets.command("accept-cluster")

@@ -18,7 +18,7 @@ from tidegate.kafka.closing import close, closing_client
 from tidegate.kafka.events import ClientErrors
 from tidegate.kafka.first_records import times_of
 from tidegate.kafka.reader import RangeReader, collector_off
-from tidegate.model.errors import BrokerUnavailableError
+from tidegate.model.errors import LOOK_AT_BROKER, BrokerUnavailableError
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import (
     IsolationLevel,
@@ -190,8 +190,7 @@ class KafkaSource:
                 if left <= 0:
                     reason = self._client_errors.last or error.args[0].str()
                     raise BrokerUnavailableError(
-                        f"the broker didn't {what} within {self._timeout:g} s ({reason}); look at the connection's "
-                        "bootstrap.servers and security.protocol, and at the broker"
+                        f"the broker didn't {what} within {self._timeout:g} s ({reason}); {LOOK_AT_BROKER}"
                     ) from error
                 time.sleep(min(_PAUSE_SECONDS, left))
                 slice_seconds = min(2 * slice_seconds, _LONGEST_SLICE_SECONDS)

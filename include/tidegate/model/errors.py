@@ -31,6 +31,8 @@ LONGER = (
 
 DELIVERED_AGAIN = "the batch is delivered again, unless that was its last try"
 """What becomes of a batch whose delivery published nothing."""
+LOOK_AT_BROKER = "look at the connection's bootstrap.servers and security.protocol, and at the broker"
+"""What to do where no broker answers in time."""
 OWN_GROUP = (
     "stop them; or, once no batch is open, give the subscription a consumer.group.id of its own, and take its "
     "positions along (`tidegate group describe NAME --offsets >FILE` before, `tidegate group reset NAME --to FILE` "
@@ -164,6 +166,8 @@ def message(fact: object, at: object = "", remedy: str = "") -> str:
     line, so that nobody has to look for them behind a stack trace.
     """
     first, newline, rest = str(fact).partition("\n")
+    if str(at) or remedy:
+        first = first.rstrip("; ")
     where = f" ({at})" if str(at) and str(at) not in first else ""
     return f"{first}{where}{f'; {remedy}' if remedy else ''}{newline}{rest}"
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.counting import counted
-from tidegate.model.errors import first_few, kinds
+from tidegate.model.errors import LOOK_AT_BROKER, first_few, kinds
 from tidegate.model.subscription import OnDataLoss, RecordSchedule
 from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
@@ -150,7 +150,7 @@ def _outage(facts: Facts) -> Iterator[Finding]:
         since = facts.contact.since if facts.contact else None
         connection = f"connection {facts.connection}" if facts.connection else "connection"
         action = f"look at the brokers, and at the {connection} with `tidegate check --connect`"
-        yield Finding(Verdict.UNREACHABLE, facts.unavailable, since, action)
+        yield Finding(Verdict.UNREACHABLE, facts.unavailable.replace(f"; {LOOK_AT_BROKER}", ""), since, action)
 
 
 def _held_batch(facts: Facts) -> Iterator[Finding]:

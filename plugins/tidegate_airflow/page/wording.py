@@ -8,6 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from tidegate.config.settings import redact
+from tidegate.model.counting import counted
 
 _CODE: Final = re.compile(r"`([^`]*)`")
 _NONE: Final = "\N{EN DASH}"
@@ -97,6 +98,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "until": until,
     "rate": rate,
     "number": number,
+    "counted": counted,
     "size": size,
     "instant": instant,
     "first_line": first_line,

@@ -325,7 +325,7 @@ def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
     batch = stopped.look("flights").open
     assert (done.exit_code, done.output) == (
         0,
-        f"{batch} is cleared (redeliver) and now failed: the next run delivers it again\n",
+        f"{batch} is cleared (redeliver): the next run delivers it again\n",
     )
     assert batch.state is State.FAILED
     ((_, clearance),) = stopped.clearances("flights", 5)

@@ -8,7 +8,7 @@ import pytest
 from ledger_batches import plan
 
 from tidegate.model.batch import Resolution, State
-from tidegate.model.errors import LostDataError, TidegateError, WrongDefinitionError, kinds
+from tidegate.model.errors import LOOK_AT_BROKER, LostDataError, TidegateError, WrongDefinitionError, kinds
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import RecordSchedule
 from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
@@ -253,6 +253,12 @@ def test_each_fact_has_its_verdict(
     assert (found.verdict, found.since) == (verdict, since)
     assert reason in found.reason
     assert action in found.action
+
+
+def test_what_to_do_about_a_broker_that_is_away_is_said_once() -> None:
+    (found,) = findings(facts(unavailable=f"no broker answers; {LOOK_AT_BROKER}", connection="kafka_eu"))
+    assert found.reason == "no broker answers"
+    assert found.action == "look at the brokers, and at the connection kafka_eu with `tidegate check --connect`"
 
 
 DRAINING = "it was unsubscribed and is draining: no new batch begins"

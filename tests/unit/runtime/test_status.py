@@ -640,6 +640,20 @@ def test_since_when_runs_have_failed_is_not_since_when_this_has_been_so() -> Non
     assert shown.get() == "STALLED: no run goes on: no topic (runs have failed since 2026-01-02 11:00:00 UTC)\n"
 
 
+@pytest.mark.parametrize(("answered_at", "said"), [("2026-01-02T11:00:00+00:00", "last answer"), (None, "first tried")])
+def test_since_when_no_broker_answers_is_told_by_its_last_answer(answered_at: str | None, said: str) -> None:
+    told = {
+        "verdict": "UNREACHABLE",
+        "reason": "no broker answers",
+        "since": "2026-01-02T11:00:00+00:00",
+        "action": "",
+        "answered_at": answered_at,
+    }
+    with out.capture() as shown:
+        status_text.print_finding(told)
+    assert shown.get() == f"UNREACHABLE: no broker answers ({said} 2026-01-02 11:00:00 UTC)\n"
+
+
 @pytest.mark.parametrize("show", [status_text.print_lines, status_text.print_brief])
 def test_a_line_is_one_line_whatever_the_reason(show: Callable[[list[dict[str, Any]]], None]) -> None:
     world = World()
