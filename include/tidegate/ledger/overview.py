@@ -21,7 +21,7 @@ from tidegate.ledger.tables import (
     replays,
     runs,
 )
-from tidegate.model.batch import Batch, Resolution, State
+from tidegate.model.batch import Batch, Cause, Resolution, State
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Contact, Decision, DefinitionState, DeliveryAge, HistoryEntry, LastRun
 
@@ -32,9 +32,9 @@ class Entry:
 
     The batch of `open` has neither ranges nor files, and its number of deliveries isn't told. `decision` is what was
     last decided about it; `redelivery` the same where somebody had it delivered again, and no delivery of it has begun
-    since. `delivery` is that which has begun, if it is `processing`. `summary` is the newest observation's document
-    without what is long, and `observed_at` when that was; None where nobody has looked. `is_stored`: a definition of
-    the name was stored by REST; `is_draining`: and unsubscribed.
+    since. `delivery` is that which has begun, if it is `processing`; `died`: the last one ended without a word.
+    `summary` is the newest observation's document without what is long, and `observed_at` when that was; None where
+    nobody has looked. `is_stored`: a definition of the name was stored by REST; `is_draining`: and unsubscribed.
     """
 
     subscription: str
@@ -49,6 +49,7 @@ class Entry:
     is_stored: bool
     is_replay: bool
     is_draining: bool = False
+    died: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def _query() -> Select[Any]:
         *(runs.c[each] for each in ("ended_at", "said", "error", "failing_since")),
         *(clearances.c[each] for each in ("cleared_by", "cleared_at", "note", "answer")),
         clearances.c.deliveries.label("delivered_before"),
-        *(deliveries.c[each] for each in ("number", "started_at", "alive_at")),
+        *(deliveries.c[each] for each in ("number", "started_at", "alive_at", "cause")),
         *(contacts.c.since.label("answered_since"), contacts.c.has_answered),
         *(observations.c.observed_at, observations.c.summary),
         *(definitions.c.name.label("stored"), definitions.c.state.label("stored_state")),
@@ -138,6 +139,7 @@ def _entry(row: Row[Any], now: datetime) -> Entry:
         is_stored=row.stored is not None,
         is_replay=row.replay is not None,
         is_draining=row.stored_state == DefinitionState.DRAINING,
+        died=row.cause == Cause.DIED,
     )
 
 

@@ -80,9 +80,9 @@ class Facts:
     any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
     empty where Kafka didn't answer. `cleared_at` is when a batch was last cleared, `reset_at` when the group was last
     reset. `redelivery` is who had the open batch delivered again, until that begins; `delivery` is the age of the one
-    that has begun, and hasn't ended as far as anybody knows; `is_scheduled`: runs start without anybody. `absent` is a
-    batch that this ledger has published and the output lacks, asked for only where another ledger seems to have moved
-    the group.
+    that has begun, and hasn't ended as far as anybody knows; `died`: the last one ended without a word; `is_scheduled`:
+    runs start without anybody. `absent` is a batch that this ledger has published and the output lacks, asked for only
+    where another ledger seems to have moved the group.
     `watched_records` are those that wait where runs start by what waits, as `schedule` says, None elsewhere;
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
@@ -113,6 +113,7 @@ class Facts:
     cleared_at: datetime | None = None
     redelivery: Decision | None = None
     delivery: DeliveryAge | None = None
+    died: bool = False
     is_scheduled: bool = True
     is_draining: bool = False
     members_left: bool = False
@@ -159,8 +160,9 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     batch, since, name = facts.open.batch, facts.open.since, facts.name
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
+            cure = "see why its last delivery died" if facts.died else "mend what failed it"
             action = (
-                f"mend what failed it, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
+                f"{cure}, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
                 "`dead-letter` goes on without it"
             )
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)

@@ -182,6 +182,7 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         unproducible=known.get("unproducible"),
         redelivery=entry.redelivery,
         delivery=entry.delivery,
+        died=entry.died,
         is_scheduled=known.get("is_scheduled", True),
         members_left=known.get("members_left", False) and not _has_run_since(entry),
         cleared_at=entry.decision.at if entry.decision else _instant(known.get("cleared_at")),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from tidegate.model.batch import Batch, State
+from tidegate.model.batch import Batch, Cause, State
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
@@ -188,6 +188,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         open=entry,
         redelivery=redelivery(entry.batch, ledger) if entry else None,
         delivery=_delivery_age(entry.batch, ledger) if entry else None,
+        died=entry is not None and ledger.tries(entry.batch.id).causes[-1:] == (Cause.DIED,),
         is_scheduled=subscription.schedule is not None,
         is_draining=pipeline.definitions.is_draining(name),
         members_left=unavailable is None and is_by_members(last_run) and _has_no_members(pipeline),

@@ -77,6 +77,14 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
             "the connection kafka_eu",
         ),
         ({"unavailable": "no broker"}, "UNREACHABLE", "no broker", None, "tidegate check --connect"),
+        ({"open": open_batch(*STOPPED)}, "STOPPED", "is stopped", NOW - HOUR, "mend what failed it, then `tidegate"),
+        (
+            {"open": open_batch(*STOPPED), "died": True},
+            "STOPPED",
+            "is stopped",
+            NOW - HOUR,
+            "see why its last delivery died, then `tidegate clear orders`",
+        ),
         ({"watched_records": 0}, "OK", "", None, ""),
         ({"watched_records": 3, "contact": Contact(NOW, timedelta(minutes=1), has_answered=True)}, "OK", "", None, ""),
         (

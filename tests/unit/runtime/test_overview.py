@@ -128,6 +128,16 @@ def test_who_answered_a_run_that_failed_shows_at_once_and_while_the_batch_is_del
     assert told() == ("OK", True, answered(decision))
 
 
+def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything(url: str) -> None:
+    ledger = SqlLedger(url)
+    Observations(url).note("flights", FINE)
+    batch = landed(ledger, plan(subscription="flights"))
+    ledger.failed(batch.id, ledger.start_delivery(batch.id), "ended without a word", Cause.DIED)
+    ledger.resolve(batch.id, Resolution.STOP, "ended without a word")
+    (one,) = standings(["flights"], overview(url))
+    assert one.finding.action.startswith("see why its last delivery died, then `tidegate clear flights`")
+
+
 def test_a_batch_that_has_stopped_since_shows_at_once(url: str) -> None:
     Observations(url).note("flights", FINE)
     stopped = stop(SqlLedger(url), "flights")

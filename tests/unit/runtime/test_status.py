@@ -573,6 +573,19 @@ def test_moves_are_looked_for_in_more_batches_than_are_shown() -> None:
     assert (len(status.history), len(status.facts.moves)) == (1, 1)
 
 
+def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.ledger.start_delivery(batch.id)
+    world.clock.wait(31)
+    run_batch(pipeline, lambda _: None)
+    (found,) = status_of(pipeline, 10).findings
+    assert (found.verdict, found.action.partition(",")[0]) == ("STOPPED", "see why its last delivery died")
+
+
 def test_a_delivery_under_way_is_told_and_not_how_the_run_before_it_failed() -> None:
     world = World()
     world.produce(5)
