@@ -47,12 +47,21 @@ def all_dags(settings: Settings) -> dict[str, DAG]:
     A definition that is wrong takes no other with it. While the ledger can't be asked, those that it has are left out.
     """
     if only := get_parsing_context().dag_id:
-        made = operations(settings) if only in OPERATIONS else {only: definition(only, settings)}
-        return {name: dag for name, dag in made.items() if name == only}
+        return _of_task(only, settings)
     report = AllDefinitions(settings).at_hand()
     for said in (*executor_warnings(report, settings, os.environ), *unknown_variables(os.environ)):
         log.warning("%s", said)
     return {**_definitions(report, settings)[0], **operations(settings)}
+
+
+def _of_task(name: str, settings: Settings) -> dict[str, DAG]:
+    """The DAG that a task belongs to; none where it is another of the same file, or its definition is gone."""
+    if name in OPERATIONS:
+        return {each: dag for each, dag in operations(settings).items() if each == name}
+    if AllDefinitions(settings).place(name) is None:
+        log.info("%s is no subscription: there is no definition of that name in %s", name, settings.subscriptions)
+        return {}
+    return {name: definition(name, settings)}
 
 
 def all_problems(settings: Settings) -> list[Problem]:

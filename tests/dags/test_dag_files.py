@@ -166,6 +166,26 @@ def test_a_tasks_parse_makes_its_own_dag_alone(define: Define, monkeypatch: pyte
     assert set(DagBag(DAGS / "subscriptions.py", safe_mode=False).dags) == {"flights"}
 
 
+def test_a_tasks_parse_leaves_the_other_dags_of_its_file_alone(
+    define: Define, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    define("flights")
+    file = home / "dags" / "ours.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(
+        "from airflow.sdk import DAG\n"
+        "from tidegate_airflow import subscription_dags\n"
+        "ours = DAG('ours')\n"
+        "globals().update(subscription_dags())\n"
+    )
+    assert {"ours", "flights"} < set(DagBag(file, safe_mode=False).dags)
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "ours")
+    with caplog.at_level("INFO"):
+        found = DagBag(file, safe_mode=False)
+    assert (set(found.dags), found.import_errors) == ({"ours"}, {})
+    assert "ours is no subscription: there is no definition of that name" in caplog.text
+
+
 def test_a_tasks_parse_of_a_definition_broken_meanwhile_says_where(
     define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
