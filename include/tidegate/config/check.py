@@ -23,6 +23,8 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import Problem, Subscription
 
 PLUGINS = "plugins"
+NOT_READ = "not-read"
+"""The rule of a file that isn't taken for a definition."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def examine(
     usable = tuple(
         (reading, draft) for reading, draft in drafts if not broken & {str(reading.file), str(reading.defaults.file)}
     )
-    return Report(usable, (*known, *_absent(paths, absent)))
+    return Report(usable, (*known, *_of_places(paths, absent)))
 
 
 def _files(path: Path) -> list[Path]:
@@ -134,12 +136,16 @@ def _drafts(readings: Iterable[Reading]) -> list[Draft]:
     return [(reading, reading.draft) for reading in readings if reading.draft is not None]
 
 
-def _absent(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
+def _of_places(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
+    """Paths that have no definition, and files below a folder, where none is looked for."""
     for path in paths:
         if not path.exists():
             yield Problem(absent, "unreadable", file=str(path))
         elif path.name != DEFAULTS_FILE and not _files(path):
             yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
+        for file in sorted(path.glob(f"*/**/*{SUFFIX}")) if path.is_dir() else ():
+            text = f"it isn't read, as definitions lie in {path} itself: move it there, or out of this folder"
+            yield Problem(text, NOT_READ, severity="warning", file=str(file))
 
 
 def _job_problems(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:

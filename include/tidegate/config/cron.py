@@ -9,6 +9,7 @@ PRESETS: Final = (
 )
 """Airflow's names of schedules."""
 
+_FIELDS: Final = 5
 _DRAWN = re.compile(r"(?i)(?<![a-z])[rh](?![a-z])")
 
 
@@ -17,6 +18,8 @@ def cron_complaint(expression: str) -> str | None:
     # imported here: 30 ms that most parses, without a schedule, needn't pay; it comes with Airflow, without types
     from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped] # noqa: PLC0415
 
+    if len(expression.split()) < _FIELDS:
+        return "five fields were meant: minute, hour, day, month, weekday"
     if _DRAWN.search(expression):
         return "R and H draw a time at random, anew in each process: name it"
     try:

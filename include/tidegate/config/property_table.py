@@ -123,7 +123,7 @@ TOP: Mapping[str, Property] = {
     "description": _airflow(Prose(), "Shown in Airflow.", default=""),
     "schedule": _airflow(
         Schedule(),
-        "When runs start: at times, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only "
+        "When runs start: at times in UTC, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only "
         "when triggered.",
     ),
     "connection": _airflow(

@@ -3,7 +3,8 @@
 `found` is what the file gives, `good` the part of it that may stand, both by section.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from tidegate.config import consumer_properties, timeouts
@@ -40,6 +41,10 @@ from tidegate.model.subscription import (
 _ASKS = (3, 3)
 """The first version of Airflow whose tasks can wait for a person."""
 
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|\$\{\w+\}|(?:^|\W)\$[A-Z][A-Z_]+\b", re.DOTALL)
+_OWN_LANGUAGE = frozenset({"pattern", "processing.body"})
+"""Properties whose texts may look like one, and aren't."""
+
 _TIMEOUT = (AIRFLOW, EXECUTION_TIMEOUT)
 NEEDED_BY_CURSOR: Mapping[str, str] = {"AT_TIME": "time", "AT_OFFSET": "offset", "AFTER_OFFSET": "offset"}
 
@@ -50,6 +55,26 @@ def check_required(found: Mapping[str, Values], findings: Findings) -> None:
         if found[section].get(name) is None:
             path = path_of(section, name)
             findings.add(path, f"{path} is missing: it has no default", "required")
+
+
+def check_rendered(found: Mapping[str, Values], findings: Findings) -> None:
+    """Nothing is rendered but the body of a request, whatever Airflow does to the arguments of its operators."""
+    for section, values in found.items():
+        for name, value in values.items():
+            path = path_of(section, name)
+            if path not in _OWN_LANGUAGE and any(_TEMPLATE.search(text) for text in _texts(value)):
+                text = f"{path} is taken as it is written: nothing here is rendered, no template and no variable"
+                findings.add(path, text, "not-rendered", value, "warning")
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            yield from filter(lambda each: isinstance(each, str), value)
+        case dict():
+            yield from filter(lambda each: isinstance(each, str), value.values())
 
 
 def topics(found: Values, good: Mapping[str, Values], findings: Findings) -> TopicSelection | None:

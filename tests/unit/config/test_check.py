@@ -470,6 +470,16 @@ def test_a_file_spelt_in_two_ways_is_one_file(home, define, monkeypatch):
     assert len(examine([path, Path("definitions/a.yaml"), Path("definitions/../definitions")], home).subscriptions) == 1
 
 
+def test_what_lies_deeper_than_definitions_do_is_told(home, define):
+    folder, path = home / "definitions", define("a")
+    deeper = folder / "team" / "b.yaml"
+    deeper.parent.mkdir()
+    deeper.write_text(path.read_text())
+    (found,) = examine([folder], home).problems
+    assert (found.rule, found.severity, found.file) == ("not-read", "warning", str(deeper))
+    assert f"definitions lie in {folder} itself" in found.message
+
+
 def test_an_empty_folder_is_a_warning_and_a_missing_file_an_error(home):
     report = examine([home / "definitions", home / "none.yaml"], home)
     assert [(each.rule, each.severity) for each in report.problems] == [("empty", "warning"), ("unreadable", "error")]

@@ -41,6 +41,30 @@ def test_exactly_one_of_them_is_given(reading, lines, property_):
 
 
 @pytest.mark.parametrize(
+    ("lines", "path"),
+    [
+        ("description: runs of {{ ds }}", "description"),
+        ("tags: [lake, '{{ params.team }}']", "tags"),
+        ("description: ${TEAM}'s", "description"),
+        ("description: of $AIRFLOW_HOME", "description"),
+        ("description: costs 5 $US and {a: 1}", None),
+        ("dead-letter-queue.topic: d$a", None),
+    ],
+)
+def test_what_looks_like_a_template_or_a_variable_is_taken_as_it_is_and_told(reading, lines, path):
+    found = reading(f"{LEAST}{lines}\n")
+    assert [each.property for each in found.problems if each.rule == "not-rendered"] == ([path] if path else [])
+    assert all(each.severity == "warning" for each in found.problems if each.rule == "not-rendered")
+
+
+def test_a_pattern_and_a_body_have_languages_of_their_own(reading):
+    topics = LEAST.replace("topics: [flights]", "pattern: 'a{{2}}|$AB'")
+    processing = "{kind: http, uri: 'https://h/x', output: out, body: '{{ value }}'}"
+    found = reading(topics.replace("{output: out}", processing))
+    assert "not-rendered" not in {each.rule for each in found.problems}
+
+
+@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("cursor: {type: TRIM_HORIZON}", Cursor("TRIM_HORIZON")),
