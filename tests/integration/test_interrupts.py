@@ -70,7 +70,9 @@ def test_a_run_that_is_interrupted_stops_its_job_says_so_and_costs_no_delivery(d
 
     told = json.loads(out)
     assert (run.returncode, told["state"]) == (128 + number, "failed"), err
-    assert told["error"].startswith("interrupted in process: its job was stopped, and the delivery doesn't count; ")
+    assert told["error"].startswith(
+        "interrupted in process: its job was stopped, and the delivery counts only if it was the fifth in a row; "
+    )
     workers = [int(note.name) for note in notes.iterdir()]
     until(lambda: not any(map(psutil.pid_exists, workers)), "the workers are gone")
     assert ledger(desk).tries(told["batch_id"]) == Tries((Cause.INTERRUPTED,))

@@ -69,6 +69,9 @@ class _Commands(TyperGroup):
             raise
         except TidegateError as error:
             _end(ctx, str(error), 2 if isinstance(error, WrongDefinitionError) else 1)
+        except PermissionError as error:
+            who = "run as the user that Airflow's tasks run as, or let this one use it"
+            _end(ctx, f"{error.filename or error} is not for this user ({error.strerror}): {who}", 1)
         except KeyboardInterrupt:
             _end(ctx, INTERRUPTED, 128 + signal.SIGINT)
 

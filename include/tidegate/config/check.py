@@ -160,8 +160,17 @@ def _job_problems(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:
         except WrongDefinitionError as error:
             yield problem_at(reading, path, f"{path}: {error}", "no-job", job)
             continue
-        if place.startswith("file://") and not Path(place.removeprefix("file://")).is_file():
-            yield problem_at(reading, path, f"{path}: there is no file {place.removeprefix('file://')}", "no-job", job)
+        file = place.removeprefix("file://")
+        if file != place and _is_missing(Path(file)):
+            yield problem_at(reading, path, f"{path}: there is no file {file}", "no-job", job)
+
+
+def _is_missing(file: Path) -> bool:
+    """Whether there is no such file, as far as this user may see."""
+    try:
+        return not file.is_file()
+    except PermissionError:
+        return False
 
 
 def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | None) -> Iterator[Problem]:

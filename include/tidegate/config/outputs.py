@@ -34,12 +34,17 @@ def output_of(home: Path, written: str, format_: OutputFormat) -> Output:
 
 
 def taken_by(output: Output) -> str | None:
-    """What is in the way of an output on this machine, and what to do; None if nothing is.
+    """What is in the way of an output on this machine, and what to do; None if nothing is, as far as this user may see.
 
     That is something of another format in its folder, or a file where the folder would be.
     """
-    if not output.place.startswith(_HERE):
-        return None
+    if output.place.startswith(_HERE):
+        with suppress(PermissionError):
+            return _taken(output)
+    return None
+
+
+def _taken(output: Output) -> str | None:
     folder = Path(output.place.removeprefix(_HERE))
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():

@@ -102,7 +102,7 @@ class Settings:
             subscriptions=Path(normpath(home / _expanded(read["subscriptions"].value))),
             ledger=_ledger_url(home, read["ledger"]),
             landing=_landing_uri(home, read["landing"]),
-            logs=Path(normpath(home / _expanded(read["logs"].value))),
+            logs=_logs(home, read["logs"]),
             operators=listed(read["operators"].value),
             operator_roles=listed(read["operator_roles"].value),
             job_environment=listed(read["job_environment"].value),
@@ -323,6 +323,14 @@ def _expanded(path: str) -> Path:
 
 def _normal(path: str) -> str:
     return "/" + normpath(path).lstrip("/")
+
+
+def _logs(home: Path, given: Given) -> Path:
+    if "://" in given.value:
+        raise WrongDefinitionError(
+            f"{given.origin} is {redact(given.value)}: name a folder of this machine, as data/logs"
+        )
+    return Path(normpath(home / _expanded(given.value)))
 
 
 def _landing_uri(home: Path, given: Given) -> str:

@@ -44,7 +44,11 @@ def migrate(database: Database) -> None:
         _wait_for_turn(connection)
         if _is_due(connection, database.name):
             if older := _revision(connection):
-                log.info("the ledger %s is brought from schema %s to %s", database.name, older, REVISIONS[-1])
+                log.warning(
+                    "the ledger %s is brought from schema %s to %s; older versions can't use it any more, and none may "
+                    "have a run under way",
+                    *(database.name, older, REVISIONS[-1]),
+                )
                 upgrade(connection)
             else:
                 _make(connection)

@@ -10,7 +10,7 @@ from sqlalchemy import Row, ScalarSelect, Select, func, select, union
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
-from tidegate.ledger.rows import decision
+from tidegate.ledger.rows import decision, state_of
 from tidegate.ledger.tables import (
     batches,
     clearances,
@@ -166,7 +166,7 @@ def _batch(row: Row[Any]) -> Batch:
         shares=(),
         output=row.output,
         commit_strategy=row.commit_strategy,
-        state=State(row.state),
+        state=state_of(row),
         resolution=Resolution(row.resolution) if row.resolution else None,
         offsets_committed=row.offsets_committed,
         rows=row.rows,

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, func, 
 from tidegate.ledger.rules import storable, unknown_delivery
 from tidegate.ledger.tables import batches, deliveries, files, landings, ranges
 from tidegate.model.batch import Batch, Cause, Delivery, Landed, LandedFile, Outcome, Resolution, State
+from tidegate.model.errors import UnusableLedgerError, message
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Decision, HistoryEntry
@@ -159,6 +160,21 @@ def _by_batch(connection: Connection, table: Table, ids: Select[tuple[str]]) -> 
     return found
 
 
+def state_of(row: Row[Any]) -> State:
+    """The state of a batch's row. Raises UnusableLedgerError for one of another version's words."""
+    try:
+        return State(row.state)
+    except ValueError:
+        why = f"batch {row.id} has the state {row.state}, which a run of another version wrote after the upgrade"
+        raise UnusableLedgerError(
+            message(
+                f"the ledger can't be used: {why}",
+                remedy="restore the copy that was made before the upgrade, end "
+                "all runs of the other version, and upgrade again",
+            )
+        ) from None
+
+
 def _entry(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _Rows) -> HistoryEntry:
     has_landed = row.landed_at is not None
     batch = Batch(
@@ -171,7 +187,7 @@ def _entry(row: Row[Any], range_rows: _Rows, file_rows: _Rows, delivery_rows: _R
         output=row.output,
         partition_by=tuple(row.partition_by),
         commit_strategy=row.commit_strategy,
-        state=State(row.state),
+        state=state_of(row),
         resolution=Resolution(row.resolution) if row.resolution else None,
         outcome=Outcome(row.outcome) if row.outcome else None,
         offsets_committed=row.offsets_committed,

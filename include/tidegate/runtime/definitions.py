@@ -262,8 +262,10 @@ class AllDefinitions:
 
     def file_names(self) -> set[str]:
         """The names of those that are files; no other is read for it."""
-        files = self.settings.subscriptions.glob(f"*{SUFFIX}")
-        return {path.stem for path in files if path.name != DEFAULTS_FILE}
+        folder = self.settings.subscriptions
+        if not folder.is_dir():
+            return set()
+        return {path.stem for path in folder.iterdir() if path.suffix == SUFFIX and path.name != DEFAULTS_FILE}
 
     def find(self, name: str) -> "StoredDefinition | None":
         """The stored definition of this name; nothing is made by asking."""

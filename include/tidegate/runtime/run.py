@@ -22,7 +22,7 @@ from tidegate.runtime.pipeline import Pipeline
 
 _PUBLISHED_NOTHING = "nothing was published; the next run goes on from here"
 _INTERRUPTED: Mapping[str, str] = {
-    "process": f"its job was stopped, and the delivery doesn't count; {_PUBLISHED_NOTHING}",
+    "process": f"its job was stopped, and the delivery counts only if it was the fifth in a row; {_PUBLISHED_NOTHING}",
     "publish": "the batch may be published already, which the next run finds out",
     "commit": "the batch may be published or committed already, which the next run finds out",
 }

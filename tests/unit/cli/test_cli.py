@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -257,6 +258,33 @@ def test_a_check_of_nothing_at_all_ends_with_2(tmp_path, monkeypatch, wrong):
     assert check().exit_code == 2
     assert check(tmp_path / "nowhere.yaml", wrong).exit_code == 1
     assert check(tmp_path / "empty", FLIGHTS).exit_code == 0
+
+
+@pytest.mark.parametrize("closed", [".", "data", "include/subscriptions"])
+@pytest.mark.parametrize("command", [["status"], ["check"], ["plan"]], ids=str)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_what_another_user_may_not_use_is_named(command, closed, monkeypatch):
+    with TemporaryDirectory() as above:
+        home = Path(above, "theirs")
+        (home / "include/subscriptions").mkdir(parents=True)
+        (home / "include/subscriptions/flights.yaml").write_text(LEAST)
+        (home / "data").mkdir()
+        Path(above, "airflow").mkdir()
+        for each in (Path(above), *Path(above).rglob("*")):
+            each.chmod(0o755)
+        (home / closed).chmod(0o700)
+        monkeypatch.setenv("TIDEGATE_HOME", str(home))
+        monkeypatch.setenv("AIRFLOW_HOME", f"{above}/airflow")
+        CliRunner().invoke(app, ["check"])  # which imports what nobody else may read
+        os.seteuid(65534)
+        try:
+            done = CliRunner().invoke(app, command)
+        finally:
+            os.seteuid(0)
+        said = done.stderr.replace("\n", "")
+        assert (done.exit_code, type(done.exception)) == (1, SystemExit), said
+        assert said.startswith(f"tidegate: {home}")
+        assert "is not for this user (Permission denied): run as the user that Airflow's tasks run as" in said
 
 
 def test_replay_says_from_where_a_relative_output_counts():

@@ -470,6 +470,23 @@ def test_a_file_spelt_in_two_ways_is_one_file(home, define, monkeypatch):
     assert len(examine([path, Path("definitions/a.yaml"), Path("definitions/../definitions")], home).subscriptions) == 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_what_this_user_may_not_see_takes_no_other_definition_along(home, define):
+    define("a", output=str(home / "theirs/a"))
+    define("b")
+    (home / "theirs/a/_delta_log").mkdir(parents=True)
+    (home / "theirs").chmod(0o700)
+    for above in (home, *home.parents):
+        above.chmod(above.stat().st_mode | 0o055)
+    examine([home / "definitions"], home)  # which imports what nobody else may read
+    os.seteuid(65534)
+    try:
+        found = examine([home / "definitions"], home)
+    finally:
+        os.seteuid(0)
+    assert [each.name for each in found.subscriptions] == ["a", "b"]
+
+
 def test_what_lies_deeper_than_definitions_do_is_told(home, define):
     folder, path = home / "definitions", define("a")
     deeper = folder / "team" / "b.yaml"

@@ -178,6 +178,7 @@ def test_operators_are_names_between_commas(listed, names):
         ("TIDEGATE_LEDGER", "sqlite://", "in memory"),
         ("TIDEGATE_LEDGER", "sqlite:///:memory:", "in memory"),
         ("TIDEGATE_LANDING", "file://data/landing", "write file:///data/landing"),
+        ("TIDEGATE_LOGS", "s3://bucket/logs", "is s3://bucket/logs: name a folder of this machine, as data/logs"),
         (
             "TIDEGATE_LANDING",
             "foo://x/y",

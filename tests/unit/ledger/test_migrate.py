@@ -12,16 +12,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from ledger_batches import COUNTS, NOON, result
+from ledger_batches import COUNTS, NOON, plan, result
 from sqlalchemy import NullPool, create_engine, inspect, text
 
 from tidegate.ledger import migrate
 from tidegate.ledger.database import Database
+from tidegate.ledger.overview import overview
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import metadata
 from tidegate.model.batch import Batch, Delivery, LandedFile, Outcome, State
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
+from tidegate.model.errors import TidegateError, UnavailableError, UnusableLedgerError, WrongDefinitionError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 
@@ -119,10 +120,21 @@ def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
     level = logging.getLogger(ALEMBIC).level
     fill_first(url)
     SqlLedger(url)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"the ledger {Database(url).name} is brought from schema 0001 to {migrate.REVISIONS[-1]}"
-    ]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(
+        f"the ledger {Database(url).name} is brought from schema 0001 to {migrate.REVISIONS[-1]}; older"
+    )
     assert logging.getLogger(ALEMBIC).level == level
+
+
+def test_what_a_run_of_an_older_version_wrote_after_the_upgrade_is_said(url: str) -> None:
+    ledger = SqlLedger(url)
+    batch = ledger.open(plan(0), ledger.look("flights").version)
+    with Database(url).write() as connection:
+        connection.execute(text("UPDATE tidegate_batches SET state = 'committed'"))
+    for look in (lambda: ledger.look("flights"), lambda: overview(url)):
+        with pytest.raises(UnusableLedgerError, match=f"batch {batch.id} has the state committed, which a run of an"):
+            look()
 
 
 def test_the_making_of_a_ledger_logs_nothing(url: str) -> None:
