@@ -44,7 +44,7 @@ from tidegate.cli.try_cases import try_cases
 from tidegate.config.settings import Settings, umask
 from tidegate.config.unknown_variables import unknown_variables
 from tidegate.model.counting import counted
-from tidegate.model.errors import TidegateError, WrongDefinitionError
+from tidegate.model.errors import TidegateError, WrongDefinitionError, not_for_this_user
 from tidegate.model.subscription import Problem, Severity
 
 _OF_CLIENTS = "tidegate.kafka.events"
@@ -70,8 +70,7 @@ class _Commands(TyperGroup):
         except TidegateError as error:
             _end(ctx, str(error), 2 if isinstance(error, WrongDefinitionError) else 1)
         except PermissionError as error:
-            who = "run as the user that Airflow's tasks run as, or let this one use it"
-            _end(ctx, f"{error.filename or error} is not for this user ({error.strerror}): {who}", 1)
+            _end(ctx, not_for_this_user(error), 1)
         except KeyboardInterrupt:
             _end(ctx, INTERRUPTED, 128 + signal.SIGINT)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tidegate.model.batch import Batch
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import TidegateError, UnusableLedgerError, not_for_this_user
 
 if TYPE_CHECKING:
     from tidegate.ledger.sql import SqlLedger
@@ -52,9 +52,15 @@ class LedgerHolders:
 
 
 def is_made(url: str) -> bool:
-    """Whether there may be a ledger at this URL: only of a file is it known that there is none."""
+    """Whether there may be a ledger at this URL: only of a file is it known that there is none.
+
+    Raises UnusableLedgerError where this user may not see it.
+    """
     file = _FILE.match(url)
-    return file is None or Path(url[file.end() :].partition("?")[0]).exists()
+    try:
+        return file is None or Path(url[file.end() :].partition("?")[0]).exists()
+    except PermissionError as error:
+        raise UnusableLedgerError(not_for_this_user(error)) from error
 
 
 def has_tables(url: str) -> bool:

@@ -159,6 +159,12 @@ def location(
     return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 
 
+def not_for_this_user(error: PermissionError) -> str:
+    """What to say of a file or a folder that this process's user may not use."""
+    who = "run as the user that Airflow's tasks run as, or let this one use it"
+    return f"{error.filename or error} is not for this user ({error.strerror}): {who}"
+
+
 def message(fact: object, at: object = "", remedy: str = "") -> str:
     """What every error and log line says: the fact, where it holds, unless it says so itself, and what to do.
 
