@@ -179,10 +179,10 @@ def _first_line(error: BaseException) -> str:
     is_of_java = _is_sparks(error) and not isinstance(error, PySparkException)
     of_java = text.partition("\n: ")[2] if is_of_java else ""  # behind "An error occurred while calling ..."
     line = (of_java or text).partition("\n")[0].strip()
-    if _WITHOUT_CAUSE in line and (causes := _CAUSED_BY.findall(f"{text}\n{_stack_trace(error)}")):
-        line = f"{line}; caused by {causes[-1]}"
     if (lack := _lack(error)) and lack not in line:
         line = f"{lack}: {line if len(line) <= _SHORT else line[:_SHORT] + '…'}"
+    elif _WITHOUT_CAUSE in line and (causes := _CAUSED_BY.findall(f"{text}\n{_stack_trace(error)}")):
+        line = f"{line}; caused by {causes[-1]}"
     if of_java:
         return _JAVA_CLASS.sub("", line)
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
