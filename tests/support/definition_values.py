@@ -112,4 +112,9 @@ def _section(section: str) -> st.SearchStrategy[dict[str, object]]:
 def _value(section: str, name: str) -> st.SearchStrategy[object]:
     kind = PROPERTIES[section][name].type
     fine = right(kind)
-    return st.integers(0, 7).flatmap(lambda dice: ODD if dice == 0 else fine)
+    return st.integers(0, 15).flatmap(lambda dice: ODD if dice < 2 else fine.map(_twice) if dice == 2 else fine)
+
+
+def _twice(value: object) -> object:
+    """A list with each of its items twice, which hypothesis draws by chance alone; anything else as it is."""
+    return [*value, *value] if isinstance(value, list) else value

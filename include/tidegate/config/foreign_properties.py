@@ -70,6 +70,16 @@ _HITACHI: Mapping[str, str] = {
     "MinTPoolSize": "tasks start and end as needed: remove it",
     "TPoolKeepalive": "tasks start and end as needed: remove it",
 }
+_AIRFLOW: Mapping[str, str] = {
+    "catchup": "a run takes all that waits, so none is caught up: remove it",
+    "default_args": "what is under `airflow` goes to every task: name each there",
+    "depends_on_past": "one run is active at a time: remove it",
+    "max_active_runs": "one run is active at a time: remove it",
+    "max_active_tasks": "`members` is how many land at once",
+    "retries": "it is max-retries, at the top level",
+    "retry_delay": "it is retry-delay.ms, at the top level",
+    "start_date": "runs start by `schedule` once the DAG is unpaused: remove it",
+}
 _SAME_FOR_ALL: Mapping[str, str] = {
     "%": "profiles are Quarkus': each environment has definitions of its own, with the connection's id in all of them",
     "apicurio.": "deserialization.schema-registry names the connection of a registry with Confluent's API",
@@ -81,7 +91,7 @@ _SAME_FOR_ALL: Mapping[str, str] = {
     ),
 }
 
-ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITACHI}
+ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITACHI, **_AIRFLOW}
 
 
 def elsewhere(name: str) -> str | None:

@@ -47,9 +47,19 @@ HITACHI = (
     ("urecp-kafka.poll-timeout: 5", "urecp-kafka.poll-timeout.ms"),
     ("MaxTPoolSize: 5", "`members`"),
 )
+AIRFLOW = (
+    ("retries: 3", "max-retries"),
+    ("catchup: false", "remove it"),
+    ("max_active_runs: 2", "one run"),
+)
 
 
-@pytest.mark.parametrize(("line", "said"), [*SMALLRYE, *OCI, *QUEUE_OVER_HTTP, *HITACHI])
+def test_a_property_of_airflows_is_said_under_airflow_too(with_lines):
+    (problem,) = with_lines("airflow: {retries: 3}").problems
+    assert problem.message == "airflow.retries isn't a property here: it is max-retries, at the top level"
+
+
+@pytest.mark.parametrize(("line", "said"), [*SMALLRYE, *OCI, *QUEUE_OVER_HTTP, *HITACHI, *AIRFLOW])
 def test_what_stands_here_for_another_system_s_property_is_said(with_lines, line, said):
     (problem,) = with_lines(line).problems
     assert (problem.line, problem.rule) == (4, "elsewhere")
