@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -471,20 +472,25 @@ def test_a_file_spelt_in_two_ways_is_one_file(home, define, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
-def test_what_this_user_may_not_see_takes_no_other_definition_along(home, define):
-    define("a", output=str(home / "theirs/a"))
-    define("b")
-    (home / "theirs/a/_delta_log").mkdir(parents=True)
-    (home / "theirs").chmod(0o700)
-    for above in (home, *home.parents):
-        above.chmod(above.stat().st_mode | 0o055)
-    examine([home / "definitions"], home)  # which imports what nobody else may read
-    os.seteuid(65534)
-    try:
-        found = examine([home / "definitions"], home)
-    finally:
-        os.seteuid(0)
-    assert [each.name for each in found.subscriptions] == ["a", "b"]
+def test_what_this_user_may_not_see_takes_no_other_definition_along():
+    with TemporaryDirectory() as above:  # pytest's own folder is nobody else's
+        home, theirs = Path(above, "home"), Path(above, "theirs")
+        (home / "definitions").mkdir(parents=True)
+        (theirs / "a" / "_delta_log").mkdir(parents=True)
+        for name, output in (("a", f"{theirs}/a"), ("b", "b")):
+            (home / "definitions" / f"{name}.yaml").write_text(
+                f"topics: [flights]\nconsumer: {{group.id: {name}}}\nprocessing: {{output: {output}}}\n"
+            )
+        for each in (Path(above), *Path(above).rglob("*")):
+            each.chmod(0o755)
+        theirs.chmod(0o700)
+        examine([home / "definitions"], home)  # which imports what nobody else may read
+        os.seteuid(65534)
+        try:
+            found = examine([home / "definitions"], home)
+        finally:
+            os.seteuid(0)
+        assert [each.name for each in found.subscriptions] == ["a", "b"]
 
 
 def test_what_lies_deeper_than_definitions_do_is_told(home, define):
