@@ -146,13 +146,14 @@ def test_connections_of_places_and_catalogs_that_arent_there_are_named(
     line.set("TIDEGATE_LANDING", "s3://gone@landing")
     line.define("flights", name, processing={"format": "delta", "output": "s3://nobody@lake/flights"})
     line.define("parcels", name, processing={"format": "iceberg", "output": "nowhere.shop.parcels"})
+    line.define("ships", name, processing={"format": "delta", "output": "gs://absent@lake/ships"})
     found = problems(line)
     assert {severity for _, severity, _ in found} == {"error"}
     places = [(rule, message.partition(":")[0]) for rule, _, message in found]
     landing, output = ("no-landing", "TIDEGATE_LANDING"), ("no-output", "processing.output")
-    assert sorted(places) == [landing, landing, output, output]
+    assert sorted(places) == [landing, landing, landing, output, output, output]
     told = "\n".join(message for _, _, message in found)
-    for each in ("gone", "nobody", "nowhere"):
+    for each in ("gone", "nobody", "nowhere", "absent"):
         assert f"there is no Airflow connection {each}: set AIRFLOW_CONN_{each.upper()}" in told
 
 

@@ -169,8 +169,8 @@ def state_of(row: Row[Any]) -> State:
         raise UnusableLedgerError(
             message(
                 f"the ledger can't be used: {why}",
-                remedy="restore the copy that was made before the upgrade, end "
-                "all runs of the other version, and upgrade again",
+                remedy="restore the copy that was made before the upgrade, end all runs of the other version, and "
+                "upgrade again",
             )
         ) from None
 

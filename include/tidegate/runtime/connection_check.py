@@ -16,7 +16,7 @@ from tidegate.ledger.holders import has_tables
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.output_uri import IcebergTable, parse_output
+from tidegate.model.output_uri import IcebergTable, connections_of, parse_output
 from tidegate.model.subscription import (
     DeserializerName,
     Problem,
@@ -27,6 +27,7 @@ from tidegate.model.subscription import (
     TopicPattern,
 )
 from tidegate.parquet.known_stores import object_place, object_system, use_connections
+from tidegate.parquet.object_stores import object_store
 from tidegate.ports import Connections, SchemaType
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
@@ -80,6 +81,7 @@ class _Outside:
         self.registry = cache(self._registry)
         self.spark = cache(self._spark)
         self._unusable: dict[tuple[str | None, str], TidegateError | None] = {}
+        self._store = cache(self._store_lacks)
         self._catalog = cache(self._catalog_lacks)
 
     def landing(self) -> TidegateError | None:
@@ -126,11 +128,12 @@ class _Outside:
     def _bucket_lacks(self, uri: str) -> TidegateError | None:
         """Why the store of a folder can't be used; None for a folder of a file system.
 
-        A bucket is asked again only where it refused a folder, as it may allow another one.
+        A bucket is asked again only where it refused a folder, as it may allow another one. Of stores of other
+        protocols than S3's the connection alone is looked at.
         """
         place = object_place(uri)
         if place is None:
-            return None
+            return next(filter(None, map(self._store, connections_of(uri))), None)
         bucket = (place.connection, place.bucket)
         if bucket not in self._unusable:
             lacking = _attempt(lambda: object_system(place))
@@ -138,6 +141,11 @@ class _Outside:
                 return lacking
             self._unusable[bucket] = lacking if isinstance(lacking, TidegateError) else None
         return self._unusable[bucket]
+
+    def _store_lacks(self, connection_id: str) -> TidegateError | None:
+        """Why a connection is no object store's."""
+        answer = _attempt(lambda: object_store(self._connections.get(connection_id)))
+        return answer if isinstance(answer, TidegateError) else None
 
     def _catalog_lacks(self, connection_id: str) -> TidegateError | None:
         """Why there is no such connection."""

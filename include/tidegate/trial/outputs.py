@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidegate.model.output_uri import DeltaTable, IcebergTable, Output, ParquetFolder, iceberg_table
+from tidegate.model.output_uri import DeltaTable, IcebergTable, Output, ParquetFolder, batch_place, iceberg_table
 from tidegate.model.row_layout import BATCH_ID
 from tidegate.model.subscription import Processing
 from tidegate.ports import Connection
@@ -43,7 +43,7 @@ def published_rows(output: Output, catalog: OneCatalog, batch_id: str, *, is_fee
     """The rows that a batch brought, as its transform made them; of a change feed all of the table's."""
     match output:
         case ParquetFolder():
-            folder = f"{output.folder.removeprefix('file://')}/{BATCH_ID}={batch_id}"
+            folder = batch_place(str(output), batch_id).removeprefix("file://")
             return ds.dataset(folder, format=_INT96, partitioning="hive").to_table()
         case DeltaTable():
             import deltalake  # noqa: PLC0415 (needs tidegate[delta])
