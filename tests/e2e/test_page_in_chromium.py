@@ -250,8 +250,10 @@ def test_cause_and_cure_are_three_clicks_from_the_list_at_most(page: Page, path:
     page.get_by_role("link", name=path.subscription, exact=True).click()
     expect(panel(page, path.panel)).to_contain_text(path.cause)
     for click in others:
+        control = page.get_by_role("link", name=click, exact=True).or_(page.get_by_role("button", name=click)).first
+        expect(control).to_be_visible()  # a click doesn't wait for the page that it leads to
         fill(page, {name: value for name, value in path.fields.items() if page.locator(f"[name={name}]").count()})
-        page.get_by_role("link", name=click, exact=True).or_(page.get_by_role("button", name=click)).first.click()
+        control.click()
     expect(page.locator("main")).to_contain_text(path.cure)
 
 

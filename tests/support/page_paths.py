@@ -58,7 +58,7 @@ PATHS = (
         clicks=(THE_NAME, "Reset the group", "Preview"),
         panel="verdict",
         cause="outside of what the partition holds",
-        cure="stock",
+        cure="2 positions of 2 move",
         fields={"to": "earliest"},
     ),
     ClickPath(
