@@ -25,6 +25,10 @@ from tidegate.model.errors import OvertakenError, TidegateError, UnavailableErro
 
 _Value = TypeVar("_Value")
 
+SCHEMA = "0024"
+"""The newest revision of the tables, which this version of Tidegate reads and writes."""
+
+_TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, which all users of a database share
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30
 _MOST_PARAMETERS = 500  # of one statement; SQLite may take no more than 999
@@ -69,14 +73,31 @@ class Database:
         else:
             self._reading = self._writing.execution_options(isolation_level="REPEATABLE READ")
 
-    def write(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads and writes; it ends with the context.
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that reads and writes; it ends with the context, and no migration comes between.
 
         Whoever waits for a row sees what the one before wrote. Raises UnavailableError, saying so where the
         transaction's end is unknown; OvertakenError where somebody else has written the same row; UnusableLedgerError
-        where trying again can't help.
+        where trying again can't help, as where another version of Tidegate has migrated the tables.
         """
-        return _transaction(self._writing, self.name, writes=True)
+        with _transaction(self._writing, self.name, writes=True) as connection:
+            _wait_for_turn(connection, "pg_advisory_xact_lock_shared")
+            found = connection.exec_driver_sql("SELECT version_num FROM tidegate_schema").scalar()
+            if found != SCHEMA:
+                raise UnusableLedgerError(
+                    f"the ledger {self.name} was brought to schema {found} while this was under way, and this version "
+                    f"of Tidegate writes {SCHEMA}: nothing was written; run again with the other version, which finds "
+                    "out where things stand"
+                )
+            yield connection
+
+    @contextmanager
+    def migrate(self) -> Iterator[Connection]:
+        """A transaction that may change the tables, while nobody else migrates or writes. Raises as `write` does."""
+        with _transaction(self._writing, self.name, writes=True) as connection:
+            _wait_for_turn(connection, "pg_advisory_xact_lock")
+            yield connection
 
     def now(self, connection: Connection) -> datetime:
         """The time by the database's clock, which all who use it share; SQLite's is that of its machine."""
@@ -102,6 +123,12 @@ def database_time(connection: Connection) -> datetime:
         return datetime.fromisoformat(said).replace(tzinfo=UTC)
     now: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
     return now.astimezone(UTC)
+
+
+def _wait_for_turn(connection: Connection, lock: str) -> None:
+    """Until the transaction ends no migration begins, or nobody writes, by the lock; SQLite has one writer at most."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SELECT {lock}({_TURN})")
 
 
 @contextmanager

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Column, Connection, Index, MetaData, PrimaryKeyConstraint, String, Table, inspect, select, text
+from sqlalchemy import Column, Connection, Index, MetaData, PrimaryKeyConstraint, String, Table, inspect, select
 from sqlalchemy.schema import CreateTable
 
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import SCHEMA, Database
 from tidegate.ledger.tables import ledger, metadata
 from tidegate.model.errors import UnusableLedgerError
 
 log = logging.getLogger(__name__)
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
+REVISIONS = tuple(f"{number:04}" for number in range(1, int(SCHEMA) + 1))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 _version = Table(  # as Alembic makes it
@@ -26,7 +26,6 @@ _version = Table(  # as Alembic makes it
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )
 
-_TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, which all users of a database share
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
@@ -40,14 +39,13 @@ def migrate(database: Database) -> None:
     with database.read() as connection:
         if not _is_due(connection, database.name):
             return
-    with _ONE_THREAD, database.write() as connection:
-        _wait_for_turn(connection)
+    with _ONE_THREAD, database.migrate() as connection:
         if _is_due(connection, database.name):
             if older := _revision(connection):
                 log.warning(
                     "the ledger %s is brought from schema %s to %s; older versions can't use it any more, and none may "
                     "have a run under way",
-                    *(database.name, older, REVISIONS[-1]),
+                    *(database.name, older, SCHEMA),
                 )
                 upgrade(connection)
             else:
@@ -60,8 +58,8 @@ def schema_of(database: Database) -> str | None:
         return _revision(connection)
 
 
-def upgrade(connection: Connection) -> None:
-    """Take the tables, or none, through all revisions that they lack."""
+def upgrade(connection: Connection, revision: str = SCHEMA) -> None:
+    """Take the tables, or none, through the revisions that they lack, up to this one."""
     from alembic import command  # noqa: PLC0415 - takes a second, and is seldom needed
     from alembic.config import Config  # noqa: PLC0415
 
@@ -70,7 +68,7 @@ def upgrade(connection: Connection) -> None:
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE
     with _without_lines_of_alembic():
-        command.upgrade(config, REVISIONS[-1])
+        command.upgrade(config, revision)
 
 
 def _make(connection: Connection) -> None:
@@ -83,7 +81,7 @@ def _make(connection: Connection) -> None:
     for index in sorted((each for table in metadata.sorted_tables for each in table.indexes), key=_is_partial):
         index.create(connection)
     connection.execute(ledger.insert().values(identity=uuid.uuid4().hex))
-    connection.execute(_version.insert().values(version_num=REVISIONS[-1]))
+    connection.execute(_version.insert().values(version_num=SCHEMA))
 
 
 def _is_partial(index: Index) -> bool:
@@ -94,16 +92,10 @@ def _is_due(connection: Connection, name: str) -> bool:
     revision = _revision(connection)
     if revision is not None and revision not in REVISIONS:
         raise UnusableLedgerError(
-            f"the ledger {name} has schema {revision} and this Tidegate knows {REVISIONS[-1]} at most: "
+            f"the ledger {name} has schema {revision} and this Tidegate knows {SCHEMA} at most: "
             "use the newer Tidegate that made it, or name another database in TIDEGATE_LEDGER"
         )
-    return revision != REVISIONS[-1]
-
-
-def _wait_for_turn(connection: Connection) -> None:
-    """Keep other migrations of this database waiting until the transaction ends, as SQLite does by itself."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN})
+    return revision != SCHEMA
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from ledger_batches import COUNTS, NOON, plan, result
 from sqlalchemy import NullPool, create_engine, inspect, text
 
 from tidegate.ledger import migrate
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import SCHEMA, Database
 from tidegate.ledger.overview import overview
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ledger.tables import metadata
@@ -103,7 +105,7 @@ def drop_all(url: str) -> None:
 
 
 def test_a_new_ledger_has_the_tables_that_all_revisions_come_to(url: str) -> None:
-    with Database(url).write() as connection:
+    with Database(url).migrate() as connection:
         migrate.upgrade(connection)
     assert differences(url) == []
     through_all = schema(url)
@@ -121,9 +123,7 @@ def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
     fill_first(url)
     SqlLedger(url)
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(
-        f"the ledger {Database(url).name} is brought from schema 0001 to {migrate.REVISIONS[-1]}; older"
-    )
+    assert said.startswith(f"the ledger {Database(url).name} is brought from schema 0001 to {SCHEMA}; older")
     assert logging.getLogger(ALEMBIC).level == level
 
 
@@ -211,12 +211,10 @@ def test_the_store_of_a_group_is_told_from_what_was_committed(
     strategies: list[str],
     checkpoint_version: int | None,
     store: PositionStore | None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Revision 0015: until then the newest batch and the newest checkpoint said where the positions are."""
-    with monkeypatch.context() as patch, Database(url).write() as connection:
-        patch.setattr(migrate, "REVISIONS", migrate.REVISIONS[:14])
-        migrate.upgrade(connection)
+    with Database(url).migrate() as connection:
+        migrate.upgrade(connection, "0014")
     with create_engine(url, poolclass=NullPool).begin() as connection:
         connection.execute(text("INSERT INTO tidegate_subscriptions VALUES ('flights', 9)"))
         connection.execute(
@@ -265,8 +263,41 @@ def test_a_ledger_that_was_made_anew_is_another_one(
 def test_a_database_of_a_newer_tidegate_is_refused(url: str) -> None:
     SqlLedger(url)
     execute(url, "UPDATE tidegate_schema SET version_num = '0999'")
-    with pytest.raises(WrongDefinitionError, match=rf"has schema 0999 .* knows {migrate.REVISIONS[-1]}"):
+    with pytest.raises(WrongDefinitionError, match=rf"has schema 0999 .* knows {SCHEMA}"):
         SqlLedger(url)
+
+
+def test_what_was_migrated_while_a_run_was_under_way_is_written_by_nobody_of_the_older_version(url: str) -> None:
+    ledger = SqlLedger(url)
+    batch = ledger.open(plan(0), ledger.look("flights").version)
+    execute(url, "UPDATE tidegate_schema SET version_num = '0999'")
+    with pytest.raises(UnusableLedgerError, match=r"was brought to schema 0999 while this .* nothing was written"):
+        ledger.note_missing("flights", ["gone"])
+    with pytest.raises(UnusableLedgerError, match="while this was under way"):
+        ledger.remark(batch.id, "a note")
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("UPDATE tidegate_schema SET version_num = :ours"), {"ours": SCHEMA})
+    snapshot = ledger.look("flights")
+    assert (snapshot.open, snapshot.missing) == (batch, frozenset())
+
+
+def test_a_migration_waits_for_writes_and_writes_for_it(url: str) -> None:
+    """The second can't begin before the first has ended, whichever it is."""
+    SqlLedger(url)
+    database = Database(url)
+    for first, second in ((database.write, database.migrate), (database.migrate, database.write)):
+        ended = []
+
+        def wait(begin: Callable[[], AbstractContextManager[object]] = second, ended: list[str] = ended) -> None:
+            with begin():
+                ended.append("second")
+
+        with ThreadPoolExecutor(1) as other, first():
+            waiting = other.submit(wait)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.5)
+            ended.append("first")
+        assert ended == ["first", "second"]
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(url: str) -> None:
