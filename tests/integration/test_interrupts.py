@@ -59,7 +59,7 @@ def ledger(desk: Desk, now: Callable[[], datetime] | None = None) -> SqlLedger:
     return SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(desk.home)}).ledger, now=now)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_a_run_that_is_interrupted_stops_its_job_says_so_and_costs_no_delivery(desk: Desk, number: int) -> None:
     name, notes = crawling(desk)
 
@@ -71,7 +71,7 @@ def test_a_run_that_is_interrupted_stops_its_job_says_so_and_costs_no_delivery(d
     told = json.loads(out)
     assert (run.returncode, told["state"]) == (128 + number, "failed"), err
     assert told["error"].startswith(
-        "interrupted in process: its job was stopped, and the delivery counts only if it was the fifth in a row; "
+        "interrupted in process: its job was stopped, and the delivery counts only if it was the 5th in a row; "
     )
     workers = [int(note.name) for note in notes.iterdir()]
     until(lambda: not any(map(psutil.pid_exists, workers)), "the workers are gone")

@@ -47,11 +47,6 @@ class _InFolder:
         """What others know it by: the folder's URI, without the connection's id."""
         return without_connection(self.folder)
 
-    @property
-    def connections(self) -> tuple[str, ...]:
-        """The ids of the Airflow connections that it takes."""
-        return connections_of(self.folder)
-
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder(_InFolder):
@@ -117,11 +112,6 @@ class IcebergTable:
     def public_uri(self) -> str:
         """What others know it by: the URI itself."""
         return str(self)
-
-    @property
-    def connections(self) -> tuple[str, ...]:
-        """The ids of the Airflow connections that it takes."""
-        return (self.catalog,)
 
 
 Output = ParquetFolder | DeltaTable | IcebergTable

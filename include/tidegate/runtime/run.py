@@ -19,10 +19,12 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.limit import MOST_INTERRUPTED
 
 _PUBLISHED_NOTHING = "nothing was published; the next run goes on from here"
 _INTERRUPTED: Mapping[str, str] = {
-    "process": f"its job was stopped, and the delivery counts only if it was the fifth in a row; {_PUBLISHED_NOTHING}",
+    "process": f"its job was stopped, and the delivery counts only if it was the {MOST_INTERRUPTED}th in a row; "
+    f"{_PUBLISHED_NOTHING}",
     "publish": "the batch may be published already, which the next run finds out",
     "commit": "the batch may be published or committed already, which the next run finds out",
 }
