@@ -10,9 +10,9 @@ from tidegate.lake.log_entries import LogEntries
 from tidegate.lake.log_lake import STAGED, data_folder
 from tidegate.lake.staged_files import folders
 from tidegate.lake.staging import folder_name, staged_below
-from tidegate.model.errors import LostDataError, UnavailableError
+from tidegate.model.errors import LostDataError
 from tidegate.model.receipt import Receipt
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 from tidegate.ports import TableLog
 
 
@@ -50,7 +50,5 @@ class Orphans:
 
 def _below(uri: str) -> list[str]:
     system, path = locate(uri)
-    try:
+    with unless_refused(f"{uri} can't be listed"):
         return [folder_name(folder) for folder in folders(system, path)]
-    except OSError as error:
-        raise UnavailableError(f"{uri} can't be listed: {error}") from error

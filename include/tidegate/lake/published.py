@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 
 from pyarrow import fs
 
-from tidegate.model.errors import LostDataError, UnavailableError, WrongDefinitionError, message
+from tidegate.model.errors import LostDataError, WrongDefinitionError, message
 from tidegate.model.manifest import Published, StagedFile
 from tidegate.model.offsets import Range
 from tidegate.model.output_uri import has_folders, parse_output
 from tidegate.model.receipt import Receipt
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 from tidegate.parquet.rejected import REJECTED
 
 MANIFEST: Final = "_manifest.json"
@@ -56,15 +56,13 @@ def published_batches(output: str, done: Collection[str] = ()) -> list[Published
         )
     system, root = locate(output)
     known = frozenset(done)
-    try:
+    with unless_refused(f"the output {output} can't be read"):
         folders = {batch_id: path for batch_id, path in _folders(system, root).items() if batch_id not in known}
         found = [
             _dated(system, path, folder_of(output, batch_id))
             for batch_id, path in folders.items()
             if system.get_file_info(fs.FileSelector(path))
         ]
-    except OSError as error:
-        raise UnavailableError(f"the output {output} can't be read: {error}") from error
     begun: dict[str, datetime] = {}
     for at, batch in found:
         begun[batch.incarnation] = min(at, begun.get(batch.incarnation, at))
@@ -75,12 +73,10 @@ def published_batch(output: str, batch_id: str) -> PublishedBatch | None:
     """One of them; None where it isn't published. Raises as `published_batches` does."""
     system, root = locate(output)
     path = folder_of(root, batch_id)
-    try:
+    with unless_refused(f"the output {output} can't be read"):
         if system.get_file_info(path).type != fs.FileType.Directory:
             return None
         return read_manifest(system, path, lambda text: _parsed(text, folder_of(output, batch_id)))
-    except OSError as error:
-        raise UnavailableError(f"the output {output} can't be read: {error}") from error
 
 
 def folder_of(output: str, batch_id: str | None) -> str:

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from tidegate.lake.published import PublishedBatch, published_batches
-from tidegate.model.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.files import put
 from tidegate.parquet.hidden import is_hidden
 from tidegate.parquet.known_stores import object_place
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 
 _FOLDERS: Final = ("file", "hdfs")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -73,15 +73,13 @@ def write_symlinks(files: list[PublishedFile], folder: str) -> int:
     for file in files:
         by_partition.setdefault(_folder_of(file), []).append(file.uri)
     system, root = locate(folder)
-    try:
+    with unless_refused(f"{folder} can't be written"):
         for below, uris in sorted(by_partition.items()):
             put(
                 system,
                 "/".join(part for part in (root, below, "manifest") if part),
                 "".join(f"{uri}\n" for uri in uris).encode(),
             )
-    except OSError as error:
-        raise UnavailableError(f"{folder} can't be written: {error}") from error
     return len(by_partition)
 
 
@@ -120,10 +118,8 @@ def _sizes(batch: PublishedBatch) -> list[tuple[str, int]]:
     if batch.files is not None:
         return [(file.path, file.bytes) for file in batch.files]
     system, root = locate(batch.uri)
-    try:
+    with unless_refused(f"{batch.uri} can't be listed"):
         entries = system.get_file_info(fs.FileSelector(root, recursive=True))
-    except OSError as error:
-        raise UnavailableError(f"{batch.uri} can't be listed: {error}") from error
     named = {entry.path.removeprefix(f"{root}/"): entry.size for entry in entries if entry.type == fs.FileType.File}
     return sorted((path, size) for path, size in named.items() if not is_hidden(path))
 

@@ -16,13 +16,13 @@ from pyarrow import fs
 from tidegate.lake.sealing import seal, sealed_files, verify_sealed
 from tidegate.model.acknowledged import TakesOffsets
 from tidegate.model.change_feed import TOMBSTONES
-from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, UnavailableError, message
+from tidegate.model.errors import BatchFailedError, CorruptFileError, StaleError, message
 from tidegate.model.manifest import Counts, Manifest, Rejections, Result, StagedFile
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Rejected
 from tidegate.parquet.acks import settled_files, staged_acks, take
 from tidegate.parquet.hidden import is_hidden
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 from tidegate.parquet.rejected import REJECTED, rejected_by_the_job, rejected_records
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,8 @@ class StagedFiles:
     def make_folder(self, staging: str) -> None:
         """See `tidegate.ports.StagedOutput`; what Spark writes below it has permissions of Spark's own."""
         system, path = locate(staging)
-        try:
+        with unless_refused(f"the folder {staging} can't be made"):
             system.create_dir(path, recursive=True)
-        except OSError as error:
-            raise UnavailableError(f"the folder {staging} can't be made: {error}") from error
 
     def results(self, staging: str) -> tuple[Result, ...]:
         """See `tidegate.ports.StagedOutput`. Raises BatchFailedError for a result that can't be read."""
@@ -119,11 +117,9 @@ class StagedFiles:
     def withdraw(self, staging: str) -> None:
         """See `tidegate.ports.StagedOutput`."""
         system, path = locate(staging)
-        try:
+        with unless_refused(f"{staging} can't be written to"):
             system.create_dir(path, recursive=True)
             system.open_output_stream(f"{path}/{_WITHDRAWN}").close()
-        except OSError as error:
-            raise UnavailableError(f"{staging} can't be written to: {error}") from error
 
     def remove_folders(self, folders: Collection[str]) -> Collection[str]:
         """See `tidegate.ports.StagedOutput`.

@@ -20,7 +20,7 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Rejected
 from tidegate.parquet.acks import pending_acks
 from tidegate.parquet.files import is_bare, put, remove_empty
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 from tidegate.parquet.rejected import landed_records
 from tidegate.parquet.verifying import verify
 from tidegate.ports import Side
@@ -56,18 +56,13 @@ class ParquetLanding:
         system, root = self._place
         below = f"{subscription}/{batch_id}/{MEMBER}{member}/{uuid.uuid4().hex}"
         attempt = ParquetWriter(system, f"{root}/{below}", f"{self._uri}/{below}")
-        try:
-            yield attempt
-            attempt.finish()
-        except OSError as error:
-            attempt.discard()
-            helps = "see that it is there, has room and may be written by this user"
-            raise UnavailableError(
-                message(f"the landing {self._uri} can't be written ({error})", remedy=helps)
-            ) from error
-        except BaseException:
-            attempt.discard()
-            raise
+        with unless_refused(f"the landing {self._uri} can't be written"):
+            try:
+                yield attempt
+                attempt.finish()
+            except BaseException:
+                attempt.discard()
+                raise
 
     def verify(self, files: Collection[LandedFile]) -> None:
         """See ports.Landing; a part of each file at a time."""
@@ -78,10 +73,8 @@ class ParquetLanding:
         found: Counter[bytes] = Counter()
         for uri in uris:
             system, path = locate(uri)
-            try:
+            with unless_refused(f"the landed file {uri} can't be read"):
                 found += framings_in(system, path, side, indexed=indexed)
-            except OSError as error:
-                raise UnavailableError(f"the landed file {uri} can't be read: {error}") from error
         return found
 
     def records(self, uris: Collection[str], failure: Failure) -> Iterator[Rejected]:
@@ -97,10 +90,8 @@ class ParquetLanding:
         """See ports.Landing; it appears whole, and putting it again changes nothing."""
         system, root = self._place
         name = f"{manifest.batch.subscription}/{manifest.batch.id}/manifests/{manifest.delivery.token}.json"
-        try:
+        with unless_refused(f"the manifest {self._uri}/{name} can't be written"):
             put(system, f"{root}/{name}", manifest.to_json().encode())
-        except OSError as error:
-            raise UnavailableError(f"the manifest {self._uri}/{name} can't be written: {error}") from error
         return f"{self._uri}/{name}"
 
     def data_files(self, subscription: str, batch_id: str, files: Collection[str] = ()) -> frozenset[str]:
@@ -136,14 +127,12 @@ class ParquetLanding:
         for folder in self._folders(subscription, batch_id, files):
             found = self._stored_in(folder)
             system, path = self._located(folder)
-            try:
+            with unless_refused(f"the landing {folder} can't be removed"):
                 for uri, size in found.items():
                     with suppress(FileNotFoundError):  # somebody else was faster
                         system.delete_file(path + uri.removeprefix(folder))
                         removed[uri] = size
                 remove_empty(system, path)
-            except OSError as error:
-                raise UnavailableError(f"the landing {folder} can't be removed: {error}") from error
         return removed
 
     def _refuse_absent(self, files: Collection[str]) -> None:
@@ -163,10 +152,8 @@ class ParquetLanding:
     def _stored_in(self, folder: str) -> dict[str, int]:
         """The bytes of each file below a batch's folder that is named as ours."""
         system, path = self._located(folder)
-        try:
+        with unless_refused(f"the landing {folder} can't be listed"):
             entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-        except OSError as error:
-            raise UnavailableError(f"the landing {folder} can't be listed: {error}") from error
         named = {e.path.removeprefix(f"{path}/"): e.size for e in entries if e.type == fs.FileType.File}
         return {f"{folder}/{name}": size or 0 for name, size in named.items() if _is_ours(name)}
 

@@ -12,13 +12,13 @@ from pyarrow import fs
 
 from tidegate.landing.parquet import MEMBER
 from tidegate.model.batch import Batch, LandedFile
-from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.errors import BatchFailedError
 from tidegate.model.landing_request import JobLanding, LandingRequest, OffsetRun
 from tidegate.model.offsets import TopicPartition
 from tidegate.parquet.checksums import checksums_of
 from tidegate.parquet.files import make_durable, put
 from tidegate.parquet.hidden import is_hidden
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +49,14 @@ class ParquetLandingRequests:
             ranges=batch.share(member),
             poll_timeout_ms=poll_timeout_ms,
         )
-        try:
+        with unless_refused(f"the order {request.uri} can't be written"):
             put(system, f"{root}/{below}/orders/{attempt}.json", request.to_json().encode())
-        except OSError as error:
-            raise UnavailableError(f"the order {request.uri} can't be written: {error}") from error
         return request
 
     def result(self, request: LandingRequest) -> JobLanding | None:
         """See ports.LandingRequests; a part of each file at a time, for its checksum, and its footer for the rest."""
         system, folder = locate(request.folder)
-        try:
+        with unless_refused(f"what lies in {request.folder} can't be read"):
             said = _said(system, f"{folder}/{_RESULT}")
             if said is None:
                 return None
@@ -73,8 +71,6 @@ class ParquetLandingRequests:
                 files.append(LandedFile(uri, sum(one.records for one in of_file), found[name], checksum))
                 stretches += of_file
             make_durable(system, [f"{folder}/{name}" for name in names])
-        except OSError as error:
-            raise UnavailableError(f"what lies in {request.folder} can't be read: {error}") from error
         return JobLanding(said, tuple(files), tuple(stretches))
 
     def cancel(self, request: LandingRequest) -> None:

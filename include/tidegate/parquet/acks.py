@@ -16,7 +16,7 @@ from tidegate.model.manifest import Result
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet import ack_logs
 from tidegate.parquet.hidden import is_hidden
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 
 COLUMNS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 """The columns of an acknowledgement; others may stand beside them."""
@@ -98,10 +98,8 @@ def ack_files(uri: str) -> tuple[str, ...]:
     """
     system, root = locate(uri)
     selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
-    try:
+    with unless_refused(f"the acknowledgements {uri} can't be listed"):
         found = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
-    except OSError as error:
-        raise UnavailableError(f"the acknowledgements {uri} can't be listed: {error}") from error
     names = sorted(path.removeprefix(f"{root}/") for path in found)
     return tuple(f"{uri.rstrip('/')}/{name}" for name in names if not is_hidden(name))
 

@@ -1,9 +1,12 @@
 """From the URI of a place to the file system that it lies on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 from pyarrow import fs
 
-from tidegate.model.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import UnavailableError, WrongDefinitionError, message
 from tidegate.parquet.known_stores import object_place, object_system
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/=@:")
@@ -37,6 +40,16 @@ def locate(uri: str) -> tuple[fs.FileSystem, str]:
     except OSError as error:
         raise UnavailableError(f"the file system of {uri} can't be reached: {error}") from error
     return system, path
+
+
+@contextmanager
+def unless_refused(cannot: str) -> Iterator[None]:
+    """Raises UnavailableError where a file system refuses what is done within: `the output /lake can't be read`."""
+    try:
+        yield
+    except OSError as error:
+        helps = "see that the place is there, answers and has room, and that this user may read and write there"
+        raise UnavailableError(message(f"{cannot} ({error})", remedy=helps)) from error
 
 
 def _encode(path: str) -> str:

@@ -15,6 +15,7 @@ from tidegate.model.manifest import Rejection, Rejections
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Headers, Rejected, rejection
 from tidegate.parquet.hidden import is_hidden
+from tidegate.parquet.locations import unless_refused
 
 REJECTED = "_rejected"
 """The folder of a batch's rejected records, below those of its rows."""
@@ -65,10 +66,8 @@ def rejected_by_the_job(system: fs.FileSystem, paths: Iterable[str], most: int) 
 
 def _files(system: fs.FileSystem, folder: str) -> list[str]:
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
-    try:
+    with unless_refused(f"the rejected records in {folder} can't be listed"):
         found = [entry.path for entry in system.get_file_info(selector) if entry.type == fs.FileType.File]
-    except OSError as error:
-        raise UnavailableError(f"the rejected records in {folder} can't be listed: {error}") from error
     return sorted(path for path in found if not is_hidden(path.removeprefix(f"{folder}/")))
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pyarrow import fs
 
 from tidegate.model.batch import LandedFile
-from tidegate.model.errors import CorruptFileError, UnavailableError
+from tidegate.model.errors import CorruptFileError
 from tidegate.parquet.checksums import READERS, checksum_of
-from tidegate.parquet.locations import locate
+from tidegate.parquet.locations import locate, unless_refused
 
 _NAMED_IN_ERRORS = 5
 
@@ -44,9 +44,8 @@ def problem_of(system: fs.FileSystem, path: str, uri: str, size: int, checksum: 
 
 
 def _landed_problem(file: LandedFile) -> str | None:
-    try:
-        return problem_of(*locate(file.uri), file.uri, file.bytes, file.checksum)
-    except FileNotFoundError:
-        return f"{file.uri} is gone"
-    except OSError as error:
-        raise UnavailableError(f"the landed file {file.uri} can't be read: {error}") from error
+    with unless_refused(f"the landed file {file.uri} can't be read"):
+        try:
+            return problem_of(*locate(file.uri), file.uri, file.bytes, file.checksum)
+        except FileNotFoundError:
+            return f"{file.uri} is gone"
