@@ -29,9 +29,10 @@ def run(arguments: argparse.Namespace) -> None:
     from tidegate.cli.connections import InsideAirflow, inside_airflow  # noqa: PLC0415 (each command imports this file)
     from tidegate.cli.entry import main  # noqa: PLC0415 (see above)
     from tidegate_airflow.connections import DatabaseConnections  # noqa: PLC0415 (see above)
+    from tidegate_airflow.other_dags import other_dags  # noqa: PLC0415 (see above)
     from tidegate_airflow.pools import pool_names  # noqa: PLC0415 (see above)
 
     import_from_dags_folder()
     sys.argv = ["tidegate", *(arguments.command or ["--help"])]
-    inside_airflow.set(InsideAirflow(DatabaseConnections(), pool_names))
+    inside_airflow.set(InsideAirflow(DatabaseConnections(), pool_names, other_dags))
     main()

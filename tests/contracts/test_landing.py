@@ -439,7 +439,7 @@ def test_what_cannot_be_removed_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "not yours")
 
     monkeypatch.setattr("tidegate.landing.parquet.remove_empty", full)
-    with pytest.raises(UnavailableError, match=r"/flights/b1 can't be removed .*not yours.*this user may read and write there"):
+    with pytest.raises(UnavailableError, match=r"/flights/b1 can't be removed .*not yours.*user may read and write"):
         place.landing.discard("flights", "b1", [file.uri])
 
 

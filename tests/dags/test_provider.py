@@ -11,6 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.session import create_session
 from definition_files import LEAST
 
 from tidegate.config.settings import DEFAULTS
@@ -72,6 +75,24 @@ def test_airflow_tidegate_check_asks_airflow_for_a_pool(
     status, problem = checked(home)
     assert (status, problem["rule"], problem["property"]) == (1, "no-pool", "airflow.pool")
     assert "`airflow pools set lakepool 4 ''`" in problem["message"]
+
+
+def test_airflow_tidegate_check_refuses_the_name_of_another_dag(
+    home: Path,
+    define: Callable[..., Path],
+    airflow_database: None,  # noqa: ARG001
+) -> None:
+    file = define("billing-of-others", LEAST)
+    theirs = DagModel(dag_id="billing-of-others", bundle_name="dags-folder", relative_fileloc="theirs.py")
+    with create_session() as session:
+        session.merge(DagBundleModel(name="dags-folder"))
+        session.flush()
+        session.add(theirs)
+        session.flush()
+        theirs.is_stale = False
+    status, problem = checked(home)
+    assert (status, problem["rule"], problem["file"]) == (1, "other-dag", str(file))
+    assert problem["message"] == "billing-of-others is the id of another DAG: take another name"
 
 
 @pytest.mark.broker

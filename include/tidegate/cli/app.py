@@ -193,6 +193,8 @@ def check(
 
     Exit status: 0 no error, 1 errors, 2 there is no definition to check.
     """
+    from tidegate.config.other_dags import with_other_dags  # noqa: PLC0415 - see above
+
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
@@ -202,6 +204,8 @@ def check(
         if connect:
             report = _connected(report, settings)
         report = _with_pools(report, asked, connect=connect)
+        if inside := inside_airflow.get():
+            report = with_other_dags(report, inside.other_dags)
         if not paths:
             report = _with_orphans(report, settings)
     if as_json:

@@ -10,10 +10,14 @@ from tidegate.ports import Connections
 
 @dataclass(frozen=True, slots=True)
 class InsideAirflow:
-    """What a command that is one of Airflow's own has: its connections, and the names of its pools."""
+    """What a command that is one of Airflow's own has: connections, the names of pools, and others' DAGs of some names.
+
+    Both raise UnavailableError.
+    """
 
     connections: Connections
     pools: Callable[[], Collection[str]]
+    other_dags: Callable[[Collection[str]], Collection[str]]
 
 
 inside_airflow: ContextVar[InsideAirflow | None] = ContextVar("inside_airflow", default=None)

@@ -23,16 +23,8 @@ from tidegate_airflow.operators import CLEAR
 
 NO_DAG = "no DAG"
 """The condition of a DAG that Airflow doesn't have, or not any more."""
-_OURS = "tidegate"  # the tag of all DAGs of Tidegate
 _USUAL_FILES = ("subscriptions.py", "tidegate_subscriptions.py")
 """Where `subscription_dags` is called as a rule, for as long as no DAG has come of it."""
-
-
-def is_other_dag(name: str) -> bool:
-    """Whether a DAG that isn't Tidegate's has this id."""
-    with create_session() as session:
-        dag = session.get(DagModel, name)
-        return dag is not None and not dag.is_stale and _OURS not in {tag.name for tag in dag.tags}
 
 
 def tags(dag_id: str) -> list[str]:

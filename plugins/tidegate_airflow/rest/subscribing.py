@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tidegate.config.other_dags import NAME_OF_OTHER_DAG
 from tidegate.config.reading import NAME, DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import is_made
@@ -18,6 +19,7 @@ from tidegate.ports import StoredDefinition
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pools import POOL, no_pool
 from tidegate_airflow.dag_factory import subscription_dag
+from tidegate_airflow.other_dags import other_dags
 from tidegate_airflow.pools import pool_names
 from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.refused import RefusedError
@@ -148,8 +150,8 @@ class Subscribing:
             raise RefusedError(422, _UNUSABLE, named)
         if self.definitions.is_overridden(name):
             raise RefusedError(409, f"{name} is the name of a definition in a file: take another name")
-        if airflow_dags.is_other_dag(name):
-            raise RefusedError(409, f"{name} is the id of another DAG: take another name")
+        if other_dags([name]):
+            raise RefusedError(409, f"{name} {NAME_OF_OTHER_DAG}")
         text = json.dumps(document, ensure_ascii=False)
         try:
             subscription = self.definitions.examined(name, text)

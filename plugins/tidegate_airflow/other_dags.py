@@ -1,0 +1,28 @@
+"""What Airflow's own database has of DAGs that aren't Tidegate's; for the API server and Airflow's commands."""
+
+from collections.abc import Collection
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.utils.session import create_session
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from tidegate.model.errors import UnavailableError
+
+_OURS = "tidegate"  # the tag of all DAGs of Tidegate
+
+
+def other_dags(names: Collection[str]) -> frozenset[str]:
+    """Those of these names that are ids of DAGs that aren't Tidegate's. One query for all. Raises UnavailableError."""
+    theirs = (
+        DagModel.dag_id.in_(names),
+        DagModel.is_stale.is_(False),
+        DagModel.dag_id.not_in(select(DagTag.dag_id).where(DagTag.name == _OURS)),
+    )
+    try:
+        with create_session() as session:
+            return frozenset(session.scalars(select(DagModel.dag_id).where(*theirs)))
+    except SQLAlchemyError as error:
+        raise UnavailableError(
+            f"Airflow's database doesn't answer ({type(error).__name__}): see `airflow db check`"
+        ) from error
