@@ -22,7 +22,7 @@ from typing import Any
 PROGRAM = Path(sys.executable).with_name("tidegate")
 SUPPORT = Path(__file__).parent
 TESTS = SUPPORT.parent
-IMPORTED = ("crashing", "preloaded")
+IMPORTED = ("crashing", "preloaded", "forked_jobs")
 """What the server imports."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for

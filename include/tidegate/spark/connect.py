@@ -10,6 +10,7 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.child import run_child
 from tidegate.spark.environment import python_path
+from tidegate.spark.fork_server import forked
 from tidegate.spark.reach import check_connect
 
 
@@ -53,4 +54,4 @@ class ConnectProcessor:
     ) -> None:
         """Run the job on this manifest; see `tidegate.ports.Processor`."""
         environment = {**python_path(self.jobs), **self.environment, "SPARK_REMOTE": self.url}
-        run_child([sys.executable, str(self.job), manifest_uri], environment, timeout, said, watch)
+        run_child([sys.executable, str(self.job), manifest_uri], environment, timeout, said, watch, start=forked)
