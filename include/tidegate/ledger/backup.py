@@ -85,6 +85,7 @@ def back_up(url: str, file: Path) -> Contents:
         with TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:  # whoever is killed leaves no half
             unfinished = Path(folder) / file.name
             target = Database(f"{_SQLITE}{unfinished}")
+            target.name = f"in the file {file}"
             migrate(target)
             with source.read() as reading, target.write() as writing:
                 _copy(reading, writing)

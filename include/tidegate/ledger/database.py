@@ -1,8 +1,9 @@
 """How the ledger reaches its database: transactions, and what SQLite and PostgreSQL each need for them."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
@@ -67,11 +68,18 @@ class Database:
     def __init__(self, url: str) -> None:
         parsed = _parse(url)
         self.name = parsed.set(query={}).render_as_string(hide_password=True)
+        self._file = parsed.database if parsed.get_backend_name() == "sqlite" else None
         self._writing = _engine(parsed, self.name)
         if parsed.get_backend_name() == "sqlite":
             self._reading = self._writing.execution_options(**{_SQLITE_BEGIN: "BEGIN"})
         else:
             self._reading = self._writing.execution_options(isolation_level="REPEATABLE READ")
+
+    def make_file(self) -> None:
+        """Make the file where it isn't yet, with all rights that the umask leaves; SQLite takes the group's away."""
+        if self._file is not None:
+            with suppress(OSError):  # it is there, or SQLite says what is wrong
+                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL, 0o666))
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -232,6 +240,10 @@ def _limit_waiting(connection: Connection) -> None:
 def _make_folder(url: URL) -> None:
     if url.database in (None, "", ":memory:"):
         raise UnusableLedgerError("the ledger can't be in memory, where each task has one of its own: name a file")
+    if url.database.startswith("~"):
+        raise UnusableLedgerError(
+            f"TIDEGATE_LEDGER names the file {url.database}, whose ~ is no home folder here: write the whole path"
+        )
     try:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -36,6 +36,7 @@ def migrate(database: Database) -> None:
     that fails leaves nothing behind. Raises UnusableLedgerError for a database of a newer Tidegate, UnavailableError
     for one that can't be reached.
     """
+    database.make_file()
     with database.read() as connection:
         if not _is_due(connection, database.name):
             return

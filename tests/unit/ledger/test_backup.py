@@ -1,6 +1,8 @@
 """A ledger's contents in a file, and back: from and into SQLite and PostgreSQL."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -207,3 +209,19 @@ def test_a_backup_overwrites_no_file_and_makes_no_folder(sqlite_ledger: str, tmp
         back_up(sqlite_ledger, tmp_path / "backup.db")
     with pytest.raises(WrongDefinitionError, match="there is no folder"):
         back_up(sqlite_ledger, tmp_path / "missing" / "backup.db")
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_file_and_leaves_none(sqlite_ledger: str, tmp_path: Path) -> None:
+    """In a process of its own, which may write small files alone."""
+    file = tmp_path / "backups" / "backup.db"
+    file.parent.mkdir()
+    program = (
+        "import pathlib, resource, sys; from tidegate.ledger.backup import back_up; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); back_up(sys.argv[1], pathlib.Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", program, sqlite_ledger, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    said = done.stderr.splitlines()[-1]
+    assert f"UnavailableError: the ledger in the file {file} " in said
+    assert "see that its disk has room" in said
+    assert list(file.parent.iterdir()) == []

@@ -1,5 +1,6 @@
 """Which URLs can be a ledger's, and what is said of a database that can't be used."""
 
+import os
 import re
 import socketserver
 import struct
@@ -42,12 +43,26 @@ def file(tmp_path: Path) -> Path:
         ("postgresql://user:secret@127.0.0.1:1/ledger?nonsense=1", "nonsense"),
         ("sqlite:////dev/null/ledger.db", "can't be made"),
         ("postgresql://user:sec@ret@host/ledger", "write %40 for @"),
+        ("sqlite:///~/ledger.db", "names the file ~/ledger.db, whose ~ is no home folder here"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, message: str) -> None:
     with pytest.raises(WrongDefinitionError, match=message) as refused:
         SqlLedger(url)
     assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o077, 0o600), (0o007, 0o660), (0o022, 0o644)])
+def test_a_new_file_has_the_rights_that_the_umask_leaves(file: Path, umask: int, rights: int) -> None:
+    before = os.umask(umask)
+    try:
+        SqlLedger(f"sqlite:///{file}")
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == rights
+    file.chmod(0o640)
+    SqlLedger(f"sqlite:///{file}")
+    assert file.stat().st_mode & 0o777 == 0o640, "one that is there keeps its own"
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2"])
