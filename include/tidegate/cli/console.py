@@ -34,8 +34,8 @@ Json = Annotated[
 
 
 def wants_json(context: typer.Context) -> bool:
-    """Whether the command that this program runs was asked for JSON."""
-    return bool(context.meta.get(_JSON))
+    """Whether the command that this program runs was asked for JSON, be it before its options are read."""
+    return bool(context.meta.get(_JSON)) or "--json" in context.args
 
 
 def print_json(document: object) -> None:

@@ -102,10 +102,11 @@ def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[st
     from tidegate.runtime.observing import orphans, status_documents  # noqa: PLC0415 - see above
 
     connections = connections_here()
-    if name is None:
-        names = all_names(settings)
-        return [*status_documents(names, settings, connections, limit), *orphans(names, settings)]
     names = AllDefinitions(settings).names()
+    if name is None:
+        left = [*orphans(names, settings)]
+        known = names if left else all_names(settings)  # raises where there is nothing at all
+        return [*status_documents(known, settings, connections, limit), *left]
     if name in names:
         return [*status_documents([name], settings, connections, limit)]
     return _undefined(name, names, settings)

@@ -218,6 +218,14 @@ def test_where_nothing_is_a_command_says_where_it_looked_and_what_to_do_and_make
 
 
 @pytest.mark.usefixtures("nothing_set")
+def test_a_wrong_setting_is_a_document_too_where_json_is_asked_for(monkeypatch):
+    monkeypatch.setenv("TIDEGATE_UMASK", "9")
+    done = CliRunner().invoke(app, ["dead-letters", "list", "flights", "--json"])
+    assert (done.exit_code, done.stderr) == (2, f"tidegate: {json.loads(done.stdout)['error']}\n")
+    assert "TIDEGATE_UMASK is 9: write three octal digits" in done.stderr
+
+
+@pytest.mark.usefixtures("nothing_set")
 @pytest.mark.parametrize(
     "command", [["run"], ["status"], ["group", "describe"], ["dead-letters", "list"], ["reprocess"]], ids=str
 )
@@ -360,6 +368,15 @@ def test_clearing_says_which_batch_goes_on_and_keeps_who_wanted_it(stopped):
     assert batch.state is State.FAILED
     ((_, clearance),) = stopped.clearances("flights", 5)
     assert (clearance.note, bool(clearance.by)) == ("more memory", True)
+
+
+def test_the_open_batch_of_the_last_definition_that_was_removed_is_told(stopped, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "include/subscriptions").mkdir(parents=True)
+    done = CliRunner().invoke(app, ["status", "--json"])
+    (told,) = json.loads(done.stdout)
+    assert (done.exit_code, told["verdict"], told["orphan"]) == (0, "STALLED", stopped.look("flights").open.id)
+    assert "there is no definition flights any more" in told["reason"]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
