@@ -193,7 +193,7 @@ def check(
 
     Exit status: 0 no error, 1 errors, 2 there is no definition to check.
     """
-    from tidegate.config.other_dags import with_other_dags  # noqa: PLC0415 - see above
+    from tidegate.runtime.other_dags import with_other_dags  # noqa: PLC0415 - see above
 
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
