@@ -16,10 +16,12 @@ from shared_servers import SharedTableSpark
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
+from tidegate.lake.catalogs import open_catalog
 from tidegate.lake.object_log import ObjectLog
 from tidegate.lake.published_files import published_files
 from tidegate.parquet.known_stores import use_connections
 from tidegate.parquet.locations import locate
+from tidegate.ports import Connection
 from tidegate.ports.table_log import DataFile, Record
 from tidegate.runtime.connections import AirflowConnections
 from tidegate_local.broker import Broker
@@ -111,6 +113,35 @@ def test_batches_land_on_a_store_are_processed_over_s3a_and_are_pruned(
     left = store.keys(bucket)
     assert {key.split("/")[2] for key in left} == {runs[1]["batch_id"]}
     assert store.uploads(bucket) == []
+
+
+def test_what_is_staged_for_a_table_is_reached_as_its_catalogs_connection_says(
+    store: MotoS3,
+    bucket: str,
+    topic: Callable[..., str],
+    produce: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The environment knows of no store: no endpoint and no keys."""
+    of_files = {
+        "warehouse": f"s3://{bucket}/a warehouse",
+        "s3.endpoint": store.endpoint,
+        "s3.access-key-id": ACCESS_KEY,
+        "s3.secret-access-key": SECRET_KEY,
+        "s3.region": "us-east-1",
+    }
+    extra = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **of_files}
+    monkeypatch.setenv("AIRFLOW_CONN_ICE", json.dumps({"conn_type": "generic", "extra": extra}))
+    name = topic()
+    table = "format: iceberg, output: ice.shop.orders"
+    (tmp_path / f"{name}.yaml").write_text(DEFINITION.format(name=name, engine="python").replace("output: lake", table))
+    for number in (30, 20):
+        produce(name, number)
+        assert tidegate("run", name)["rows"] == number
+    catalog = open_catalog(Connection("ice", "generic", None, None, None, None, extra))
+    assert catalog.load_table("shop.orders").scan().to_arrow().num_rows == 50
+    assert tidegate("maintain", name)["error"] is None
 
 
 def test_what_a_late_spark_job_left_beside_the_output_goes_by_maintenance(

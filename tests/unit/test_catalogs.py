@@ -50,6 +50,10 @@ def test_a_catalog_is_opened_once(tmp_path: Path) -> None:
         ({"uri": f"ftp://me:{SECRET}@host"}, r"from the uri: ftp://\*\*\*@host"),
         ({"uri": f"postgresql://me:{SECRET}@host:none/db"}, "its uri can't be parsed: write postgresql"),
         ({"uri": f"postgresql+nodriver://me:{SECRET}@host/db"}, "nodriver"),
+        (
+            {"uri": "sqlite://", "warehouse": "s3://store@lake/wh", "s3.secret-access-key": SECRET},
+            "its warehouse s3://store@lake/wh names a connection, .*: write s3://lake/wh, and s3.endpoint",
+        ),
         ({"py-catalog-impl": "none.Such", "token": SECRET}, "Could not initialize Catalog: none.Such"),
         ({"type": "hive", "uri": "thrift://h:1", "token": SECRET}, "install what it needs beside"),
     ],

@@ -11,6 +11,8 @@ from sqlalchemy.exc import ArgumentError
 
 from tidegate.lake.iceberg_errors import asking, text_of
 from tidegate.model.errors import WrongDefinitionError
+from tidegate.parquet.known_stores import object_place, use_warehouse
+from tidegate.parquet.object_stores import warehouse_store
 from tidegate.ports import Connection, Connections
 
 _DATABASES: Final = ("postgresql", "sqlite")
@@ -42,6 +44,7 @@ def open_catalog(connection: Connection) -> Catalog:
     properties = _properties(connection)
     name = properties.pop(_NAME, connection.id)
     secrets = tuple(_secrets(properties))
+    _reach_warehouse(connection, properties)
     try:
         with asking(f"connection {connection.id}", secrets):
             return load_catalog(name, **properties)
@@ -49,6 +52,20 @@ def open_catalog(connection: Connection) -> Catalog:
         raise _wrong(connection, f"{text_of(error, secrets)}; install what it needs beside tidegate[iceberg]") from None
     except (ValueError, NoSuchPropertyException, ArgumentError) as error:
         raise _wrong(connection, text_of(error, secrets)) from None
+
+
+def _reach_warehouse(connection: Connection, properties: Mapping[str, str]) -> None:
+    """Have what is staged below the warehouse reached as the catalog reaches its tables' files."""
+    warehouse = properties.get("warehouse", "")
+    place = object_place(warehouse)
+    if place is not None and place.connection is not None:
+        raise _wrong(
+            connection,
+            f"its warehouse {warehouse} names a connection, which other readers of the catalog don't know: write "
+            f"{place.uri}, and s3.endpoint, s3.access-key-id and s3.secret-access-key into its extra",
+        )
+    if store := warehouse_store(properties):
+        use_warehouse(warehouse, store, connection.id)
 
 
 def _properties(connection: Connection) -> dict[str, str]:

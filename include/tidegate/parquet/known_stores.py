@@ -1,7 +1,8 @@
 """The object stores that URIs name by an Airflow connection, as `s3://connection@bucket/key`, for this process.
 
 Code that reads and writes files knows URIs alone. Whoever has the connections says so once, by `use_connections`; each
-is asked for when a URI first names it, and again after a minute, as keys may be replaced while a process lives.
+is asked for when a URI first names it, and again after a minute, as keys may be replaced while a process lives. A URI
+without one is of the environment's store, unless it lies in a warehouse whose catalog says how that is reached.
 """
 
 import os
@@ -46,6 +47,18 @@ class ObjectPlace:
         """The URI as others than Tidegate write it, without the connection."""
         return f"s3://{self.bucket}/{self.key}".rstrip("/")
 
+    def is_within(self, other: "ObjectPlace") -> bool:
+        """Whether it is that place or below it."""
+        return self.bucket == other.bucket and (not other.key or f"{self.key}/".startswith(f"{other.key}/"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Warehouse:
+    """The store of a catalog's warehouse, and the connection that says so."""
+
+    connection: str
+    store: ObjectStore
+
 
 class _KnownStores:
     """Connections as they were found, and the file systems made of them, each for a while."""
@@ -53,6 +66,7 @@ class _KnownStores:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._connections: Connections | None = None
+        self._warehouses: dict[ObjectPlace, _Warehouse] = {}
         self._kept: dict[Hashable, tuple[float, Any]] = {}
 
     def use(self, connections: Connections) -> None:
@@ -65,9 +79,22 @@ class _KnownStores:
         self._lock = threading.RLock()
         self._kept = {}
 
-    def store(self, connection_id: str | None) -> ObjectStore:
+    def add(self, place: ObjectPlace, warehouse: _Warehouse) -> None:
+        with self._lock:
+            self._warehouses[place] = warehouse
+            self._kept.clear()
+
+    def warehouse(self, place: ObjectPlace) -> _Warehouse | None:
+        """The one that a place without a connection lies in; the innermost of several."""
+        with self._lock:
+            around = [each for each in self._warehouses if place.connection is None and place.is_within(each)]
+            return self._warehouses[max(around, key=lambda each: len(each.key))] if around else None
+
+    def store(self, place: ObjectPlace) -> ObjectStore:
+        connection_id = place.connection
         if connection_id is None:
-            return default_store(os.environ)
+            warehouse = self.warehouse(place)
+            return default_store(os.environ) if warehouse is None else placed_by(os.environ, warehouse.store)
         connections = self._connections
         if connections is None:
             raise WrongDefinitionError(
@@ -80,7 +107,8 @@ class _KnownStores:
 
     def system(self, place: ObjectPlace) -> fs.FileSystem:
         return self._fresh(
-            ("system", place.connection, place.bucket), lambda: _opened(place, self.store(place.connection))
+            ("system", place.connection, place.bucket, self.warehouse(place)),
+            lambda: _opened(place, self.store(place)),
         )
 
     def _fresh(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
@@ -100,6 +128,16 @@ os.register_at_fork(after_in_child=_KNOWN.forget)
 def use_connections(connections: Connections) -> None:
     """From now on ask these for the connections that URIs name; what was found by others is forgotten."""
     _KNOWN.use(connections)
+
+
+def use_warehouse(uri: str, store: ObjectStore, connection_id: str) -> None:
+    """From now on reach what lies below a catalog's warehouse as the catalog's connection says.
+
+    Nothing changes for a warehouse on other storage than S3's, or with a name in place of a URI.
+    """
+    place = object_place(uri)
+    if place is not None:
+        _KNOWN.add(place, _Warehouse(connection_id, store))
 
 
 def object_place(uri: str) -> ObjectPlace | None:
@@ -123,7 +161,7 @@ def store_of(uri: str) -> ObjectStore:
     connections can't be asked for.
     """
     place = object_place(uri)
-    return _KNOWN.store(place.connection if place else None)
+    return default_store(os.environ) if place is None else _KNOWN.store(place)
 
 
 def object_system(place: ObjectPlace) -> fs.FileSystem:
@@ -191,4 +229,7 @@ def _is_refusal(error: OSError) -> bool:
 
 
 def _by(place: ObjectPlace) -> str:
-    return f" with connection {place.connection}" if place.connection else " with the default credentials"
+    if place.connection:
+        return f" with connection {place.connection}"
+    warehouse = _KNOWN.warehouse(place)
+    return f" with the s3.* of connection {warehouse.connection}" if warehouse else " with the default credentials"

@@ -17,6 +17,7 @@ _KEYS: Final = ("aws_access_key_id", "aws_secret_access_key")
 _TAKEN: Final = frozenset(
     {*_KEYS, "aws_session_token", "session_token", "endpoint_url", "region_name", "service_config", "config_kwargs"}
 )
+_OF_CATALOGS: Final = ("access-key-id", "secret-access-key", "session-token", "region", "endpoint")
 _INSTEAD: Final = "leave the connection out of the URI, and let the environment of Airflow's processes say it"
 _NOT_TAKEN: Final = {
     "role_arn": f"isn't taken, as not every library can assume a role: {_INSTEAD}",
@@ -95,6 +96,27 @@ def object_store(connection: Connection) -> ObjectStore:
         return _store(connection)
     except WrongDefinitionError as error:
         raise WrongDefinitionError(f"connection {connection.id}: {error}") from None
+
+
+def warehouse_store(properties: Mapping[str, str]) -> ObjectStore | None:
+    """The store that an Iceberg catalog's properties, as pyiceberg names them, speak of; None where they say nothing.
+
+    Keys are taken in pairs.
+    """
+    said = {name: properties.get(f"s3.{name}") or properties.get(f"client.{name}") for name in _OF_CATALOGS}
+    if not any(said.values()):
+        return None
+    access_key, secret_key = said["access-key-id"], said["secret-access-key"]
+    has_keys = bool(access_key and secret_key)
+    endpoint = properties.get("s3.endpoint") or None
+    return ObjectStore(
+        access_key=access_key if has_keys else None,
+        secret_key=secret_key if has_keys else None,
+        session_token=said["session-token"] if has_keys else None,
+        endpoint=endpoint and endpoint.rstrip("/"),
+        region=said["region"] or (_REGION if endpoint else None),
+        virtual_addressing=properties.get("s3.force-virtual-addressing", "").lower() == "true",
+    )
 
 
 def placed_by(environ: Mapping[str, str], store: ObjectStore) -> ObjectStore:

@@ -9,6 +9,7 @@ from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.parquet import known_stores
 from tidegate.parquet.known_stores import object_place, store_of, use_connections
 from tidegate.parquet.locations import locate
+from tidegate.parquet.object_stores import ObjectStore
 
 pytestmark = pytest.mark.object_store
 
@@ -100,6 +101,37 @@ def test_what_a_connection_leaves_out_of_the_place_is_the_environments(moto: Mot
         "us-east-1",
     )
     assert locate("s3://store@lake/x")[1] == "lake/x"
+
+
+@pytest.fixture
+def no_warehouse(monkeypatch):
+    """As in a process that has opened no catalog yet, whatever other tests did in this one."""
+    monkeypatch.setattr(known_stores._KNOWN, "_warehouses", {})
+
+
+@pytest.mark.usefixtures("no_warehouse")
+def test_below_a_warehouse_files_are_reached_as_its_catalog_says_and_beside_it_as_before(moto: MotoS3):
+    moto.bucket("wares")
+    known_stores.use_warehouse(
+        "s3://wares/a/b", ObjectStore("ann", "hush", endpoint=moto.endpoint, region="us-east-1"), "ice"
+    )
+    known_stores.use_warehouse(
+        "s3://wares/a/b/inner", ObjectStore("bob", "hush", endpoint=moto.endpoint, region="us-east-1"), "other"
+    )
+    known_stores.use_warehouse("of-a-rest-catalog", ObjectStore("eve", "hush"), "rest")
+    system, path = locate("s3://wares/a/b/t/x.txt")
+    with system.open_output_stream(path) as stream:
+        stream.write(b"1")
+    assert moto.keys("wares") == ["a/b/t/x.txt"]
+    of = {uri: store_of(uri).access_key for uri in ("s3://wares/a/b", "s3a://wares/a/b/inner/t", "s3://wares/a/bc")}
+    assert of == {"s3://wares/a/b": "ann", "s3a://wares/a/b/inner/t": "bob", "s3://wares/a/bc": None}
+    use_connections(OneConnection(moto.connection()))
+    assert store_of("s3://store@wares/a/b").access_key not in ("ann", "bob"), "a connection in the URI comes first"
+    known_stores.use_warehouse(
+        "s3://nowhere", ObjectStore("ann", "hush", endpoint=moto.endpoint, region="us-east-1"), "ice"
+    )
+    with pytest.raises(WrongDefinitionError, match=r"no bucket nowhere with the s3\.\* of connection ice"):
+        locate("s3://nowhere/x")
 
 
 def test_a_bucket_that_is_missing_is_told_by_name(moto: MotoS3):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.parquet.object_stores import ObjectStore, object_store
+from tidegate.parquet.object_stores import ObjectStore, object_store, warehouse_store
 from tidegate.ports import Connection
 from tidegate.runtime.connections import connection_of
 from tidegate.security.secret_values import secret_values
@@ -11,6 +11,25 @@ from tidegate.security.secret_values import secret_values
 
 def of(login=None, password=None, kind="aws", **extra):
     return object_store(Connection("store", kind, None, None, login, password, extra))
+
+
+@pytest.mark.parametrize(
+    ("properties", "store"),
+    [
+        ({"uri": "sqlite:///c.db", "s3.access-key-id": ""}, None),
+        ({"s3.endpoint": "http://s3:9000/"}, ObjectStore(endpoint="http://s3:9000", region="us-east-1")),
+        (
+            {"s3.access-key-id": "ann", "s3.secret-access-key": "hush", "s3.session-token": "t", "client.region": "eu"},
+            ObjectStore("ann", "hush", "t", region="eu"),
+        ),
+        (
+            {"client.access-key-id": "ann", "s3.region": "eu", "s3.force-virtual-addressing": "True"},
+            ObjectStore(region="eu", virtual_addressing=True),
+        ),
+    ],
+)
+def test_a_catalogs_properties_speak_of_a_store(properties, store):
+    assert warehouse_store(properties) == store
 
 
 def test_keys_are_login_and_password_or_stand_in_the_extra():
