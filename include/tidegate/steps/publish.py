@@ -194,15 +194,19 @@ def _refuse_forgotten(ctx: Context, batch: Batch) -> None:
         return
     newest, oldest, older = lacking[0].batch, lacking[-1].batch, len(lacking) - 1
     others = f", nor of {counted(older, 'batch', 'batches')} before it" if older else ""
+    were_pruned = _were_pruned_before(ctx, oldest)
+    if were_pruned:
+        others += "; earlier ones, which were pruned, may be gone as well"
+    makes = _how_to_make(ctx, lacking, were_pruned=were_pruned)
     began = first_few([f"{r.topic},{r.partition},{r.start}" for r in oldest.ranges])
     raise LostDataError(
         message(
             f"{batch.output} knows nothing of batch {newest.id}, which was published into it{others}: the table was "
             "dropped and created again, or taken back to before that",
             batch,
-            f"{_bring_back(ctx, batch)}{_how_to_make(ctx, lacking)}, or go on with the table as it is: `tidegate group "
-            f"reset {batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read; "
-            f"batch {oldest.id} began at {began}",
+            f"{_bring_back(ctx, batch)}{makes}, or go on with the table as it is: `tidegate group reset "
+            f"{batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read; batch "
+            f"{oldest.id} began at {began}{', and the pruned ones before that' if were_pruned else ''}",
         )
     )
 
@@ -213,7 +217,13 @@ def _bring_back(ctx: Context, batch: Batch) -> str:
     return "bring it back"
 
 
-def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry]) -> str:
+def _were_pruned_before(ctx: Context, batch: Batch) -> bool:
+    """Whether the ledger knows nothing any more of the batch before this one."""
+    before = batch.receipt.batch_id
+    return before is not None and before not in ctx.ledger.outcomes([before])
+
+
+def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry], *, were_pruned: bool) -> str:
     """The command that makes these batches again, the newest first; nothing where they can't be."""
     newest, oldest = lacking[0], lacking[-1]
     if any(depends_on_others(ctx.subscription, each.batch) for each in lacking):
@@ -223,7 +233,8 @@ def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry]) -> str:
         start, end = oldest.opened_at, newest.opened_at + timedelta(seconds=1)
         chosen = f"--from {start:%Y-%m-%dT%H:%M:%SZ} --to {end:%Y-%m-%dT%H:%M:%SZ}"
     again = "it" if newest is oldest else "all of them"
-    return f" (`tidegate reprocess {newest.batch.subscription} {chosen}` makes {again} again)"
+    left_out = ", but not those that were pruned" if were_pruned else ""
+    return f" (`tidegate reprocess {newest.batch.subscription} {chosen}` makes {again} again{left_out})"
 
 
 def _published_before(ctx: Context, batch: Batch, limit: int) -> Iterator[HistoryEntry]:
