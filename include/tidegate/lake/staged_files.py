@@ -7,6 +7,7 @@ Readers skip names that begin with `_`, as Spark does.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -45,22 +46,24 @@ class StagedFiles:
     def results(self, staging: str) -> tuple[Result, ...]:
         """See `tidegate.ports.StagedOutput`. Raises BatchFailedError for a result that can't be read."""
         system, path = locate(staging)
-        found = (_result(system, folder) for folder in folders(system, path))
+        with _readable(staging):
+            found = [_result(system, folder) for folder in folders(system, path)]
         return tuple(result for result in found if result is not None)
 
     def seal(self, staging: str, result: Result) -> Counts:
         """See `tidegate.ports.StagedOutput`; the checksums lie beside the attempt's folder."""
         system, path = locate(staging)
         attempt = f"{path}/{result.attempt}"
-        sizes = _data_files(system, attempt)
-        rejected = {name: size for name, size in sizes.items() if name.startswith(f"{REJECTED}/")}
-        _compare(attempt, result.rejected_files, rejected)
-        beside = (*result.rewritten_files, *result.tombstone_files)
-        _compare(attempt, (*result.files, *beside), {name: sizes[name] for name in sizes.keys() - rejected.keys()})
-        rows = _rows(system, attempt, sizes)
-        files = [StagedFile(name, size, rows=rows[name]) for name, size in sizes.items()]
-        counts = Counts(sum(rows[file.path] for file in result.files), sum(rows[name] for name in rejected))
-        return replace(counts, seal=seal(system, attempt, files))
+        with _readable(staging):
+            sizes = _data_files(system, attempt)
+            rejected = {name: size for name, size in sizes.items() if name.startswith(f"{REJECTED}/")}
+            _compare(attempt, result.rejected_files, rejected)
+            beside = (*result.rewritten_files, *result.tombstone_files)
+            _compare(attempt, (*result.files, *beside), {name: sizes[name] for name in sizes.keys() - rejected.keys()})
+            rows = _rows(system, attempt, sizes)
+            files = [StagedFile(name, size, rows=rows[name]) for name, size in sizes.items()]
+            counts = Counts(sum(rows[file.path] for file in result.files), sum(rows[name] for name in rejected))
+            return replace(counts, seal=seal(system, attempt, files))
 
     def rejections(self, staging: str, result: Result, most: int) -> Rejections:
         """See `tidegate.ports.StagedOutput`; keys and values aren't read.
@@ -77,7 +80,8 @@ class StagedFiles:
     def ack_files(self, staging: str) -> tuple[str, ...]:
         """See `tidegate.ports.StagedOutput`; below each attempt, those that Spark doesn't hide from its own readers."""
         system, path = locate(staging)
-        return staged_acks(staging, [folder.rpartition("/")[2] for folder in folders(system, path)])
+        with _readable(staging):
+            return staged_acks(staging, [folder.rpartition("/")[2] for folder in folders(system, path)])
 
     def settled_files(self, staging: str, result: Result) -> tuple[str, ...]:
         """See `tidegate.ports.StagedOutput`."""
@@ -90,24 +94,26 @@ class StagedFiles:
     def has_attempt(self, staging: str, attempt: str) -> bool:
         """See `tidegate.ports.StagedOutput`."""
         system, path = locate(staging)
-        return is_folder(system, f"{path}/{attempt}") and not _is_there(system, f"{path}/{_WITHDRAWN}")
+        with _readable(staging):
+            return is_folder(system, f"{path}/{attempt}") and not _is_there(system, f"{path}/{_WITHDRAWN}")
 
     def verified(self, manifest: Manifest, attempt: str) -> Manifest:
         """See `tidegate.ports.StagedOutput`."""
         system, path = locate(manifest.staging)
         staged = f"{path}/{attempt}"
-        if not is_folder(system, staged):
-            raise gone(manifest, staged)
-        if manifest.batch.seal is None:
-            return manifest
-        try:
-            files = sealed_files(system, staged, manifest.batch.seal)
-            verify_sealed(system, staged, files, _data_files(system, staged))
-        except CorruptFileError:
-            if is_folder(system, staged):
-                raise
-            raise gone(manifest, staged) from None
-        return replace(manifest, output_files=files)
+        with _readable(manifest.staging):
+            if not is_folder(system, staged):
+                raise gone(manifest, staged)
+            if manifest.batch.seal is None:
+                return manifest
+            try:
+                files = sealed_files(system, staged, manifest.batch.seal)
+                verify_sealed(system, staged, files, _data_files(system, staged))
+            except CorruptFileError:
+                if is_folder(system, staged):
+                    raise
+                raise gone(manifest, staged) from None
+            return replace(manifest, output_files=files)
 
     def rejected_by(self, staging: str, attempt: str) -> Iterator[Rejected]:
         """See `tidegate.ports.StagedOutput`; by name of their files. Raises UnavailableError if one can't be read."""
@@ -137,6 +143,11 @@ class StagedFiles:
                 log.warning("a folder is left behind, remove it by hand: %s (%s)", error, folder)
                 left.append(folder)
         return left
+
+
+def _readable(staging: str) -> AbstractContextManager[None]:
+    """Where the store refuses to have it read, UnavailableError says so."""
+    return unless_refused(f"what is staged in {staging} can't be read")
 
 
 def is_folder(system: fs.FileSystem, path: str) -> bool:
