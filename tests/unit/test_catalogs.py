@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidegate.lake.catalogs import Catalogs, open_catalog
+from tidegate.lake.iceberg_errors import asking
 from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections
@@ -94,3 +96,17 @@ def no_secret_in(error: BaseException) -> None:
     while shown is not None:
         assert SECRET not in str(shown)
         shown = None if shown.__suppress_context__ else shown.__context__
+
+
+def test_a_table_whose_metadata_is_gone_is_not_called_unreachable(tmp_path: Path) -> None:
+    catalog = open_catalog(connection(uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/lake"))
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
+    Path(table.metadata_location.removeprefix("file://")).unlink()
+    with (
+        pytest.raises(
+            UnavailableError, match=r"names a file that isn't there \(the table\): .*drop the table from its"
+        ),
+        asking("the table"),
+    ):
+        catalog.load_table("shop.orders")

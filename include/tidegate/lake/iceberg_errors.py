@@ -40,6 +40,11 @@ def asking(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
         text = text_of(error, secrets)
         if isinstance(error, sql.DBAPIError) and any(each in text for each in _REFUSED_BY_POSTGRESQL):
             raise UnauthorizedError(f"the catalog's database refuses ({where}): {text}") from None
+        if isinstance(error, FileNotFoundError):  # for a moment perhaps, as others' commits remove old metadata
+            raise UnavailableError(
+                f"the catalog names a file that isn't there ({where}): {text}; run again, and if it stays so, bring "
+                "it back, or drop the table from its catalog: the next run then says how its batches are made again"
+            ) from None
         raise UnavailableError(f"the catalog or its store can't be reached ({where}): {text}") from None
 
 
