@@ -12,6 +12,7 @@ from tidegate.cli.console import Json, err, print_json
 from tidegate.cli.settings import Name, settings_here
 from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings, absolute_uri
+from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 from tidegate.model.output_uri import is_table, parse_output
 
@@ -85,7 +86,8 @@ def files(
             print_json([asdict(file) | {"partition": dict(file.partition)} for file in found])
         case Format.SYMLINK:
             folder = symlinks_of(output) if to is None else absolute_uri(settings.home, to)
-            err.print(f"wrote {write_symlinks(found, folder):,} manifests into {folder}", markup=False)
+            written = counted(write_symlinks(found, folder), "manifest")
+            err.print(f"wrote {written} into {folder}", markup=False)
 
 
 def _found_since(batch_id: str, output: str, settings: Settings) -> "list[PublishedFile]":
