@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -59,6 +59,15 @@ def ledger(desk: Desk, now: Callable[[], datetime] | None = None) -> SqlLedger:
     return SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(desk.home)}).ledger, now=now)
 
 
+@pytest.fixture
+def no_nohup() -> Iterator[None]:
+    """Whoever runs the tests under nohup hands it on to what they start."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("no_nohup")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_a_run_that_is_interrupted_stops_its_job_says_so_and_costs_no_delivery(desk: Desk, number: int) -> None:
     name, notes = crawling(desk)
