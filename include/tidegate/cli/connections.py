@@ -12,7 +12,7 @@ from tidegate.ports import Connections
 class InsideAirflow:
     """What a command that is one of Airflow's own has: connections, the names of pools, and others' DAGs of some names.
 
-    Both raise UnavailableError.
+    The last two raise UnavailableError.
     """
 
     connections: Connections

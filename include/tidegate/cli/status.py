@@ -105,8 +105,9 @@ def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[st
     names = AllDefinitions(settings).names()
     if name is None:
         left = [*orphans(names, settings)]
-        known = names if left else all_names(settings)  # raises where there is nothing at all
-        return [*status_documents(known, settings, connections, limit), *left]
+        if not names and not left:
+            all_names(settings)  # raises
+        return [*status_documents(names, settings, connections, limit), *left]
     if name in names:
         return [*status_documents([name], settings, connections, limit)]
     return _undefined(name, names, settings)

@@ -101,7 +101,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def migrate(self) -> Iterator[Connection]:
+    def migration(self) -> Iterator[Connection]:
         """A transaction that may change the tables, while nobody else migrates or writes. Raises as `write` does."""
         with _transaction(self._writing, self.name, writes=True) as connection:
             _wait_for_turn(connection, "pg_advisory_xact_lock")

@@ -40,7 +40,7 @@ def migrate(database: Database) -> None:
     with database.read() as connection:
         if not _is_due(connection, database.name):
             return
-    with _ONE_THREAD, database.migrate() as connection:
+    with _ONE_THREAD, database.migration() as connection:
         if _is_due(connection, database.name):
             if older := _revision(connection):
                 log.warning(

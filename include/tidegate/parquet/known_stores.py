@@ -82,7 +82,6 @@ class _KnownStores:
     def add(self, place: ObjectPlace, warehouse: _Warehouse) -> None:
         with self._lock:
             self._warehouses[place] = warehouse
-            self._kept.clear()
 
     def warehouse(self, place: ObjectPlace) -> _Warehouse | None:
         """The one that a place without a connection lies in; the innermost of several."""
@@ -155,10 +154,10 @@ def object_place(uri: str) -> ObjectPlace | None:
 
 
 def store_of(uri: str) -> ObjectStore:
-    """The object store of a URI, `s3://connection@bucket/key`; one without a connection is that of the environment.
+    """The object store of a URI: its connection's, as in `s3://connection@bucket/key`, or else its warehouse's.
 
-    Raises WrongDefinitionError where there is no such connection, or it can't be used, UnavailableError where
-    connections can't be asked for.
+    Outside of warehouses one without a connection is of the environment's store. Raises WrongDefinitionError where
+    there is no such connection, or it can't be used, UnavailableError where connections can't be asked for.
     """
     place = object_place(uri)
     return default_store(os.environ) if place is None else _KNOWN.store(place)

@@ -108,7 +108,7 @@ def warehouse_store(properties: Mapping[str, str]) -> ObjectStore | None:
         return None
     access_key, secret_key = said["access-key-id"], said["secret-access-key"]
     has_keys = bool(access_key and secret_key)
-    endpoint = properties.get("s3.endpoint") or None
+    endpoint = said["endpoint"]
     return ObjectStore(
         access_key=access_key if has_keys else None,
         secret_key=secret_key if has_keys else None,

@@ -105,7 +105,7 @@ def drop_all(url: str) -> None:
 
 
 def test_a_new_ledger_has_the_tables_that_all_revisions_come_to(url: str) -> None:
-    with Database(url).migrate() as connection:
+    with Database(url).migration() as connection:
         migrate.upgrade(connection)
     assert differences(url) == []
     through_all = schema(url)
@@ -213,7 +213,7 @@ def test_the_store_of_a_group_is_told_from_what_was_committed(
     store: PositionStore | None,
 ) -> None:
     """Revision 0015: until then the newest batch and the newest checkpoint said where the positions are."""
-    with Database(url).migrate() as connection:
+    with Database(url).migration() as connection:
         migrate.upgrade(connection, "0014")
     with create_engine(url, poolclass=NullPool).begin() as connection:
         connection.execute(text("INSERT INTO tidegate_subscriptions VALUES ('flights', 9)"))
@@ -285,7 +285,7 @@ def test_a_migration_waits_for_writes_and_writes_for_it(url: str) -> None:
     """The second can't begin before the first has ended, whichever it is."""
     SqlLedger(url)
     database = Database(url)
-    for first, second in ((database.write, database.migrate), (database.migrate, database.write)):
+    for first, second in ((database.write, database.migration), (database.migration, database.write)):
         ended = []
 
         def wait(begin: Callable[[], AbstractContextManager[object]] = second, ended: list[str] = ended) -> None:
