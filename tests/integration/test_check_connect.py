@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_topics import make_topic
 from command_line import CommandLine
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from guarded import AUTHORIZER, PASSWORD, USERS, deny, quoted
 from moto_s3 import ACCESS_KEY, SECRET_KEY, s3_client
 from s3proxy import S3Proxy
@@ -237,8 +238,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
 def test_what_the_user_may_not_do_is_named(line: CommandLine, guarded: tuple[Broker, int]) -> None:
     broker, port = guarded
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("orders", "dead")]).values():
-        made.result(120)
+    for name in ("orders", "dead"):
+        make_topic(admin, name)
     deny(admin, ResourceType.TOPIC, "orders", AclOperation.READ)
     deny(admin, ResourceType.TOPIC, "dead", AclOperation.WRITE)
     group = line.group("orders")

@@ -8,11 +8,11 @@ from dataclasses import replace
 from time import monotonic
 
 import pytest
-from broker_topics import delete_topic
+from broker_topics import delete_topic, make_topic
 from broker_world import Scene, rows_in_lake
 from by_night import rows_one_in
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from crashing import Point, Striker, after, before, run_watched
 
 from tidegate.model.batch import Outcome, State
@@ -187,7 +187,7 @@ def test_a_partition_that_the_broker_refuses_fails_the_commit_by_name_and_offset
 ) -> None:
     """The topic is deleted between the last comparison and the commit."""
     doomed = f"doomed-{uuid.uuid4().hex[:8]}"
-    admin.create_topics([NewTopic(doomed, 1)])[doomed].result(120)
+    make_topic(admin, doomed)
     fed.feed.producers.plain.produce(doomed, b"value")
     assert fed.feed.producers.plain.flush(120) == 0
     topics = TopicNames((fed.feed.topic, doomed))

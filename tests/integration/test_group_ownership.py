@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
+from broker_topics import make_topic
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
@@ -130,7 +131,7 @@ def test_another_cluster_behind_the_connection_is_refused_until_it_is_accepted(
     assert tidegate("run", "moved")[0] == 0
     other = {"bootstrap.servers": another_broker.bootstrap_servers}
     admin = AdminClient(other)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(120)
+    make_topic(admin, name)
     producer = Producer(other)
     for number in range(15):
         producer.produce(name, str(number))

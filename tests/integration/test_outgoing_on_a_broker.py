@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from broker_topics import make_topic
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
@@ -14,7 +15,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -317,8 +317,8 @@ def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def its_admin(creating: Broker) -> AdminClient:
     """Makes the topics that the tests need."""
     admin = AdminClient({"bootstrap.servers": creating.bootstrap_servers})
-    for made in admin.create_topics([NewTopic(name, 1) for name in ("there", "unwritable", "hidden")]).values():
-        made.result(120)
+    for name in ("there", "unwritable", "hidden"):
+        make_topic(admin, name)
     rules = [
         rule("unwritable", AclOperation.WRITE, AclPermissionType.DENY),
         rule("unwritable", AclOperation.DESCRIBE, AclPermissionType.ALLOW),

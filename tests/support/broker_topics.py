@@ -3,21 +3,36 @@
 from collections.abc import Callable, Mapping
 from time import monotonic, sleep
 
-from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 _SECONDS = 120
 _POLL_SECONDS = 0.02
+_NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+)
+"""What a partition's leader answers that doesn't know yet that it leads."""
 
 
 def make_topic(admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    """Return once the broker lists it, with a leader for each partition."""
+    """Return once the leader of each partition answers: the broker lists them before they know that they lead."""
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(_SECONDS)
 
     def leads() -> bool:
-        found = listed(admin, name).partitions.values()
-        return len(found) == partitions and all(one.leader >= 0 for one in found)
+        if len(listed(admin, name).partitions) != partitions:
+            return False
+        asked = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)})
+        try:
+            return all(answer.result(_SECONDS).offset == 0 for answer in asked.values())
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET:
+                raise
+            return False
 
-    _wait_for(leads, f"the broker doesn't list {name}")
+    _wait_for(leads, f"not every partition of {name} has a leader that answers")
 
 
 def delete_topic(admin: AdminClient, name: str) -> None:
