@@ -24,11 +24,13 @@ _WORDS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})  # the
 _MISSING = "NA"
 _DEADLINE_SECONDS = 120
 _TRANSACTION_MS = 900_000  # the most that a broker allows: on a busy machine the departures take minutes
-_LEADERLESS = {
+LEADERLESS = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
+"""What a broker answers about a partition that was just made, before it knows that it leads it."""
 _PROGRESS_EVERY = 5_000
 
 Progress = Callable[[int], None]
@@ -216,7 +218,7 @@ def _end(consumer: Consumer, at: TopicPartition) -> int:
         try:
             end: int = consumer.get_watermark_offsets(at, timeout=30)[1]
         except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
         else:

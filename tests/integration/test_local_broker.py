@@ -136,7 +136,7 @@ def test_departures_are_published_once(broker: Broker):
 
 
 def test_a_partition_that_has_no_leader_yet_is_asked_again(broker: Broker, monkeypatch: pytest.MonkeyPatch):
-    refusals = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+    refusals = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.LEADER_NOT_AVAILABLE]
 
     class Early(Consumer):
         def get_watermark_offsets(self, *asked: object, **within: object) -> tuple[int, int]:

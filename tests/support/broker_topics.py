@@ -3,18 +3,13 @@
 from collections.abc import Callable, Mapping
 from time import monotonic, sleep
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
+
+from tidegate_local.flights import LEADERLESS
 
 _SECONDS = 120
 _POLL_SECONDS = 0.02
-_NOT_YET = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,
-)
-"""What a partition's leader answers that doesn't know yet that it leads."""
 
 
 def make_topic(admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
@@ -28,7 +23,7 @@ def make_topic(admin: AdminClient, name: str, partitions: int = 1, config: Mappi
         try:
             return all(answer.result(_SECONDS).offset == 0 for answer in asked.values())
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET:
+            if error.args[0].code() not in LEADERLESS:
                 raise
             return False
 
