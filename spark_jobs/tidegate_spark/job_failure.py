@@ -1,8 +1,8 @@
 """Why a job failed: the last line that it prints, for whoever started it.
 
 `tidegate-failure: {"cause": ..., "error": ..., "where": ...}`. The cause is `records` for an exception of the transform
-or of the data, `unreachable` if there was no Spark to begin with, and `system` for any other: no space, no memory,
-Spark lost, files gone, a fault of the job's own.
+or of the data, `unreachable` if there was no Spark to begin with, or a store or a service didn't answer, and `system`
+for any other: no space, no memory, Spark lost, files gone, a fault of the job's own.
 """
 
 import builtins
@@ -60,6 +60,10 @@ _LACKS = (
     "[PACKAGE_NOT_INSTALLED]",
     "[UNSUPPORTED_PACKAGE_VERSION]",
 )
+_STORE_IS_AWAY = re.compile(r"Unable to execute HTTP request|failed on connection exception|NETWORK_CONNECTION")
+"""In texts of S3A, Hadoop's and Arrow's clients. Spark's own connections break when a batch overwhelms executors."""
+_SERVICE_IS_AWAY = re.compile(r"Connection refused|timed out")
+"""In the exceptions of a transform's own clients."""
 _SHORT = 160  # characters of Spark's own line after what the machine lacked: it ends in a long path
 _FAULTS = (OSError, MemoryError, ImportError)
 _OF_THE_PLAN = (AnalysisException, PySparkTypeError, PySparkValueError, PySparkAttributeError)
@@ -134,7 +138,18 @@ def failure_of(error: BaseException) -> JobFailure:
     where = _where(raised) or _place_of_transform(raised, of_transform.transform if of_transform else None)
     if isinstance(raised, SparkUnreachableError):
         return JobFailure(_UNREACHABLE, _first_line(raised))
-    return JobFailure(_RECORDS if is_of_records else _SYSTEM, f"{_first_line(raised)}{_hint(raised)}", where)
+    if is_of_records:
+        return JobFailure(_RECORDS, _first_line(raised), where)
+    return JobFailure(_UNREACHABLE if _is_away(raised) else _SYSTEM, f"{_first_line(raised)}{_hint(raised)}", where)
+
+
+def _is_away(error: BaseException) -> bool:
+    """Whether a store or a service didn't answer."""
+    if isinstance(error, PythonException):
+        return bool(_SERVICE_IS_AWAY.search(_last_line(str(error))))
+    if _is_sparks(error):
+        return bool(_STORE_IS_AWAY.search(f"{error}\n{_stack_trace(error)}"))
+    return any(away.search(str(error)) for away in (_STORE_IS_AWAY, _SERVICE_IS_AWAY))
 
 
 def _hint(error: BaseException) -> str:

@@ -148,7 +148,7 @@ class PartialRange:
 class Cause(StrEnum):
     """What failed a delivery: the transform and its records, anything else, its own death, or what doesn't count.
 
-    That is a delivery that was interrupted, and one for which Spark couldn't be reached.
+    That is a delivery that was interrupted, and one for which Spark, a store or another system couldn't be reached.
     """
 
     RECORDS = "records"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.model.acknowledged import Acknowledgements, Offsets, TakesOffsets
-from tidegate.model.errors import BatchFailedError, UnavailableError
+from tidegate.model.errors import BatchFailedError
 from tidegate.model.manifest import Result
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.parquet import ack_logs
@@ -108,11 +108,9 @@ def _parts(uri: str) -> Iterator[tuple[TopicPartition, Offsets]]:
     """The offsets of each partition in a file, a part of the file at a time and in its order."""
     system, path = locate(uri)
     try:
-        with system.open_input_file(path) as opened:
+        with unless_refused(f"{uri} can't be read"), system.open_input_file(path) as opened:
             for batch in _logged(opened) if path.endswith(ack_logs.SUFFIX) else _columns(uri, opened):
                 yield from _split(uri, batch)
-    except OSError as error:
-        raise UnavailableError(f"{uri} can't be read: {error}") from error
     except pa.ArrowInvalid as error:
         raise BatchFailedError(f"{uri} isn't a Parquet file of topic, partition and offset: {error}") from error
 

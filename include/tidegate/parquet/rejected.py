@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.model.dead_letter_headers import UNDECODABLE_FLAG
-from tidegate.model.errors import LostDataError, UnavailableError
+from tidegate.model.errors import LostDataError
 from tidegate.model.manifest import Rejection, Rejections
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Headers, Rejected, rejection
@@ -75,7 +75,7 @@ def _records(
     system: fs.FileSystem, path: str, columns: list[str], why: Callable[[dict[str, Any], Headers], Failure]
 ) -> Iterator[Rejected]:
     try:
-        with pq.ParquetFile(path, filesystem=system) as file:
+        with unless_refused(f"the records in {path} can't be read"), pq.ParquetFile(path, filesystem=system) as file:
             if lacking := [name for name in columns if name not in file.schema_arrow.names]:
                 raise LostDataError(f"{path} has no {', '.join(lacking)}, so its records can't be told from it")
             for part in file.iter_batches(_ROWS, columns=columns):
@@ -90,8 +90,6 @@ def _records(
                         headers=headers,
                         failure=why(row, headers),
                     )
-    except OSError as error:
-        raise UnavailableError(f"the records in {path} can't be read: {error}") from error
     except pa.ArrowInvalid as error:
         raise LostDataError(f"{path} isn't a whole Parquet file of records: {error}; it was changed") from error
 

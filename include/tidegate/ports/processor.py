@@ -23,8 +23,9 @@ class Processor(Protocol):
         """Run the job on this manifest; each line that it prints goes to `said`.
 
         While it runs `watch` is called about once a second, from whichever thread; what it raises stops the job, and
-        is raised. Raises BatchFailedError when the job fails, SparkUnavailableError if Spark went away before it began,
-        DeliveryTimeoutError when it isn't done after `timeout` seconds and was stopped; None lets it take its time.
+        is raised. Raises BatchFailedError when the job fails, UnavailableError if it failed by something that couldn't
+        be reached, DeliveryTimeoutError when it isn't done after `timeout` seconds and was stopped; None lets it take
+        its time.
         """
         ...
 

@@ -5,15 +5,15 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from tidegate.model.errors import BatchFailedError, RecordsFailedError, SparkUnavailableError
+from tidegate.model.errors import BatchFailedError, RecordsFailedError, UnavailableError
 
 _MARK = "tidegate-failure: "  # as tidegate_spark.job_failure writes it
 _TAIL = 25  # lines of a failed job that its error repeats, if the job doesn't say why it failed
 _LONGEST = 500  # characters of the last one that stand in the first line; of a stack trace that is its exception
 _FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
-_CAUSES: Mapping[str, type[BatchFailedError | SparkUnavailableError]] = {
+_CAUSES: Mapping[str, type[BatchFailedError | UnavailableError]] = {
     "records": RecordsFailedError,
-    "unreachable": SparkUnavailableError,
+    "unreachable": UnavailableError,
 }
 
 
@@ -24,7 +24,7 @@ class JobOutput:
         self._on_line = on_line
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._last = "it printed nothing"
-        self._said: BatchFailedError | SparkUnavailableError | None = None
+        self._said: BatchFailedError | UnavailableError | None = None
 
     def line(self, line: str) -> None:
         """Take one line."""
@@ -36,13 +36,13 @@ class JobOutput:
                 self._last = line.strip()
             self._on_line(line)
 
-    def failure(self, how: str) -> BatchFailedError | SparkUnavailableError:
+    def failure(self, how: str) -> BatchFailedError | UnavailableError:
         """The error of a job that ended so."""
         lines = "\n".join(self._tail)
         return self._said or BatchFailedError(f"the Spark job {how}: {self._last[:_LONGEST]}\nits last lines:\n{lines}")
 
 
-def _failure(document: str) -> BatchFailedError | SparkUnavailableError | None:
+def _failure(document: str) -> BatchFailedError | UnavailableError | None:
     """What the job said; None for what isn't it."""
     try:
         said = json.loads(document)

@@ -14,8 +14,8 @@ from tidegate.model.errors import (
     BatchFailedError,
     InterruptedDeliveryError,
     RecordsFailedError,
-    SparkUnavailableError,
     TidegateError,
+    UnavailableError,
     message,
 )
 from tidegate.model.manifest import Counts, Manifest, Result, audit
@@ -91,7 +91,7 @@ def _cause_of(error: TidegateError) -> Cause:
             return Cause.RECORDS
         case InterruptedDeliveryError():
             return Cause.INTERRUPTED
-        case SparkUnavailableError():
+        case UnavailableError():
             return Cause.UNREACHABLE
         case _:
             return Cause.SYSTEM
@@ -197,6 +197,6 @@ def _run(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], None]) -> 
 
         try:
             ctx.processor.run(uri, timeout, on_line, watch)
-        except (BatchFailedError, SparkUnavailableError) as error:
+        except (BatchFailedError, UnavailableError) as error:
             raise type(error)(f"{message(error, manifest.batch)}{_whole_log(job_log)}") from error
     log.info("the job took %.2f s, its start included (%s)", ctx.clock.monotonic() - began, manifest.batch)

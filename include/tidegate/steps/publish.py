@@ -107,8 +107,10 @@ def _failed(ctx: Context, batch: Batch) -> BatchFailedError:
     elif tries.interrupted > 1:
         how = f"its last {tries.interrupted} deliveries were interrupted, which don't count as retries"
         again += f"; it is stopped after {MOST_INTERRUPTED} in a row"
-    elif tries.causes[-1] in (Cause.INTERRUPTED, Cause.UNREACHABLE):
-        how = f"its delivery was {tries.causes[-1]}, which doesn't count"
+    elif tries.interrupted:
+        how = "its delivery was interrupted, which doesn't count"
+    elif tries.causes[-1] is Cause.UNREACHABLE:
+        how = "something that it needs couldn't be reached, which doesn't count"
     else:
         how = f"delivery {tries.counted} of {most} failed"
     return BatchFailedError(message(f"{how}: {batch.reason}", batch, again))

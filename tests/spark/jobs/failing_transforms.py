@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 import types
-import urllib.error
+import urllib.request
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -93,7 +93,8 @@ def importing_udf(records: DataFrame) -> DataFrame:  # importing_udf
 
 @F.udf("string")
 def ask(_: bytes) -> str:
-    raise urllib.error.URLError("Connection refused")  # asking
+    urllib.request.urlopen("http://127.0.0.1:1")  # asking
+    return ""
 
 
 def asking(records: DataFrame) -> DataFrame:
@@ -122,6 +123,11 @@ def killed(records: DataFrame) -> DataFrame:  # killed
 
 def missing(records: DataFrame) -> DataFrame:
     return records.sparkSession.read.parquet("/nowhere/at/all")
+
+
+def looking_up(records: DataFrame) -> DataFrame:
+    at_once = {"ipc.client.connect.max.retries": "0"}
+    return records.sparkSession.read.options(**at_once).parquet("hdfs://127.0.0.1:1/rates")
 
 
 def no_source(records: DataFrame) -> DataFrame:

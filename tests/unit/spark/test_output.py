@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tidegate.model.errors import BatchFailedError, RecordsFailedError
+from tidegate.model.errors import BatchFailedError, RecordsFailedError, UnavailableError
 from tidegate.spark.output import JobOutput
 
 SAID = {"cause": "records", "error": "ValueError: no rate for XYZ", "where": "/jobs/orders.py:14, in rate: raise"}
 
 
-def failure(*lines: str) -> BatchFailedError:
+def failure(*lines: str) -> BatchFailedError | UnavailableError:
     output = JobOutput(lambda _: None)
     for line in lines:
         output.line(line)
@@ -32,7 +32,13 @@ def test_the_jobs_own_word_is_the_error_and_no_line_of_its_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "kind"), [("records", RecordsFailedError), ("system", BatchFailedError), ("news", BatchFailedError)]
+    ("cause", "kind"),
+    [
+        ("records", RecordsFailedError),
+        ("unreachable", UnavailableError),
+        ("system", BatchFailedError),
+        ("news", BatchFailedError),
+    ],
 )
 def test_the_cause_is_the_class(cause: str, kind: type[Exception]) -> None:
     assert type(failure(told(cause=cause, where=None))) is kind

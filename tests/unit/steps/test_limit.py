@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, deliver, planned
 
-from tidegate.model.batch import Outcome, Resolution, State
+from tidegate.model.batch import Cause, Outcome, Resolution, State
 from tidegate.model.errors import (
     BatchFailedError,
     DeliveryTimeoutError,
@@ -17,6 +17,7 @@ from tidegate.model.errors import (
     StaleError,
     StoppedError,
     TidegateError,
+    UnavailableError,
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
@@ -402,11 +403,14 @@ def test_what_cannot_be_reached_costs_no_delivery() -> None:
             pipeline.process(batch.id)
     assert (world.ledger.deliveries(batch.id), world.ledger.batch(batch.id).state) == (0, State.LANDED)
     world.processor.away = ""
-    run = world.processor.run
-    world.processor.run = fails(SparkUnavailableError("gone since"))  # type: ignore[method-assign]
-    for _ in range(3):
-        with pytest.raises(SparkUnavailableError):
+    for held, ask in ((world.processor, "run"), (world.lake, "prepare"), (world.lake, "results"), (world.lake, "seal")):
+        answers = getattr(held, ask)
+        setattr(held, ask, fails(UnavailableError("gone since")))
+        with pytest.raises(UnavailableError, match="gone since"):
             pipeline.process(batch.id)
+        assert world.ledger.tries(batch.id).causes[-1] is Cause.UNREACHABLE
+        with pytest.raises(BatchFailedError, match="something that it needs couldn't be reached, which doesn't count"):
+            pipeline.commit(batch.id)
+        setattr(held, ask, answers)
     assert world.ledger.tries(batch.id).counted == 0
-    world.processor.run = run  # type: ignore[method-assign]
     assert deliver(pipeline) is not None
