@@ -140,7 +140,7 @@ def test_what_spark_cannot_land_from_is_named(line: CommandLine, broker: Broker,
     assert "deploy-mode cluster" in distant
 
 
-def test_connections_of_places_and_catalogs_that_arent_there_are_named(
+def test_connections_of_places_and_catalogs_that_arent_there_or_dont_answer_are_named(
     line: CommandLine, topic: Callable[..., str]
 ) -> None:
     name = topic()
@@ -148,14 +148,17 @@ def test_connections_of_places_and_catalogs_that_arent_there_are_named(
     line.define("flights", name, processing={"format": "delta", "output": "s3://nobody@lake/flights"})
     line.define("parcels", name, processing={"format": "iceberg", "output": "nowhere.shop.parcels"})
     line.define("ships", name, processing={"format": "delta", "output": "gs://absent@lake/ships"})
+    line.connect("away", "iceberg", UNREACHABLE)
+    line.define("trains", name, processing={"format": "iceberg", "output": "away.shop.trains"})
     found = problems(line)
     assert {severity for _, severity, _ in found} == {"error"}
     places = [(rule, message.partition(":")[0]) for rule, _, message in found]
     landing, output = ("no-landing", "TIDEGATE_LANDING"), ("no-output", "processing.output")
-    assert sorted(places) == [landing, landing, landing, output, output, output]
+    assert sorted(places) == [*[landing] * 4, *[output] * 4]
     told = "\n".join(message for _, _, message in found)
     for each in ("gone", "nobody", "nowhere", "absent"):
         assert f"there is no Airflow connection {each}: set AIRFLOW_CONN_{each.upper()}" in told
+    assert "the catalog or its store can't be reached (connection away): " in told
 
 
 def test_buckets_that_are_missing_refused_or_silent_are_named(line: CommandLine, topic: Callable[..., str]) -> None:

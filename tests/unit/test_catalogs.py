@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from moto_s3 import ACCESS_KEY, SECRET_KEY, running_moto
 from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import create_engine, inspect
 
-from tidegate.lake.catalogs import Catalogs, open_catalog
+from tidegate.lake.catalogs import Catalogs, open_catalog, probe_catalog
 from tidegate.lake.iceberg_errors import asking
 from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection
@@ -15,6 +17,7 @@ from tidegate_local.loopback import free_port
 from tidegate_local.postgres import Postgres
 
 SECRET = "s3cr3t-w0rd"
+TABLE = ("shop", "orders")
 
 
 def connection(
@@ -77,6 +80,48 @@ def test_a_token_that_a_client_quotes_is_not_shown() -> None:
     with pytest.raises(WrongDefinitionError, match=r"Bearer \*\*\*") as raised:
         open_catalog(connection(uri=f"http://127.0.0.1:{free_port()}", token=f"{SECRET}\n"))
     no_secret_in(raised.value)
+
+
+def test_a_catalog_is_tried_without_making_anything(tmp_path: Path) -> None:
+    database = tmp_path / "c.db"
+    unmade = connection(uri=f"sqlite:///{database}")
+    probe_catalog(unmade, TABLE)
+    assert list(tmp_path.iterdir()) == []
+    database.touch()
+    probe_catalog(unmade, TABLE)
+    assert database.stat().st_size == 0
+    open_catalog(unmade).create_namespace("shop")
+    probe_catalog(unmade, TABLE)
+    with pytest.raises(WrongDefinitionError, match=f"there is no folder {tmp_path}/none for its database: make it"):
+        probe_catalog(connection(uri=f"sqlite:///{tmp_path}/none/c.db"), TABLE)
+
+
+@pytest.mark.postgres
+def test_a_database_that_refuses_or_is_away_is_no_catalog_to_be_used(
+    postgres: Postgres, postgres_database: str
+) -> None:
+    database = postgres_database.rpartition("/")[2]
+    uri = f"postgresql+psycopg2://127.0.0.1:{postgres.port}/{database}"
+    mine = connection(uri=uri, login="tidegate", password=postgres.password)
+    probe_catalog(mine, TABLE)
+    with create_engine(postgres_database).connect() as asked:
+        assert inspect(asked).get_table_names() == []
+    for unusable, error in (
+        (connection(uri=uri, login="tidegate", password=SECRET), UnauthorizedError),
+        (connection(uri=f"postgresql+psycopg2://127.0.0.1:{free_port()}/lake", password=SECRET), UnavailableError),
+        (connection(uri=f"http://127.0.0.1:{free_port()}", password=SECRET), UnavailableError),
+    ):
+        with pytest.raises(error, match="connection ice") as raised:
+            probe_catalog(unusable, TABLE)
+        no_secret_in(raised.value)
+
+
+def test_a_warehouse_whose_bucket_isnt_there_is_named(tmp_path: Path) -> None:
+    extra = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": "s3://none/warehouse"}
+    with running_moto() as server:
+        of = {"s3.endpoint": server.endpoint, "s3.access-key-id": ACCESS_KEY, "s3.secret-access-key": SECRET_KEY}
+        with pytest.raises(WrongDefinitionError, match=r"there is no bucket none with the s3\.\* of connection ice"):
+            probe_catalog(connection(**extra, **of), TABLE)
 
 
 @pytest.mark.postgres

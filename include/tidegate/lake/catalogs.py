@@ -2,20 +2,24 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchPropertyException, NotInstalledError
-from sqlalchemy import make_url
+from sqlalchemy import inspect, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tidegate.lake.iceberg_errors import asking, text_of
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.parquet.known_stores import object_place, use_warehouse
+from tidegate.parquet.known_stores import object_place, object_system, use_warehouse
 from tidegate.parquet.object_stores import warehouse_store
 from tidegate.ports import Connection, Connections
 
-_DATABASES: Final = ("postgresql", "sqlite")
+_SQLITE: Final = "sqlite"
+_DATABASES: Final = ("postgresql", _SQLITE)
 _NAME: Final = "name"
 _SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|connection-string", re.IGNORECASE)
 
@@ -52,6 +56,36 @@ def open_catalog(connection: Connection) -> Catalog:
         raise _wrong(connection, f"{text_of(error, secrets)}; install what it needs beside tidegate[iceberg]") from None
     except (ValueError, NoSuchPropertyException, ArgumentError) as error:
         raise _wrong(connection, text_of(error, secrets)) from None
+
+
+def probe_catalog(connection: Connection, table: tuple[str, ...]) -> None:
+    """Find out whether a catalog, and its warehouse's bucket, can be used; nothing is made there.
+
+    `table` is a namespace and a name, of a table that may be there or not. Raises as `open_catalog` does.
+    """
+    properties = _properties(connection)
+    if _is_unmade(connection, properties.get("uri", "")):
+        _reach_warehouse(connection, properties)
+    else:
+        without_tables = replace(connection, extra={**connection.extra, "init_catalog_tables": "false"})
+        with (
+            open_catalog(without_tables) as catalog,
+            asking(f"connection {connection.id}", tuple(_secrets(properties))),
+        ):
+            if not isinstance(catalog, SqlCatalog) or inspect(catalog.engine).has_table(IcebergTables.__tablename__):
+                catalog.table_exists(table)
+    if place := object_place(properties.get("warehouse", "")):
+        object_system(place)
+
+
+def _is_unmade(connection: Connection, uri: str) -> bool:
+    """Whether it is a SQLite database that the first run makes, as asking for anything would."""
+    file = make_url(uri).database if uri.startswith(_SQLITE) else None
+    if not file or Path(file).exists():
+        return False
+    if not Path(file).parent.is_dir():
+        raise _wrong(connection, f"there is no folder {Path(file).parent} for its database: make it")
+    return True
 
 
 def _reach_warehouse(connection: Connection, properties: Mapping[str, str]) -> None:

@@ -89,9 +89,9 @@ class _Outside:
         return self._bucket_lacks(self._settings.landing)
 
     def output(self, subscription: Subscription) -> TidegateError | None:
-        """Why the bucket of a subscription's output can't be used, or that its catalog's connection is missing."""
+        """Why the bucket of a subscription's output, or its catalog, can't be used."""
         output = parse_output(output_uri(self._settings.home, subscription.processing))
-        return self._catalog(output.catalog) if isinstance(output, IcebergTable) else self._bucket_lacks(output.folder)
+        return self._catalog(output) if isinstance(output, IcebergTable) else self._bucket_lacks(output.folder)
 
     def unlike_java(self, connection_id: str) -> TidegateError | None:
         """Why Spark's executors, whose client is Java's, can't use a Kafka connection."""
@@ -147,9 +147,11 @@ class _Outside:
         answer = _attempt(lambda: object_store(self._connections.get(connection_id)))
         return answer if isinstance(answer, TidegateError) else None
 
-    def _catalog_lacks(self, connection_id: str) -> TidegateError | None:
-        """Why there is no such connection."""
-        answer = _attempt(lambda: self._connections.get(connection_id))
+    def _catalog_lacks(self, table: IcebergTable) -> TidegateError | None:
+        """Why the catalog of a table, or the bucket of its warehouse, can't be used."""
+        from tidegate.lake.catalogs import probe_catalog  # noqa: PLC0415 (needs tidegate[iceberg])
+
+        answer = _attempt(lambda: probe_catalog(self._connections.get(table.catalog), table.identifier))
         return answer if isinstance(answer, TidegateError) else None
 
     def _spark(self, connection_id: str) -> str | None:
@@ -183,7 +185,7 @@ class _Examination:
         yield from self._processing_problems()
 
     def _connection_problems(self) -> Iterator[Problem]:
-        """The buckets of places, and the connections of catalogs."""
+        """The buckets of places, and the catalogs."""
         if lacking := self.outside.landing():
             yield self._problem("", f"{_LANDING}: {lacking}", "no-landing")
         if lacking := self.outside.output(self._subscription):
