@@ -13,8 +13,9 @@ from tidegate.cli.settings import Name, settings_here
 from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings, absolute_uri
 from tidegate.model.counting import counted
-from tidegate.model.errors import TidegateError, WrongDefinitionError
+from tidegate.model.errors import TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.model.output_uri import is_table, parse_output
+from tidegate.ports import Connections
 
 if TYPE_CHECKING:
     from tidegate.lake.published_files import PublishedFile
@@ -69,7 +70,8 @@ def files(
     if form is not Format.SYMLINK and to is not None:
         raise typer.BadParameter("--to is where symlink manifests go: add --format symlink")
     settings = settings_here()
-    use_connections(connections_here())
+    connections = connections_here()
+    use_connections(connections)
     processing = AllDefinitions(settings).load(name).processing
     output = output_uri(settings.home, processing)
     if is_table(output):
@@ -78,6 +80,7 @@ def files(
             f"{name} publishes into a table ({where}), whose files its log names: read the table"
         )
     found = published_files(output) if since is None else _found_since(since, output, settings)
+    _refuse_lost(name, output, settings, connections)
     match form:
         case Format.PATHS:
             for file in found:
@@ -105,6 +108,17 @@ def _found_since(batch_id: str, output: str, settings: Settings) -> "list[Publis
             "first, as this command prints it with the former processing.output, unless that is a table; then all "
             "files of the new one, without --since"
         ) from None
+
+
+def _refuse_lost(name: str, output: str, settings: Settings, connections: Connections) -> None:
+    """Raise LostDataError where the output lost its newest batch; without a ledger that answers that isn't known."""
+    from tidegate.runtime.lakes import lakes  # noqa: PLC0415 - see above
+    from tidegate.runtime.lost_output import refuse_lost  # noqa: PLC0415 - see above
+
+    try:
+        refuse_lost(name, output, settings, lambda batch_id: bool(lakes(connections).published_ids(output, [batch_id])))
+    except UnavailableError as away:
+        err.print(f"whether batches are missing there isn't known: {away}", markup=False)
 
 
 def _published_in(batch_id: str, settings: Settings) -> str | None:

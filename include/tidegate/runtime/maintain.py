@@ -1,7 +1,7 @@
 """Maintain: the outputs of subscriptions that need it, each once: tables, and Parquet on an object store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tidegate.config.outputs import output_uri
@@ -12,14 +12,15 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import PUBLISHED
 from tidegate.model.counting import counted
-from tidegate.model.errors import LostDataError, TidegateError, message
+from tidegate.model.errors import TidegateError
 from tidegate.model.output_uri import has_folders, is_table, without_connection
 from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import Connections, Upkeep
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.lakes import table_log_of, upkeep_of
+from tidegate.runtime.lost_output import refuse_lost
 
-_LOOKED_BACK = 20  # batches
+_UPKEEP = tuple(each.name for each in fields(Upkeep))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Maintained:
             "subscription": self.name,
             "output": without_connection(self.output),
             "dry_run": self.dry_run,
-            **asdict(self.upkeep or Upkeep()),
+            **(dict.fromkeys(_UPKEEP) if self.upkeep is None else asdict(self.upkeep)),
             "orphans": self.orphans,
             "error": None if self.error is None else str(self.error),
         }
@@ -93,27 +94,11 @@ def maintain_all(
             if is_table(output):
                 upkeep = upkeep_of(output, connections).maintain(output, dry_run=dry_run)
             if upkeep is None:
-                _refuse_gone(name, output, settings)
+                refuse_lost(name, output, settings, lambda _: False)
             orphans = 0 if upkeep is None else remove_orphans(output, settings, connections, dry_run=dry_run)
             yield Maintained(name, output, dry_run, upkeep, orphans)
         except TidegateError as error:
             yield Maintained(name, output, dry_run, upkeep, error=error)
-
-
-def _refuse_gone(name: str, output: str, settings: Settings) -> None:
-    """Raise LostDataError for a table that isn't there, and should be."""
-    if not has_tables(settings.ledger):
-        return
-    newest = (entry.batch for entry in SqlLedger(settings.ledger).history(name, _LOOKED_BACK))
-    if batch := next((each for each in newest if each.is_published and each.output == output), None):
-        why = f"the table isn't there any more, and batch {batch.id} was published into it"
-        raise LostDataError(
-            message(
-                why,
-                batch,
-                f"bring it back; the next batch of {name} is refused until then, and says how to go on without it",
-            )
-        )
 
 
 def remove_orphans(output: str, settings: Settings, connections: Connections, *, dry_run: bool) -> int:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from tidegate.cli.app import app
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.receipt import Receipt
+from tidegate_local.loopback import free_port
 
 BATCHES = [f"b{number:020x}" for number in range(1, 3)]
 
@@ -64,6 +65,28 @@ def test_a_batch_of_the_output_before_it_was_moved_is_told_with_that(home: Path)
         "read what came after it there first, as this command prints it with the former processing.output, unless "
         "that is a table; then all files of the new one, without --since"
     )
+
+
+def test_an_output_that_lost_its_newest_batch_is_an_error_and_no_shorter_list(home: Path) -> None:
+    ledger = SqlLedger(f"sqlite:///{home}/data/ledger.db")
+    batch = landed(ledger, replace(plan(0), output=f"file://{home}/my lake"))
+    ledger.adopt(batch.id, published(batch))
+    lost = files()
+    assert (lost.exit_code, lost.stdout) == (1, "")
+    assert f"file://{home}/my lake doesn't have batch {batch.id}, which was published into it" in " ".join(
+        lost.output.split()
+    )
+    assert files("--format", "symlink").exit_code == 1
+    assert not (home / "my lake/_symlink_format_manifest").exists()
+
+
+def test_without_a_ledger_that_answers_the_files_are_listed_and_that_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_LEDGER", f"postgresql+psycopg2://127.0.0.1:{free_port()}/ledger")
+    done = files()
+    assert done.stdout.splitlines() == [path_of(home, each) for each in BATCHES]
+    assert "whether batches are missing there isn't known: the ledger" in done.stderr
 
 
 def test_json_is_asked_for_as_of_other_commands(home: Path) -> None:

@@ -115,6 +115,8 @@ def test_no_ledger_is_made_for_it(table: DeltaBench, tmp_path: Path, monkeypatch
 def test_a_table_that_isnt_there_yet_is_said(table: DeltaBench) -> None:
     table.drop()
     assert "flights: there is no table yet" in maintain("flights").stdout
+    document = json.loads(maintain("flights", "--json").stdout)
+    assert (document["compacted"], document["removed"], document["error"]) == (None, None, None)
     assert not DeltaTable.is_deltatable(table.log.folder(table.table).removeprefix("file://"))
 
 
@@ -131,5 +133,5 @@ def test_a_table_that_isnt_there_any_more_is_an_error(
     table.drop()
     done = maintain("flights")
     assert done.exit_code == 1
-    assert f"the table isn't there any more, and batch {batch.id} was published into it" in done.output
+    assert f"doesn't have batch {batch.id}, which was published into it" in done.output
     assert "the next batch of flights is refused until then, and says how to go on" in done.output
