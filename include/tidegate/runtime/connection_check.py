@@ -57,13 +57,16 @@ def connected(report: Report, settings: Settings, connections: Connections, seco
     use_connections(connections)
     outside = _Outside(settings, connections, seconds)
     found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
-    found += _ledger_problems(settings)
+    found += _problems_of_all(settings, outside)
     broken = {problem.file for problem in found if problem.severity == "error"}
     usable = tuple(draft for draft in report.usable if str(draft[0].file) not in broken)
     return replace(report, usable=usable, problems=(*report.problems, *found))
 
 
-def _ledger_problems(settings: Settings) -> Iterator[Problem]:
+def _problems_of_all(settings: Settings, outside: "_Outside") -> Iterator[Problem]:
+    """What no definition can do without: the bucket of the landing, and the ledger."""
+    if lacking := outside.landing():
+        yield Problem(f"{_LANDING}: {lacking}", "no-landing", file=str(settings.subscriptions))
     unused = _attempt(lambda: has_tables(settings.ledger))
     if isinstance(unused, TidegateError):
         yield Problem(str(unused), "no-ledger", file=str(settings.subscriptions))
@@ -168,7 +171,7 @@ class _Examination:
     outside: _Outside
 
     def problems(self) -> Iterator[Problem]:
-        """In the order: brokers, topics, rights, Schema Registry, connections of places, Spark or the HTTP server."""
+        """In the order: brokers, topics, rights, Schema Registry, output, Spark or the HTTP server."""
         partitions = self.outside.partitions(self._subscription.connection)
         if isinstance(partitions, TidegateError):
             yield self._problem("connection", f"connection: {partitions}", "no-broker")
@@ -181,15 +184,9 @@ class _Examination:
             refused = self.outside.registry(registry, self._schema_type)
             if refused is not None:
                 yield self._problem(_REGISTRY, f"{_REGISTRY}: {refused}", "no-registry")
-        yield from self._connection_problems()
-        yield from self._processing_problems()
-
-    def _connection_problems(self) -> Iterator[Problem]:
-        """The buckets of places, and the catalogs."""
-        if lacking := self.outside.landing():
-            yield self._problem("", f"{_LANDING}: {lacking}", "no-landing")
         if lacking := self.outside.output(self._subscription):
             yield self._problem(_OUTPUT, f"{_OUTPUT}: {lacking}", "no-output")
+        yield from self._processing_problems()
 
     def _processing_problems(self) -> Iterator[Problem]:
         processing = self._subscription.processing
