@@ -3,11 +3,9 @@
 from collections.abc import Collection
 
 from airflow.models.dag import DagModel, DagTag
-from airflow.utils.session import create_session
 from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
 
-from tidegate.model.errors import UnavailableError
+from tidegate_airflow.database import airflow_database
 
 _OURS = "tidegate"  # the tag of all DAGs of Tidegate
 
@@ -19,10 +17,5 @@ def other_dags(names: Collection[str]) -> frozenset[str]:
         DagModel.is_stale.is_(False),
         DagModel.dag_id.not_in(select(DagTag.dag_id).where(DagTag.name == _OURS)),
     )
-    try:
-        with create_session() as session:
-            return frozenset(session.scalars(select(DagModel.dag_id).where(*theirs)))
-    except SQLAlchemyError as error:
-        raise UnavailableError(
-            f"Airflow's database doesn't answer ({type(error).__name__}): see `airflow db check`"
-        ) from error
+    with airflow_database() as session:
+        return frozenset(session.scalars(select(DagModel.dag_id).where(*theirs)))

@@ -7,20 +7,14 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
 
-from tidegate.model.errors import UnavailableError
+from tidegate_airflow.database import airflow_database
 
 
 def pool_names() -> frozenset[str]:
     """The names of all pools. Raises UnavailableError."""
-    try:
-        with create_session() as session:
-            return frozenset(name for name in session.scalars(select(Pool.pool)) if name)
-    except SQLAlchemyError as error:
-        raise UnavailableError(
-            f"Airflow's database doesn't answer ({type(error).__name__}): see `airflow db check`"
-        ) from error
+    with airflow_database() as session:
+        return frozenset(name for name in session.scalars(select(Pool.pool)) if name)
 
 
 def waiting_without_pool() -> Mapping[str, tuple[str, str]]:
