@@ -326,6 +326,15 @@ def test_a_folder_that_holds_something_else_is_not_told_as_published(parquet: Pa
     assert parquet.lake.published_ids(parquet.output, [B1]) == frozenset()
 
 
+def test_an_output_is_absent_until_something_is_staged_and_stays_seen(bench: Bench, lake: Lake) -> None:
+    assert lake.is_absent(bench.output)
+    manifest = manifest_of(bench.output)
+    lake.prepare(manifest)
+    assert not lake.is_absent(bench.output)
+    lake.remove_folders([manifest.staging])
+    assert not lake.is_absent(bench.output)
+
+
 def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
     assert not lake.has_attempt(manifest.staging, "a1")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from command_line import CommandLine
 from forking import PROGRAM
 
 from tidegate.config.settings import Settings
-from tidegate.model.errors import BatchFailedError, StoppedError
+from tidegate.model.errors import BatchFailedError, StoppedError, UnavailableError
 from tidegate.runtime.connections import AirflowConnections
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import open_pipeline
@@ -65,6 +66,34 @@ def test_a_batch_is_found_in_the_list_and_then_shown(line: CommandLine, topic: M
     assert f"batch {listed['batch_id']} of orders is committed" in text
     assert "delivery 1: " in text
     assert "no such column: country" in text
+
+
+def test_an_output_that_isnt_mounted_here_takes_no_batch_until_it_is_back_or_made_anew(
+    line: CommandLine, topic: MakeTopic, produce: Produce
+) -> None:
+    name = topic()
+    produce(name, 5)
+    line.define("orders", name, **{"poll-timeout.ms": 5000})
+    settings = Settings.from_environment(line.environment)
+    with open_pipeline(
+        AllDefinitions(settings).load("orders"), settings, AirflowConnections(line.environment), CopyingProcessor()
+    ) as pipeline:
+        assert deliver(pipeline) is not None
+        output, elsewhere = Path(pipeline.output.removeprefix("file://")), line.home / "unmounted"
+        produce(name, 5)
+        output.rename(elsewhere)
+        with pytest.raises(UnavailableError, match=f"sees nothing in file://{output}, .*mount it here"):
+            deliver(pipeline)
+        assert not output.exists()
+        elsewhere.rename(output)
+        assert deliver(pipeline) is not None
+        assert len(list(output.glob("batch_id=*"))) == 2
+        shutil.rmtree(output)
+        produce(name, 5)
+        with pytest.raises(UnavailableError, match="if all of it was removed on purpose, make an empty folder in it"):
+            deliver(pipeline)
+        (output / "anew").mkdir(parents=True)
+        assert deliver(pipeline) is not None
 
 
 @pytest.mark.parametrize("is_published", [False, True])

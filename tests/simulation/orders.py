@@ -62,6 +62,7 @@ READS = _LOCAL | frozenset(
         *(
             "lake.is_passed",
             "lake.has_forgotten",
+            "lake.is_absent",
             "lake.has_generation",
             "log.load",
             "log.is_undone",

@@ -5,7 +5,6 @@ or 143 it was interrupted. That of `status --check` is a monitoring plugin's: 0 
 STOPPED or UNREACHABLE, 3 unknown.
 """
 
-import getpass
 import logging
 import os
 import signal
@@ -33,6 +32,7 @@ from tidegate.cli.init import init
 from tidegate.cli.interrupts import INTERRUPTED, interruptible
 from tidegate.cli.maintain import maintain
 from tidegate.cli.metrics import metrics
+from tidegate.cli.person import person_here
 from tidegate.cli.pipeline import pipeline_after_runs, pipeline_here, warn_of_no_run
 from tidegate.cli.plan import plan
 from tidegate.cli.prune import prune
@@ -370,7 +370,7 @@ def clear(
 
     settings, resolution = settings_here(), Resolution(answer.value)
     with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
-        batch = pipeline.clear(getpass.getuser(), note, resolution)
+        batch = pipeline.clear(person_here(), note, resolution)
     if as_json:
         print_json({"subscription": name, "batch_id": batch.id, "answer": answer.value, "state": batch.condition})
     else:
@@ -397,7 +397,7 @@ def accept_cluster(
 
     settings = settings_here()
     with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
-        abandoned = pipeline.accept_cluster(getpass.getuser())
+        abandoned = pipeline.accept_cluster(person_here())
         cluster = pipeline.source.cluster_id()
     if as_json:
         print_json({"subscription": name, "cluster": cluster, "abandoned": abandoned.id if abandoned else None})
@@ -429,7 +429,7 @@ def move(
     subscription = AllDefinitions(settings).load(name)
     warn_of_no_run(settings)
     with pipeline_here(subscription, settings) as pipeline:
-        moved = pipeline.move_positions(getpass.getuser())
+        moved = pipeline.move_positions(person_here())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]
         print_json({"subscription": name, "store": moved.store.name.lower(), "positions": positions})

@@ -3,7 +3,6 @@
 Exit status: 0 done or nothing to do, 1 a redrive or a system failed, 2 the use or a definition is wrong.
 """
 
-import getpass
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.person import person_here
 from tidegate.cli.pipeline import looking
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
@@ -172,7 +172,7 @@ def redrive(
     wanted = DeadLetterFilter(reason, since, until, topic, partition)
     with _opened(name, changes=not dry_run) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
-        order = RedriveRequest(name, targets, wanted, to, again, reprocessed, replayed, limit, getpass.getuser())
+        order = RedriveRequest(name, targets, wanted, to, again, reprocessed, replayed, limit, person_here())
         with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:

@@ -3,7 +3,6 @@
 Exit status: 0 done or nothing to do, 1 refused as things stand, or a system failed, 2 the use or a definition is wrong.
 """
 
-import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
+from tidegate.cli.person import person_here
 from tidegate.cli.pipeline import looking, pipeline_here
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
@@ -95,7 +95,7 @@ def reset(
     with _opened(name, changes=not dry_run) as pipeline:
         existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
         chosen = reset_words.partitions(partitions, existing) if partitions else None
-        done = pipeline.reset_group(ResetRequest(target, getpass.getuser(), note, chosen, abandon, dry_run))
+        done = pipeline.reset_group(ResetRequest(target, person_here(), note, chosen, abandon, dry_run))
     changes = [
         {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}
         for each in done.changes

@@ -1,6 +1,5 @@
 """`tidegate replay`: read a range of a subscription once more, into another output."""
 
-import getpass
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from tidegate.cli.bounds import BOUND, MEANING, bound, offsets_in
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json
+from tidegate.cli.person import person_here
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
 
@@ -42,7 +42,7 @@ def replay(
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay, target  # noqa: PLC0415 - see above
 
-    settings, by = settings_here(), getpass.getuser()
+    settings, by = settings_here(), person_here()
     subscription, connections = AllDefinitions(settings).load(name), connections_here()
     asked = f"from {_said(from_)} to {_said(to)}"
     request = ReplayRequest(bound(from_), bound(to), output, asked, by, note)

@@ -4,7 +4,6 @@ Exit status: 0 done, 1 refused as things stand, or a system or the job failed, 2
 130 or 143 it was interrupted.
 """
 
-import getpass
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ import typer
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json, table
 from tidegate.cli.interrupts import interruptible
+from tidegate.cli.person import person_here
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
 
@@ -93,7 +93,7 @@ def reprocess(
         open_outbox(subscription, connections) if dead_letters else nullcontext() as letters,
     ):
         target = None if output is None else other_output(pipeline, output, settings.home, "nothing was reprocessed")
-        request = ReprocessRequest(getpass.getuser(), note, target, in_place)
+        request = ReprocessRequest(person_here(), note, target, in_place)
         if between is None:
             chosen = chosen_batch(pipeline, batch_id or "")
         else:

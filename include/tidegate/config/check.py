@@ -143,9 +143,16 @@ def _of_places(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
             yield Problem(absent, "unreadable", file=str(path))
         elif path.name != DEFAULTS_FILE and not _files(path):
             yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
-        for file in sorted(path.glob(f"*/**/*{SUFFIX}")) if path.is_dir() else ():
+        for file in sorted(_below(path)):
             text = f"it isn't read, as definitions lie in {path} itself: move it there, or out of this folder"
             yield Problem(text, NOT_READ, severity="warning", file=str(file))
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """What looks like definitions in folders of a folder; Kubernetes mounts a ConfigMap's files by hidden ones."""
+    for folder in path.iterdir() if path.is_dir() else ():
+        if not folder.name.startswith("."):
+            yield from folder.glob(f"**/*{SUFFIX}")
 
 
 def _job_problems(drafts: Sequence[Draft], home: Path) -> Iterator[Problem]:

@@ -22,7 +22,9 @@ RULE: Final = "not-local"
 _UNKNOWN: Final = "no-executor"
 _OUTPUT: Final = "processing.output"
 _DEFAULT: Final = "LocalExecutor"
-_HERE = re.compile(r"(?:@|//)(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/|[?&]host=(?:localhost|127\.0\.0\.1|/)")
+_HERE = re.compile(
+    r"(?:@|//)(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/|[?&]host=(?:localhost|127\.0\.0\.1|/)|^[\w+]+:///[^?]*$"
+)
 _LOCAL = frozenset({"LocalExecutor", "SequentialExecutor", "DebugExecutor"})
 
 

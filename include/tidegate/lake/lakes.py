@@ -54,6 +54,10 @@ class Lakes(OverStaged):
         """See `tidegate.ports.Lake`."""
         self._of(output).remove_staged(output, folders)
 
+    def is_absent(self, output: str) -> bool:
+        """See `tidegate.ports.Lake`."""
+        return self._of(output).is_absent(output)
+
     def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`."""
         return self._of(output).published(output, of)

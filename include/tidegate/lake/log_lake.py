@@ -87,6 +87,10 @@ class LogLake(OverStaged):
         """See `tidegate.ports.Lake`."""
         return LogEntries(self._log, output, of).is_forgotten()
 
+    def is_absent(self, output: str) -> bool:  # noqa: ARG002 (a log that isn't there has forgotten its batches)
+        """See `tidegate.ports.Lake`."""
+        return False
+
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`; what was withdrawn has no attempt any more."""
         replaced = next((each.replaced_files for each in self.results(manifest.staging) if each.attempt == attempt), ())

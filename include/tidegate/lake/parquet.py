@@ -36,8 +36,8 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import Manifest, Published
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
-from tidegate.parquet.files import copy_permissions
-from tidegate.parquet.locations import locate
+from tidegate.parquet.files import copy_permissions, is_bare
+from tidegate.parquet.locations import locate, unless_refused
 from tidegate.parquet.rejected import rejected_records
 
 log = logging.getLogger(__name__)
@@ -100,6 +100,11 @@ class ParquetLake(StagedFiles):
         """See `tidegate.ports.Lake`; by name of their files. Raises UnavailableError if one can't be read."""
         system, path = _place(output)
         return rejected_records(system, folder_of(path, of.batch_id))
+
+    def is_absent(self, output: str) -> bool:
+        """See `tidegate.ports.Lake`; HDFS isn't mounted."""
+        with unless_refused(f"the output {output} can't be read"):
+            return is_bare(*_place(output))
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`.

@@ -333,7 +333,8 @@ def unknown_batch(batch_id: str) -> StaleError:
         message(
             "the ledger doesn't know the batch: was it made anew, or the batch pruned?",
             location(batch=batch_id),
-            "`tidegate batches NAME` lists those that it knows; a run under way leaves the rest to the next one",
+            "`tidegate batches NAME` lists those that it knows; a run under way leaves the rest to the next one; where "
+            "tasks run on several machines, see that `tidegate settings` names one ledger on all, in PostgreSQL",
         )
     )
 

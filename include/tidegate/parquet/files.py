@@ -68,7 +68,13 @@ def put_new(folder: Path, name: str, content: bytes) -> bool:
 
 def is_bare(system: fs.FileSystem, folder: str) -> bool:
     """Whether a folder of this machine isn't there, or holds nothing; object stores aren't mounted."""
-    return _is_local(system) and not (Path(folder).is_dir() and any(Path(folder).iterdir()))
+    if not _is_local(system):
+        return False
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except (FileNotFoundError, NotADirectoryError):
+        return True
 
 
 def remove_empty(system: fs.FileSystem, folder: str) -> None:

@@ -68,6 +68,13 @@ class Lake(StagedOutput, Protocol):
         """
         ...
 
+    def is_absent(self, output: str) -> bool:
+        """Whether there is nothing at all in an output, which may just not be mounted on this machine.
+
+        Storage that nobody mounts says False, and so does an output that knows what it has forgotten.
+        """
+        ...
+
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """Make an attempt appear to readers of the output, whole, and its manifest with it.
 

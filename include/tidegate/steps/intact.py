@@ -42,7 +42,8 @@ def _abandoned(ctx: Context, batch: Batch, found: CorruptFileError) -> CorruptFi
         message(
             f"landed files were damaged: {found}",
             batch,
-            "the batch is abandoned, and the next run lands its records again from Kafka",
+            "the batch is abandoned, and the next run lands its records again from Kafka; where tasks run on several "
+            "machines, see that all have the landing mounted",
         )
     )
 
@@ -51,8 +52,8 @@ def _failed(ctx: Context, batch: Batch, found: CorruptFileError, why: str, other
     reason = message(
         f"landed files were damaged: {found}",
         batch,
-        "put the files back as they were; the batch isn't processed and isn't landed again by itself, because "
-        f"{why}. Where they can't be put back, {otherwise}",
+        "put the files back as they were, or mount the landing on this machine; the batch isn't processed and isn't "
+        f"landed again by itself, because {why}. Where they can't be put back, {otherwise}",
     )
     ctx.ledger.failed(batch.id, ctx.ledger.start_delivery(batch.id), reason)
     return CorruptFileError(reason)

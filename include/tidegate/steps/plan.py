@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tidegate.model.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, message
+from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.act import Changed, Idle, Plan, act, nothing
 from tidegate.steps.availability import Availability
 from tidegate.steps.await_records import Awaited, await_records
@@ -97,6 +98,7 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)
+        refuse_absent(ctx, snapshot.open.output, snapshot.open)
         seen = observe_batch(ctx, snapshot, snapshot.open)
     elif ctx.definitions.is_draining(ctx.subscription.name):
         return nothing(ctx, "it was unsubscribed, and no batch of it is open: no new one begins")
@@ -104,6 +106,7 @@ def _look(ctx: Context) -> Plan | Changed | Idle:
         partitions = visible_partitions(ctx.subscription, ctx.source)
         if claim_store(ctx, snapshot, partitions):
             return Changed("the store of the group's positions was noted")
+        refuse_absent(ctx, ctx.output)
         seen = observe_group(ctx, snapshot, partitions)
     action = decide(ctx.subscription, ctx.output, seen)
     if isinstance(action, GoOn | OpenBatch | NothingToRead):  # not before starts are committed, or latest would lose

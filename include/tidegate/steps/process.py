@@ -9,6 +9,7 @@ from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.counting import counted
 from tidegate.model.errors import BatchFailedError, StaleError, message
 from tidegate.schemas.lookup import decoding_of
+from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.already_done import say_done
 from tidegate.steps.context import ProcessContext
@@ -67,6 +68,7 @@ def process(ctx: ProcessContext, batch_id: str) -> Batch | None:
     feed = ctx.subscription.processing.change_feed
     merge = None if feed is None else Merge(feed, ctx.lake.merge_target(batch.output, batch.next_receipt))
     ctx.processor.check()
+    refuse_absent(ctx, batch.output, batch)
     state = ctx.offsets.state() if batch.commit_policy.keeps_state else None
     handed = acknowledging.begin() if acknowledging else batch
     began = ctx.clock.monotonic()

@@ -30,6 +30,7 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import Manifest
 from tidegate.model.output_uri import batch_place, without_connection
 from tidegate.ports import HistoryEntry, Ledger
+from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import MOST_INTERRUPTED, verdict
@@ -74,6 +75,8 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
     """
     if batch.is_discarded:
         ctx.lake.set_aside(batch.output, batch.next_receipt)
+    else:
+        refuse_absent(ctx, batch.output, batch)
     published = ctx.lake.published(batch.output, batch.next_receipt)
     if published is not None:
         log.info("the batch is in the lake already (%s)", batch)
@@ -204,7 +207,7 @@ def _refuse_forgotten(ctx: Context, batch: Batch) -> None:
     raise LostDataError(
         message(
             f"{batch.output} knows nothing of batch {newest.id}, which was published into it{others}: the table was "
-            "dropped and created again, or taken back to before that",
+            "dropped and created again, taken back to before that, or isn't mounted on this machine",
             batch,
             f"{_bring_back(ctx, batch)}{makes}, or go on with the table as it is: `tidegate group reset "
             f"{batch.subscription} --abandon --to FILE`, with the offsets from which its records are to be read; batch "
@@ -264,7 +267,11 @@ def _gone(ctx: Context, batch: Batch, staging: str) -> TidegateError:
     """The staged output is gone: to be delivered again, unless somebody else has just published it."""
     if ctx.lake.published(batch.output, batch.next_receipt) is not None:
         return StaleError(message("somebody else has just published the batch", batch, "the next run finds out"))
-    reason = message(f"the staged output of a delivery is gone from {staging}", batch, DELIVERED_AGAIN)
+    reason = message(
+        f"the staged output of a delivery is gone from {staging}",
+        batch,
+        f"see that all machines that run tasks have the output mounted; {DELIVERED_AGAIN}",
+    )
     ctx.ledger.resolve(batch.id, Resolution.REDELIVER, reason)
     return BatchFailedError(reason)
 

@@ -18,6 +18,7 @@ from tidegate.model.records import utf8
 from tidegate.model.subscription import Subscription
 from tidegate.ports import FIRST, Generation, GenerationOutcome, Generations, Made, Outbox
 from tidegate.schemas.lookup import decoding_of
+from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import job_manifest, made_by_job
 from tidegate.steps.produced_topics import refuse_missing_topics
@@ -108,6 +109,7 @@ def _in_output(ctx: ProcessContext, batch: Batch, output: str) -> Published | No
 
     Raises StaleError where it has lost the batch, as with a table that was made anew, and a later one has its records.
     """
+    refuse_absent(ctx, output)
     newest = ctx.lake.replacement(output, batch.next_receipt)
     if newest is not None or output != batch.output:
         return newest

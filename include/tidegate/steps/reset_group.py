@@ -11,6 +11,7 @@ from tidegate.model.errors import StaleError, WrongDefinitionError, first_few, m
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
+from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.context import Context
 from tidegate.steps.loss import recreated
@@ -192,6 +193,8 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
     refuse_other_group(batch, ctx.subscription)
     refuse_other_store(batch, ctx.subscription)
     name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
+    if batch.state is State.PUBLISHED:
+        refuse_absent(ctx, batch.output, batch)
     if batch.state is State.PUBLISHED and _is_published(ctx, batch):
         waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
         remedy = f"its output is in the lake: `tidegate {'commit' if waits else 'run'} {name}`, then reset"

@@ -197,6 +197,9 @@ class MemoryLake(MemoryStaged):
         super().__init__()
         self.published_attempts: dict[tuple[str, str], PublishedAttempt] = {}
         self.abandoned: list[str] = []
+        self.unmounted: set[str] = set()
+        self.written: set[str] = set()
+        """The outputs that deliveries were staged in."""
         self.carried_over: dict[tuple[str, str], Receipt] = {}
 
     def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
@@ -215,6 +218,7 @@ class MemoryLake(MemoryStaged):
 
     def prepare(self, manifest: Manifest) -> None:
         """See `tidegate.ports.Lake`."""
+        self.written.add(manifest.batch.output)
         self.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
@@ -238,6 +242,11 @@ class MemoryLake(MemoryStaged):
     def has_forgotten(self, output: str, of: Receipt) -> bool:  # noqa: ARG002 (folders may be taken away)
         """See `tidegate.ports.Lake`."""
         return False
+
+    def is_absent(self, output: str) -> bool:
+        """See `tidegate.ports.Lake`; `unmounted` has outputs that can't be seen for now."""
+        written = self.written.union(at for at, _ in self.published_attempts)
+        return output in self.unmounted or output not in written
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""

@@ -503,6 +503,17 @@ def test_what_lies_deeper_than_definitions_do_is_told(home, define):
     assert f"definitions lie in {folder} itself" in found.message
 
 
+def test_a_config_map_of_kubernetes_has_its_definitions_once(home, define):
+    folder, path = home / "definitions", define("a")
+    mounted = folder / "..2026_11_28"
+    mounted.mkdir()
+    path.rename(mounted / path.name)
+    (folder / "..data").symlink_to(mounted.name)
+    path.symlink_to(f"..data/{path.name}")
+    report = examine([folder], home)
+    assert ([each.name for each in report.subscriptions], report.problems) == (["a"], ())
+
+
 def test_an_empty_folder_is_a_warning_and_a_missing_file_an_error(home):
     report = examine([home / "definitions", home / "none.yaml"], home)
     assert [(each.rule, each.severity) for each in report.problems] == [("empty", "warning"), ("unreadable", "error")]

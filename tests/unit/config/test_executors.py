@@ -135,6 +135,7 @@ def test_an_output_that_each_machine_has_below_its_own_home_is_told_at_its_line(
         "postgresql://tidegate:secret@localhost/tidegate",
         "postgresql+psycopg2://tidegate:secret@127.0.0.1:5432/tidegate",
         "postgresql://tidegate@/tidegate?host=/var/run/postgresql",
+        "postgresql+psycopg2:///tidegate",
     ],
 )
 def test_a_database_that_each_machine_looks_for_on_itself_is_told(warnings: Warnings, url: str) -> None:

@@ -65,6 +65,7 @@ def world_of(name: str, ledger: SqlLedger) -> World:
     world.offsets.reset(ends, str(stands))
     with pipeline_of(world, name).source.read((Range(name, 0, 5, 8),), world.clock.monotonic() + 1) as reader:
         records = tuple(read for chunk in reader for read in chunk)
+    world.lake.written.add(batch.output)  # by the batches before
     world.landing.files = {file.uri: records for file in batch.files}
     if batch.state is State.PUBLISHED:
         assert batch.delivery is not None

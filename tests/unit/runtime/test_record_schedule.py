@@ -124,8 +124,8 @@ def test_while_a_run_is_under_way_none_is_asked_for(world: World) -> None:
 def test_one_that_has_waited_is_enough_and_one_that_took_nothing_comes_again(world: World) -> None:
     async def story() -> None:
         await asyncio.sleep(0.2)
-        world.produce(1)
         began = time.monotonic()
+        world.produce(1)
         await until(lambda: world.due)
         assert time.monotonic() - began > 0.9
         await until(lambda: len(world.due) == 2)

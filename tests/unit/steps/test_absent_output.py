@@ -1,0 +1,81 @@
+"""An output that this machine doesn't see, as where a disk isn't mounted: nothing is published elsewhere instead."""
+
+from dataclasses import replace
+
+import pytest
+from world import OUTPUT, World, deliver, planned
+
+from tidegate.model.errors import StaleError, UnavailableError
+from tidegate.steps.anchor import Earliest
+from tidegate.steps.reset_group import ResetRequest
+
+SAYS = rf"sees nothing in {OUTPUT}, and batch \w+ was published into it .*mount it here"
+
+
+@pytest.fixture
+def world() -> World:
+    """One batch is published, and records wait for the next."""
+    world = World()
+    world.produce(5)
+    assert deliver(world.pipeline()) is not None
+    world.produce(5)
+    return world
+
+
+def test_nothing_is_planned_and_it_goes_on_once_the_output_is_back(world: World) -> None:
+    world.lake.unmounted.add(OUTPUT)
+    with pytest.raises(UnavailableError, match=SAYS):
+        world.pipeline().plan()
+    assert world.ledger.look("orders").open is None
+    world.lake.unmounted.clear()
+    assert deliver(world.pipeline()) is not None
+    assert world.published() == [(0, 5), (5, 10)]
+
+
+def test_no_delivery_counts_that_another_machine_was_to_carry_out(world: World) -> None:
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.lake.unmounted.add(OUTPUT)
+    with pytest.raises(UnavailableError, match=rf"{SAYS}.*`tidegate group reset orders --by 0 --abandon` plans"):
+        pipeline.process(batch.id)
+    assert world.ledger.deliveries(batch.id) == 0
+    world.lake.unmounted.clear()
+    assert deliver(pipeline) is not None
+
+
+def test_what_is_processed_is_published_where_the_output_is_seen(world: World) -> None:
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    world.lake.unmounted.add(OUTPUT)
+    with pytest.raises(UnavailableError, match=SAYS):
+        pipeline.commit(batch.id)
+    world.lake.unmounted.clear()
+    assert pipeline.commit(batch.id) is not None
+    assert world.published() == [(0, 5), (5, 10)]
+
+
+def test_a_published_batch_is_not_given_up_because_it_cannot_be_seen(world: World) -> None:
+    pipeline = world.pipeline()
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.process(batch.id)
+    pipeline.publish(batch.id)
+    world.lake.unmounted.add(OUTPUT)
+    with pytest.raises(UnavailableError, match=SAYS) as refused:
+        pipeline.commit(batch.id)
+    assert "--abandon" not in str(refused.value)
+    with pytest.raises(UnavailableError, match=SAYS):
+        pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
+    world.lake.unmounted.clear()
+    with pytest.raises(StaleError, match="its output is in the lake"):
+        pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
+    assert pipeline.commit(batch.id) is not None
+
+
+def test_an_output_of_its_own_begins_anew(world: World) -> None:
+    moved = replace(world.pipeline(), output="file:///elsewhere")
+    world.lake.unmounted.add(OUTPUT)
+    assert deliver(moved) is not None
