@@ -114,7 +114,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_verdict",
         "stateset",
-        "The worst verdict of tidegate status, when last looked at.",
+        "The worst verdict of tidegate status.",
         _verdicts,
     ),
     Metric(
@@ -127,7 +127,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_lag_seconds",
         "gauge",
-        "How long the oldest waiting record has waited, by its own timestamp.",
+        "How long the oldest record has waited, by its timestamp.",
         _seen(lambda seen: seen.lag_seconds),
         unit="seconds",
     ),
@@ -141,13 +141,13 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_dead_letters_waiting",
         "gauge",
-        "Records in the dead-letter topic that nobody has redriven.",
+        "Dead letters that nobody has redriven.",
         _seen(lambda seen: seen.document.get("dead_letters_waiting")),
     ),
     Metric(
         "tidegate_observation_timestamp_seconds",
         "gauge",
-        "When the subscription was last looked at, in seconds since 1970.",
+        "When the subscription was last looked at.",
         _seen(lambda seen: seen.observed_at.timestamp()),
         unit="seconds",
     ),
@@ -161,7 +161,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_landed_records",
         "counter",
-        "Records landed for closed batches, by the batch's outcome.",
+        "Landed records of closed batches, by outcome.",
         _counted_by_label(Total.RECORDS),
         unit="records",
         labels=("outcome",),
@@ -169,7 +169,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_landed_bytes",
         "counter",
-        "Bytes landed for closed batches, by the batch's outcome.",
+        "Landed bytes of closed batches, by outcome.",
         _counted_by_label(Total.BYTES),
         unit="bytes",
         labels=("outcome",),
@@ -178,14 +178,14 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidegate_rejected_records",
         "counter",
-        "Records rejected by the jobs of published batches.",
+        "Rejected records of published batches.",
         _counted(Total.REJECTED),
         unit="records",
     ),
     Metric(
         "tidegate_filtered_records",
         "counter",
-        "Records filtered by the jobs of published batches.",
+        "Filtered records of published batches.",
         _counted(Total.FILTERED),
         unit="records",
     ),
