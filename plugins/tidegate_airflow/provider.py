@@ -15,7 +15,7 @@ _OPTIONS: Mapping[str, tuple[str, str | None]] = {
         "postgresql+psycopg2://tidegate@database/tidegate",
     ),
     "landing": ("Path or URI below which records are landed.", "s3://lake/landing"),
-    "logs": ("Folder of the Spark jobs' logs.", None),
+    "logs": ("Folder of the logs of Spark jobs that the command line starts.", None),
     "operators": ("Airflow users who may clear, commit, reset and answer, separated by commas.", "anna,bert"),
     "operator_roles": ("Roles that may trigger what does it, for auth managers that know roles for a DAG.", "Op"),
     "job_environment": ("Variables that a Spark job sees beside the usual ones: names and patterns.", "AWS_*"),
