@@ -209,7 +209,10 @@ def test_the_other_commands_are_there(block: Block, tmp_path: Path) -> None:
             case ["docker", "compose", "exec", service, *command]:
                 assert service in services
                 if command[0] == "tidegate":
-                    assert command[1:] == ["status", "flights"]
+                    assert command[1:] in (["status", "flights"], ["ledger", "backup", IN_THE_VOLUME])
+            case ["docker", "compose", "cp", place, "."]:
+                service, path = place.split(":")
+                assert (service in services, path) == (True, IN_THE_VOLUME)
             case ["umask", "077;", "sh", script, ">", ".env"]:
                 made = subprocess.run(["sh", ROOT / script], cwd=tmp_path, capture_output=True, text=True, check=True)
                 assert made.stdout.count("=") >= 4
