@@ -23,6 +23,8 @@ from tidegate.security.client import kafka_client
 from tidegate.trial.cases import SUFFIX
 from tidegate_local.certificates import Authority
 
+IN_THE_VOLUME = "/opt/tidegate/data/backup.db"
+
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 RECORDS = 12

@@ -254,6 +254,7 @@ def test_a_ledger_of_version_0_1_goes_on_with_an_open_batch_and_can_be_put_back(
     home, name, group = operator.line.home, "planned", operator.line.group("orders")
     script = OF_0_1.read_text("utf-8").replace("'planned-lake'", f"'{group}'").replace("///lake", f"//{home}/lake")
     (home / "data").mkdir()
+    (home / "lake/orders/_staging").mkdir(parents=True)  # of the batches before, which are elsewhere by now
     with closing(sqlite3.connect(home / "data/ledger.db")) as connection:
         connection.executescript(script)
         connection.execute("UPDATE tidegate_ranges SET topic = ? WHERE topic = ?", (operator.topic, name))

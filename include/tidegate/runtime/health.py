@@ -445,7 +445,8 @@ def _unwatched(facts: Facts) -> Iterator[Finding]:
         return
     since = contact.since if contact is not None and contact.has_answered else None
     reason = f"{facts.watched_records:,} records wait, and nobody looks for them, so that no run starts by what waits"
-    yield Finding(Verdict.WARN, reason, since, "see that Airflow's triggerer runs and its log has no error, and that the DAG isn't paused")
+    action = "see that Airflow's triggerer runs and its log has no error, and that the DAG isn't paused"
+    yield Finding(Verdict.WARN, reason, since, action)
 
 
 def _is_watched(facts: Facts) -> bool:
