@@ -69,7 +69,7 @@ class AssignSeek(PropertyType):
     def allowed(self) -> Allowed:
         number = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
         text = {"type": "string", "pattern": portable(self.pattern)}
-        words = "`[<topic>:]<partition>[:<offset>]`, separated by commas, `flights:0:10, flights:1`"
+        words = "`[<topic>:]<partition>[:<offset>], ...`, `flights:0:10, flights:1`"
         return Allowed({"anyOf": [number, text]}, words)
 
 

@@ -80,7 +80,7 @@ class DeserializerClass(PropertyType):
         return f"must be one of {', '.join(NAMES)}, or the Java class of one{hint}"
 
     def allowed(self) -> Allowed:
-        return Allowed({"enum": [*NAMES, *CLASSES]}, "a [deserializer](#deserializers)")
+        return Allowed({"enum": [*NAMES, *CLASSES]}, "[deserializer](#deserializers)")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Charset(PropertyType):
 
     def allowed(self) -> Allowed:
         names = list(CHARSETS.values())
-        return Allowed({"anyOf": [{"enum": names}, {"type": "string"}]}, "a [charset](#deserializers)")
+        return Allowed({"anyOf": [{"enum": names}, {"type": "string"}]}, "[charset](#deserializers)")
 
 
 def _nearest_class(value: str) -> str | None:

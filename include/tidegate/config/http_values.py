@@ -28,6 +28,7 @@ class HttpUri(Text):
 
     pattern: str = r"[Hh][Tt][Tt][Pp][Ss]?://[^ /?#@]+(?:[/?][^ #]*)?"
     shape: str = "a URI that begins with http:// or https:// and has neither a user nor a fragment"
+    words: str = "http:// or https://, no user, no fragment"
 
     def validate(self, value: object) -> str | None:
         if isinstance(value, str) and has_password(value):
@@ -95,7 +96,7 @@ class BodyTemplate(PropertyType):
         return None
 
     def allowed(self) -> Allowed:
-        return Allowed({"type": "string", "minLength": 1}, "a template in MiniJinja's language")
+        return Allowed({"type": "string", "minLength": 1}, "a MiniJinja template")
 
 
 def _wrong_port(uri: str) -> str | None:

@@ -49,6 +49,7 @@ class Property:
 
     type: what it may hold, with the unit of its numbers.
     text: what it does, in a sentence or two.
+    see: the link to where the same is told; the reference page has it in place of all sentences but the first.
     default: its value where the definition gives none; None: it is unset.
     origin: the system whose name it bears.
     alias: another system's name for the same, which is taken, too.
@@ -62,6 +63,7 @@ class Property:
     type: PropertyType
     text: str
     _: KW_ONLY
+    see: str = ""
     default: object = None
     origin: Origin = "Tidegate"
     required: bool = False
@@ -105,41 +107,46 @@ _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _ms = partial(Whole, unit="milliseconds")
 _bytes = partial(Whole, unit="bytes")
+KAFKA: Final = "[Kafka's documentation](https://kafka.apache.org/documentation/#consumerconfigs)"
+"""Where all is told of a property that is as in Java's consumer: the reference page adds nothing."""
+_LINE = Text(words="text")
 _TOPIC = Text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "a topic's name (`a-zA-Z0-9._-`)")
 _RETRY_TOPIC = RetryTopic(
-    r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}", "a topic whose name ends with its delay in ms, as orders_retry_10000"
+    r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}",
+    "a topic whose name ends with its delay in ms, as orders_retry_10000",
+    "a topic that ends with its delay in ms",
 )
-_CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "an Airflow connection's id")
-_AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters")
+_CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "an Airflow connection's id", "an Airflow connection")
+_AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters", "up to 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
-_NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail")
+_NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail", words="module:name")
 _LEAST_FILE_BYTES = 1024 * 1024
 _COLUMN = Text(
     r"(?!_|[Bb][Aa][Tt][Cc][Hh]_[Ii][Dd]$)[^/=\\:]+",
     "a column's name (not batch_id, no leading _, no `/=:\\`)",
+    "a column",
 )
 
 TOP: Mapping[str, Property] = {
     "description": _airflow(Prose(), "Shown in Airflow.", default=""),
     "schedule": _airflow(
         Schedule(),
-        "When runs start: at times in UTC, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only "
-        "when triggered.",
+        "When runs start, in UTC, or by [waiting records](airflow.md#a-schedule-of-records). Unset: only when "
+        "triggered.",
     ),
     "connection": _airflow(
         _CONNECTION,
-        "The connection to Kafka: addresses and credentials.",
+        "Kafka's addresses and credentials.",
         default="kafka_default",
     ),
     "topics": _queue_over_http(
         Listing(_TOPIC, "[flights]"),
-        "The topics to read. A missing one is never created, and read once it exists. Give one of topics, "
-        "pattern and partitions, or assign-seek.",
+        "Read once they exist, never created. Give one of topics, pattern and partitions, or assign-seek.",
         field="topics.names",
     ),
     "pattern": _queue_over_http(
         Pattern(),
-        "Reads all topics whose whole name matches; new ones from the earliest record.",
+        "Topics whose whole name matches; new ones are read from the earliest record.",
         field="topics.pattern",
     ),
     "partitions": _queue_over_http(
@@ -149,93 +156,93 @@ TOP: Mapping[str, Property] = {
     ),
     ASSIGN_SEEK: _smallrye(
         AssignSeek(),
-        "The partitions to read, and where each starts until the group commits there: 0 is the beginning, -1 "
-        "the end; without an offset, cursor or auto.offset.reset says it. The topic may be omitted if topics "
-        "has one.",
+        "Reads these partitions, each from its offset until the group commits there. 0 is the beginning, -1 the "
+        "end; without an offset, cursor or auto.offset.reset says it. The topic may be omitted if topics has "
+        "one.",
         field="topics.cursors",
+        see="[assign-seek](coming-from-smallrye.md#assign-seek)",
     ),
     "members": _oci(
         Whole(1, 1_024, unit="tasks"),
-        "How many landing tasks read a batch from Kafka in parallel.",
+        "Landing tasks that read a batch in parallel.",
         default=1,
     ),
     "poll-timeout.ms": _hitachi(
         _ms(1),
-        "How long a run waits for records, then each member reads. Without records the run is skipped.",
+        "How long a run waits for records, then each member reads.",
         default=60_000,
         alias="urecp-kafka.poll-timeout.ms",
     ),
     "commit-timeout.ms": _hitachi(
         _ms(1),
-        "How long a commit may take; then the run fails, and the next one checks whether it succeeded.",
+        "How long a commit may take.",
         default=15_000,
         alias="urecp-kafka.commit-timeout.ms",
     ),
     "unavailable-after.ms": Property(
         _ms(0),
-        "How long after the brokers' last answer runs are skipped before they fail.",
+        "How long runs without a broker's answer are skipped before they fail.",
         default=600_000,
     ),
     "retention.ms": Property(
         _ms(0, 36_500 * _DAY_MS),
-        "How long after a published batch's end `tidegate prune` may remove its landed files and ledger rows;"
-        " 0: never.",
+        "After which `tidegate prune` may remove a published batch's landed files and ledger rows; 0: never.",
         default=30 * _DAY_MS,
     ),
-    "execution-timeout.ms": _airflow(_ms(1), "How long a task may take before Airflow stops it; see rule R7."),
+    "execution-timeout.ms": _airflow(_ms(1), "After which Airflow stops a task."),
     "commit-strategy": _smallrye(
         Choice(tuple(COMMIT_POLICIES)),
         "When a batch's offsets are committed. "
         + " ".join(f"{name}: {policy.summary}." for name, policy in COMMIT_POLICIES.items()),
+        see="[commit strategies](strategies.md#commit-strategies)",
         default="after-processing",
     ),
     "auto.commit.interval.ms": _kafka(
         _ms(0),
-        "For throttled and latest: how often acknowledged records are committed during the job.",
+        "For throttled and latest: how often acknowledged records are committed.",
         default=5_000,
         field="auto_commit_interval_ms",
         only_with=("commit-strategy", ("throttled", "latest")),
     ),
     "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For throttled: how long a record may stay unacknowledged before the run fails; 0 or -1: forever, as "
-        "by default for http.",
+        "How long a record may stay unacknowledged before the run fails; 0 or -1: forever, as by default for http.",
         default=60_000,
         field="unprocessed_record_max_age_ms",
         only_with=("commit-strategy", ("throttled",)),
     ),
     "checkpoint.unsynced-state-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
-        "For checkpoint: how long new state may stay unstored before `tidegate status` warns; 0 or -1: forever.",
+        "How long new state may stay unstored before `tidegate status` warns; 0 or -1: forever.",
         default=10_000,
         field="unsynced_state_max_age_ms",
         only_with=("commit-strategy", ("checkpoint",)),
     ),
     "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
-        "What happens to rejected records, and to a batch that its records fail. fail: the subscription stops"
-        " until `tidegate clear`. ignore: rejected records go to _rejected in the output; a failed batch is "
-        "committed, not published. dead-letter-queue: both go to a topic. delayed-retry-topic: both are "
-        "retried later. ask: a person decides.",
+        "What happens to rejected records and failed batches. fail: the subscription stops until `tidegate "
+        "clear`. ignore: rejected records go to _rejected in the output; a failed batch is committed, not "
+        "published. dead-letter-queue: both go to a topic. delayed-retry-topic: both are retried later. ask: a "
+        "person decides.",
         default="fail",
+        see="[failure strategies](strategies.md#failure-strategies)",
     ),
     "dead-letter-queue.topic": _smallrye(
         _TOPIC,
-        "The topic for dead letters, also those of `tidegate clear`; never created. Unset: `dead-letter-"
-        "topic-<subscription>`, but delayed-retry-topic drops and counts records with no retry left.",
+        "Never created. Unset: `dead-letter-topic-<subscription>`; delayed-retry-topic then drops and counts "
+        "records with no retry left.",
         only_with=("failure-strategy", ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
         with_installed=True,
     ),
     "dead-letter-queue.limit": Property(
         RecordLimit(),
-        "How many records of a batch may become dead letters before it fails. A share above 0% always allows "
-        "10. Unset: all.",
+        "Dead letters that a batch may have; a share above 0% allows at least 10. Unset: all.",
         only_with=("failure-strategy", ("dead-letter-queue",)),
         with_installed=True,
     ),
     "delayed-retry-topic.topics": _smallrye(
         Listing(_RETRY_TOPIC, "[orders_retry_10000]"),
-        "The retry topics in order, never created. Unset: `<subscription>_retry_10000`, `_20000` and `_50000`.",
+        "In order, never created. Unset: `<subscription>_retry_10000`, `_20000` and `_50000`.",
         only_with=("failure-strategy", ("delayed-retry-topic",)),
     ),
     "delayed-retry-topic.max-retries": _smallrye(
@@ -252,48 +259,46 @@ TOP: Mapping[str, Property] = {
     ),
     "commit-fence": Property(
         Choice(get_args(model.CommitFence)),
-        "What stops a stale worker's commit. transactional: Kafka transactions. none, for clusters without "
-        "them: a check just before the commit.",
+        "What stops a stale worker's commit: Kafka's transactions, or (for clusters without them) a check just before.",
         default="transactional",
     ),
     "on-data-loss": Property(
         Choice(get_args(model.OnDataLoss)),
-        "If unread records are gone: fail names them and fails the run, reset goes on at the earliest record.",
+        "If unread records are gone, the run fails, naming them, or continues at the earliest record.",
         default="fail",
     ),
     "max-retries": _smallrye(Whole(0), "How often a batch's failed delivery is repeated.", default=2),
     "retry-delay.ms": _queue_over_http(_ms(0), "The pause before Airflow retries a failed task.", default=1_000),
     "fail-on-deserialization-failure": _smallrye(
         Flag(),
-        "Whether an undecodable record fails its batch; else it is rejected.",
+        "Whether an undecodable record fails its batch or is rejected.",
         default=True,
         field="deserialization.fails",
     ),
     "row-accounting": Property(
         Choice(get_args(model.RowAccounting)),
-        "strict: each record must be written, rejected or filtered, as one row. free: a transform may explode"
-        " or aggregate.",
+        "strict: each record is written, rejected or filtered, as one row. free: a transform may explode or aggregate.",
         default="strict",
     ),
     "landing-engine": Property(
         Choice(get_args(model.LandingEngine)),
-        "What reads from Kafka. python: landing tasks. spark: Spark's executors, without members; see "
-        "[Scaling](scaling.md).",
+        "Whether landing tasks or [Spark's executors](scaling.md) read from Kafka.",
         default="python",
     ),
 }
 CONSUMER: Mapping[str, ConsumerProperty] = {
     "group.id": ConsumerProperty(
-        Text(),
-        "The group whose offsets are committed. No other subscription may use it.",
+        _LINE,
+        "Whose offsets are committed. No other subscription may use it.",
         field="consumer.group_id",
         required=True,
     ),
-    "client.id": ConsumerProperty(Text(), "The client's name in broker logs and quotas."),
-    "client.rack": ConsumerProperty(Text(), "The client's rack, to read from a nearby replica."),
+    "client.id": ConsumerProperty(_LINE, "The client's name in broker logs and quotas.", see=KAFKA),
+    "client.rack": ConsumerProperty(_LINE, "The client's rack, to read from a nearby replica.", see=KAFKA),
     "client.dns.lookup": ConsumerProperty(
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
         "Which of a broker's addresses are tried.",
+        see=KAFKA,
     ),
     "max.poll.records": _not_for_clients(
         Whole(1, LONG_MAX, unit="records"),
@@ -303,8 +308,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "auto.offset.reset": _not_for_clients(
         Choice(get_args(model.OffsetReset), instead=(("by_duration:", "a cursor of type AT_TIME starts at a time"),)),
-        "Where the first batch starts. latest skips all existing records and commits that start at once. none"
-        " fails the run.",
+        "Where the first batch starts, committed at once. latest skips all existing records, none fails the run.",
         default="latest",
         field="consumer.auto_offset_reset",
     ),
@@ -316,20 +320,20 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "max.poll.interval.ms": ConsumerProperty(
         _ms(1, _DAY_MS),
-        "How long a delivery may take, from start to publish, before it is repeated. No limit under on-receipt.",
+        "How long a delivery may take, from start to publish.",
         default=300_000,
         in_spark=False,
         field="consumer.max_poll_interval_ms",
     ),
     "session.timeout.ms": ConsumerProperty(
         _ms(1, _HOUR_MS),
-        "Only checked against other timeouts.",
+        "Only checked: rule R5.",
         default=45_000,
         in_spark=False,
     ),
     "heartbeat.interval.ms": ConsumerProperty(
         _ms(1, _HOUR_MS),
-        "Only checked against session.timeout.ms.",
+        "Only checked: rule R5.",
         default=3_000,
         in_spark=False,
     ),
@@ -338,40 +342,42 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         "How long the broker waits for fetch.min.bytes.",
         default=500,
         librdkafka="fetch.wait.max.ms",
+        see=KAFKA,
     ),
     "fetch.min.bytes": ConsumerProperty(
-        _bytes(0, 100_000_000), "The least data before the broker answers a fetch.", default=1, floor=1
+        _bytes(0, 100_000_000), "The least data before the broker answers a fetch.", default=1, floor=1, see=KAFKA
     ),
     "fetch.max.bytes": ConsumerProperty(
         _bytes(0, 2_147_483_135),
         "The most data in a fetch; a larger record still arrives.",
         default=52_428_800,
         floor=1000,
+        see=KAFKA,
     ),
     "max.partition.fetch.bytes": ConsumerProperty(
-        _bytes(0, 1_000_000_000), "The most data of one partition in a fetch.", default=1_048_576, floor=1
+        _bytes(0, 1_000_000_000), "The most data of one partition in a fetch.", default=1_048_576, floor=1, see=KAFKA
     ),
     "connections.max.idle.ms": ConsumerProperty(
-        _ms(1, others=(-1,)), "When an idle connection is closed; -1: never.", default=540_000, floor=0
+        _ms(1, others=(-1,)), "When an idle connection is closed; -1: never.", default=540_000, floor=0, see=KAFKA
     ),
     "socket.connection.setup.timeout.ms": ConsumerProperty(_ms(1_000), "How long connecting may take.", default=10_000),
     "socket.connection.setup.timeout.max.ms": ConsumerProperty(
         _ms(1_000),
-        "Only checked against other timeouts, but with landing-engine: spark.",
+        "Only checked, except with landing-engine: spark.",
         default=30_000,
         librdkafka=None,
     ),
     "reconnect.backoff.ms": ConsumerProperty(
-        _ms(0, _HOUR_MS), "The pause before reconnecting to a broker.", default=50
+        _ms(0, _HOUR_MS), "The pause before reconnecting to a broker.", default=50, see=KAFKA
     ),
     "reconnect.backoff.max.ms": ConsumerProperty(
-        _ms(0, _HOUR_MS), "The longest pause before reconnecting.", default=1_000
+        _ms(0, _HOUR_MS), "The longest pause before reconnecting.", default=1_000, see=KAFKA
     ),
     "retry.backoff.ms": ConsumerProperty(
-        _ms(0, 300_000), "The pause before repeating a failed request.", default=100, floor=1
+        _ms(0, 300_000), "The pause before repeating a failed request.", default=100, floor=1, see=KAFKA
     ),
     "retry.backoff.max.ms": ConsumerProperty(
-        _ms(0, 300_000), "The longest pause before repeating a request.", default=1_000, floor=1
+        _ms(0, 300_000), "The longest pause before repeating a request.", default=1_000, floor=1, see=KAFKA
     ),
     "metadata.max.age.ms": ConsumerProperty(
         _ms(0, _HOUR_MS),
@@ -379,35 +385,42 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         default=300_000,
         librdkafka="topic.metadata.refresh.interval.ms",
         floor=1,
+        see=KAFKA,
     ),
     "metadata.recovery.strategy": ConsumerProperty(
-        Choice(("rebootstrap", "none")), "What to do if no known broker is reachable."
+        Choice(("rebootstrap", "none")), "What to do if no known broker is reachable.", see=KAFKA
     ),
     "metadata.recovery.rebootstrap.trigger.ms": ConsumerProperty(
-        _ms(0), "How long without metadata before bootstrap.servers are used again."
+        _ms(0), "How long without metadata before bootstrap.servers are used again.", see=KAFKA
     ),
     "request.timeout.ms": ConsumerProperty(
-        _ms(10, 300_000), "How long a request waits for its answer.", default=30_000, librdkafka="socket.timeout.ms"
+        _ms(10, 300_000),
+        "How long a request waits for its answer.",
+        default=30_000,
+        librdkafka="socket.timeout.ms",
+        see=KAFKA,
     ),
     "receive.buffer.bytes": ConsumerProperty(
         _bytes(-1, 100_000_000),
-        "The socket's receive buffer; unset or -1: the system decides.",
+        "Unset or -1: the system decides.",
         librdkafka="socket.receive.buffer.bytes",
         floor=0,
     ),
     "send.buffer.bytes": ConsumerProperty(
         _bytes(-1, 100_000_000),
-        "The socket's send buffer; unset or -1: the system decides.",
+        "Unset or -1: the system decides.",
         librdkafka="socket.send.buffer.bytes",
         floor=0,
     ),
-    "enable.metrics.push": ConsumerProperty(Flag(), "Whether the client sends metrics to a broker that asks."),
+    "enable.metrics.push": ConsumerProperty(
+        Flag(), "Whether the client sends metrics to a broker that asks.", see=KAFKA
+    ),
     "enable.auto.commit": _not_for_clients(
         Flag(
             only=False,
             reason="Tidegate commits offsets itself, when commit-strategy says so; on-receipt comes nearest to true",
         ),
-        "commit-strategy decides instead; on-receipt is nearest to true.",
+        "commit-strategy decides.",
     ),
     "allow.auto.create.topics": ConsumerProperty(
         Flag(only=False, reason="a topic that is missing is an empty poll, never created"),
@@ -416,7 +429,7 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
     ),
     "exclude.internal.topics": _not_for_clients(
         Flag(),
-        "Whether pattern omits internal topics such as __consumer_offsets.",
+        "Whether pattern omits topics such as __consumer_offsets.",
         default=True,
         field="topics.internal",
     ),
@@ -432,40 +445,40 @@ CONSUMER: Mapping[str, ConsumerProperty] = {
         default="bytes",
         field="deserialization.value.name",
     ),
-    "key.deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys; unset: UTF-8."),
-    "value.deserializer.encoding": _not_for_clients(Charset(), "The charset of string values; unset: UTF-8."),
-    "deserializer.encoding": _not_for_clients(Charset(), "The charset of string keys and values; unset: UTF-8."),
+    "key.deserializer.encoding": _not_for_clients(Charset(), "For string keys; unset: UTF-8."),
+    "value.deserializer.encoding": _not_for_clients(Charset(), "For string values; unset: UTF-8."),
+    "deserializer.encoding": _not_for_clients(Charset(), "For both; unset: UTF-8."),
     "check.crcs": ConsumerProperty(
         Flag(only=True, reason="a damaged record must not reach the lake"),
         "Damaged records are never read.",
         librdkafka=None,
     ),
-    "group.protocol": _not_for_clients(Choice(("classic",)), "Has no effect: no consumer joins the group."),
+    "group.protocol": _not_for_clients(Choice(("classic",)), "No consumer joins the group."),
     "partition.assignment.strategy": _not_for_clients(
         Choice(("range", "org.apache.kafka.clients.consumer.RangeAssignor")),
-        "Members always share partitions by range.",
+        "Members share partitions by range.",
     ),
 }
 CURSOR: Mapping[str, Property] = {
     "type": _oci(
         Choice(get_args(model.CursorType)),
-        "Where a group without commits starts. TRIM_HORIZON: the earliest record.",
+        "TRIM_HORIZON: at the earliest record.",
     ),
-    "time": _oci(Moment(), "For AT_TIME: each partition's first record at or after this time."),
+    "time": _oci(Moment(), "For AT_TIME: at each partition's first record at or after it."),
     "offset": _oci(
         Whole(0, LONG_MAX - 1, unit="offset"),
-        "For AT_OFFSET and AFTER_OFFSET: each partition starts at or after it, or at its nearer end if it lies "
-        "outside. Refused if no partition reaches it.",
+        "For AT_OFFSET and AFTER_OFFSET: in each partition, else at its nearer end. Refused if no partition "
+        "reaches it.",
     ),
 }
 DESERIALIZATION: Mapping[str, Property] = {
-    "key.encoding": Property(Charset(), "The same as consumer.key.deserializer.encoding; give one."),
-    "key.schema": Property(JsonSchema(), "Required for JSON keys; a JSON Schema must be of an object."),
-    "value.encoding": Property(Charset(), "The same as consumer.value.deserializer.encoding; give one."),
-    "value.schema": Property(JsonSchema(), "Required for JSON values; a JSON Schema must be of an object."),
+    "key.encoding": Property(Charset(), "Instead of consumer.key.deserializer.encoding."),
+    "key.schema": Property(JsonSchema(), "Required for JSON keys."),
+    "value.encoding": Property(Charset(), "Instead of consumer.value.deserializer.encoding."),
+    "value.schema": Property(JsonSchema(), "Required for JSON values."),
     "schema-registry": _airflow(
         _CONNECTION,
-        "The connection to the Schema Registry, for avro, protobuf and json-schema.",
+        "For avro, protobuf and json-schema.",
         default="schema_registry_default",
         field="deserialization.registry",
     ),
@@ -474,58 +487,68 @@ _HTTP = ("kind", ("http",))
 PROCESSING: Mapping[str, Property] = {
     "kind": Property(
         Choice(get_args(model.ProcessingKind)),
-        "spark: a Spark job processes the batch. http: each record is a request to uri; see [Delivery over "
-        "HTTP](http.md).",
+        "A Spark job per batch, or [a request per record](http.md).",
         default="spark",
     ),
     "connection": _airflow(
         _CONNECTION,
-        "For spark: of type spark (spark-submit) or spark_connect. For http: of type http, with credentials; "
-        "unset: none.",
+        "Of type spark (spark-submit) or spark_connect; for http of type http, with credentials, and unset: none.",
         default="spark_default",
+    ),
+    "format": Property(
+        Choice(get_args(OutputFormat)),
+        "A folder per batch, or a [table](tables.md#choosing-a-format).",
+        default="parquet",
+    ),
+    "output": Property(
+        Output(),
+        "A path is relative to the project; gs, abfs and abfss are for delta alone. A URI may name an Airflow "
+        "connection: s3://connection@bucket/key. An Iceberg catalog is a connection's id. Only tables may be "
+        "several subscriptions' output.",
+        required=True,
     ),
     "uri": _queue_over_http(
         HttpUri(),
-        "For http, required: where requests go; if not public, it must be in TIDEGATE_HTTP_ALLOWED.",
+        "For http: required. Hosts that aren't public must be in TIDEGATE_HTTP_ALLOWED.",
         only_with=_HTTP,
         field="processing.endpoint.uri",
     ),
     "method": _queue_over_http(
         Choice(get_args(model.HttpMethod)),
-        "For http: the request's method. With GET the record is a parameter, else the body.",
+        "For http: with GET the record is a parameter, else the body.",
         default="POST",
         only_with=_HTTP,
         field="processing.endpoint.method",
     ),
     "headers": _queue_over_http(
         HeaderLines(),
-        "For http: headers of each request. Secrets belong in the connection.",
+        "For http: sent with each request. Secrets belong in the connection.",
         default={},
         only_with=_HTTP,
         field="processing.endpoint.headers",
     ),
     "body": Property(
         BodyTemplate(),
-        "For http: what is sent in place of the record's value; see [What is sent](http.md#what-is-sent).",
+        "For http: [sent](http.md#what-is-sent) in place of the record's value.",
         only_with=_HTTP,
         field="processing.endpoint.body",
     ),
     "query-param-key": _queue_over_http(
         Text(r"[A-Za-z0-9._~-]+", "a parameter's name (`a-zA-Z0-9._~-`)"),
-        "For http with GET: the parameter that has the record.",
+        "For http: with GET, the parameter that has the record.",
         default="message",
         only_with=_HTTP,
         field="processing.endpoint.parameter",
     ),
     "charset": _queue_over_http(
         Charset(),
-        "For http: the content type's charset, to which values are converted if their deserializer is string.",
+        "For http: the content type's charset, to which string values are converted.",
         only_with=_HTTP,
         field="processing.endpoint.charset",
     ),
     "concurrency-factor": _queue_over_http(
         Whole(1, 10_000),
-        "For http: how many requests per partition run at once. Only 1 keeps their order.",
+        "For http: requests per partition at once. Only 1 keeps their order.",
         default=1,
         only_with=_HTTP,
         field="processing.endpoint.concurrency",
@@ -546,64 +569,25 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "request-timeout.ms": Property(
         _ms(1, _HOUR_MS),
-        "For http: how long a request may take, to the answer's last byte.",
+        "For http: until the answer's last byte.",
         default=30_000,
         only_with=_HTTP,
         field="processing.endpoint.request_timeout_ms",
     ),
     "connect-timeout.ms": Property(
         _ms(1, _HOUR_MS),
-        "For http: how long connecting may take.",
+        "For http: until connected.",
         default=10_000,
         only_with=_HTTP,
         field="processing.endpoint.connect_timeout_ms",
     ),
     "transform": Property(
         _FUNCTION,
-        "For spark: the function from records to rows. Unset: records are written unchanged.",
+        "For spark: from records to rows. Unset: records are written unchanged.",
     ),
     "job": _spark(
-        Text(shape="the path or URI of a Spark job"),
-        "For spark: your own Spark job, relative to the project. Excludes transform.",
-    ),
-    "format": Property(
-        Choice(get_args(OutputFormat)),
-        "parquet: a folder per batch. delta, iceberg: a commit per batch; see [Choosing a "
-        "format](tables.md#choosing-a-format).",
-        default="parquet",
-    ),
-    "output": Property(
-        Output(),
-        "For parquet and delta: a folder in the project, or a URI (gs, abfs and abfss for delta alone), which may name "
-        "an Airflow connection: s3://connection@bucket/key. For iceberg: the table, whose catalog is an Airflow "
-        "connection's id. Only tables may be several subscriptions' output.",
-        required=True,
-    ),
-    "schema-evolution": Property(
-        Choice(get_args(SchemaEvolution)),
-        "For delta and iceberg: what happens if a batch's columns aren't the table's. fail: it isn't "
-        "published. add-columns: the table gets them. rescue: what doesn't fit is kept as JSON in "
-        "_rescued_data.",
-        default="fail",
-        only_with=("format", ("delta", "iceberg")),
-    ),
-    "keys": _spark(
-        Listing(_COLUMN, "[id]", empty=True),
-        "For delta and iceberg: the key's columns. The table has one row per key; see [Change "
-        "feeds](tables.md#change-feeds). Needs sequence-by.",
-        default=(),
-        only_with=("format", ("delta", "iceberg")),
-    ),
-    "sequence-by": _spark(
-        Listing(_COLUMN, "[ts_ms, offset]", empty=True),
-        "With keys: the columns that order a key's changes; the greatest wins, whenever it comes.",
-        default=(),
-        only_with=("format", ("delta", "iceberg")),
-    ),
-    "delete-when": _spark(
-        Text(r".{1,10000}", "a condition in SQL, on one line"),
-        "With keys: which of the transform's rows delete their key.",
-        only_with=("format", ("delta", "iceberg")),
+        Text(shape="the path or URI of a Spark job", words="a path or URI"),
+        "For spark: your own, relative to the project. Excludes transform.",
     ),
     "target-file-size.bytes": _spark(
         Whole(_LEAST_FILE_BYTES, LONG_MAX, unit="bytes"),
@@ -612,51 +596,79 @@ PROCESSING: Mapping[str, Property] = {
     ),
     "partition-by": _spark(
         Listing(_COLUMN, "[carrier]", empty=True),
-        "For spark: the columns whose values divide files into folders.",
+        "For spark: values divide files into folders.",
         default=(),
+    ),
+    "schema-evolution": Property(
+        Choice(get_args(SchemaEvolution)),
+        "For delta and iceberg: if columns aren't the table's, fail doesn't publish the batch, add-columns adds "
+        "them, rescue keeps what doesn't fit in _rescued_data.",
+        default="fail",
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "keys": _spark(
+        Listing(_COLUMN, "[id]", empty=True),
+        "For delta and iceberg: one row per [key](tables.md#change-feeds). Needs sequence-by.",
+        default=(),
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "sequence-by": _spark(
+        Listing(_COLUMN, "[ts_ms, offset]", empty=True),
+        "With keys: required, the order of a key's changes; the greatest wins, whenever it comes.",
+        default=(),
+        only_with=("format", ("delta", "iceberg")),
+    ),
+    "delete-when": _spark(
+        Text(r".{1,10000}", "a condition in SQL, on one line", "SQL, on one line"),
+        "With keys: which of the transform's rows delete their key.",
+        only_with=("format", ("delta", "iceberg")),
     ),
 }
 AIRFLOW: Mapping[str, Property] = {
-    "pool": _airflow(_AIRFLOW_NAME, "The tasks' pool. It must exist."),
-    "queue": _airflow(_AIRFLOW_NAME, "The tasks' queue, if the executor has queues."),
+    "pool": _airflow(_AIRFLOW_NAME, "Must exist."),
+    "queue": _airflow(_AIRFLOW_NAME, "For executors with queues."),
     "executor": _airflow(
-        Text(r"[^ ,:;=]{1,500}", "the name, alias or module path of an executor"),
-        "One of those in Airflow's `[core] executor`. Unset: the first.",
+        Text(r"[^ ,:;=]{1,500}", "the name, alias or module path of an executor", "name, alias or module path"),
+        "One of `[core] executor`. Unset: the first.",
     ),
     "priority_weight": _airflow(Whole(INT_MIN, INT_MAX), "Waiting tasks with more start first.", default=1),
     "owner": _airflow(Text(r"[^,]{1,500}", "a name without commas"), "The tasks' owner.", default="tidegate"),
     "tags": _airflow(
         Listing(
-            Text(r"(?!operator:).{1,100}", "up to 100 characters, without operator: at their start"),
+            Text(
+                r"(?!operator:).{1,100}",
+                "up to 100 characters, without operator: at their start",
+                "up to 100 characters, not `operator:...`",
+            ),
             "[finance]",
             empty=True,
         ),
-        "Tags of the DAG besides tidegate and the topics.",
+        "Besides tidegate and the topics.",
         default=(),
     ),
-    "on_failure_callback": _airflow(_FUNCTION, "Called with the context for each failed run."),
-    "on_success_callback": _airflow(_FUNCTION, "Called with the context for each successful run."),
-    EXECUTION_TIMEOUT: _airflow(Duration(), "The same as `execution-timeout.ms`; give one.", field=""),
+    "on_failure_callback": _airflow(_FUNCTION, "Called for each failed run."),
+    "on_success_callback": _airflow(_FUNCTION, "Called for each successful run."),
+    EXECUTION_TIMEOUT: _airflow(Duration(), "Instead of `execution-timeout.ms`.", field=""),
 }
 ALERTS: Mapping[str, Property] = {
     "notify": Property(
         Listing(_NAMED_NOTIFIER, "['alerts:mail']", empty=True),
-        "Airflow notifiers, or functions that take a context. Empty: nobody is told.",
+        "Airflow notifiers, or functions that take a context.",
         default=(),
     ),
     "states": Property(
         Listing(Choice(get_args(AlertState)), "[stopped, asked]", empty=True),
-        "The verdicts to alert on. asked: a batch waits for an answer. unreachable: only after unavailable-after.ms.",
+        "The verdicts to alert on.",
         default=list(ALERT_STATES),
     ),
     "lag.records": Property(
         Whole(1, LONG_MAX, unit="records"),
-        "Alerts on a larger lag, until it falls to 80% of this.",
+        "Alerts on a larger lag.",
         field="alerts.lag_records",
     ),
     "lag.ms": Property(
         _ms(1, LONG_MAX),
-        "Alerts if the oldest record has waited longer, until it falls to 80% of this.",
+        "Alerts if the oldest record has waited longer.",
     ),
     "open-batch.ms": Property(_ms(1, LONG_MAX), "Alerts if a batch has been open longer."),
     "resolved": Property(Flag(), "Whether an alert's end is told, too.", default=False),
@@ -664,7 +676,7 @@ ALERTS: Mapping[str, Property] = {
 DRAIN: Mapping[str, Property] = {
     "max-runs": Property(
         Whole(0, 10_000),
-        "How many more runs may follow at once while at least consumer.max.poll.records wait.",
+        "How many more runs may follow at once.",
         default=0,
         field="drain_max_runs",
     ),
@@ -684,13 +696,12 @@ PROPERTIES: Mapping[str, Mapping[str, Property]] = {
 
 SECTIONS: Mapping[str, str] = {
     "consumer": "Kafka's consumer properties, by their Java names.",
-    "cursor": "Where a group's first batch starts, in OCI Streaming's terms.",
-    "deserialization": "Options of consumer.key.deserializer and consumer.value.deserializer.",
-    "processing": "How a batch's records are processed.",
-    "airflow": "Airflow's own properties; see [airflow.md](airflow.md#pools-queues-and-callbacks), also for common "
-    "defaults.",
-    "alerts": "Tidegate's own: see [alerts.md](alerts.md), also for common defaults.",
-    "drain": "Tidegate's own: see [Working off a backlog](airflow.md#working-off-a-backlog).",
+    "cursor": "Where a group without commits starts, in OCI Streaming's terms.",
+    "deserialization": "For the deserializers under `consumer`.",
+    "processing": "Columns named here can't be batch_id, begin with _ or have one of `/=:\\`.",
+    "airflow": "See [Pools, queues and callbacks](airflow.md#pools-queues-and-callbacks), also for defaults.",
+    "alerts": "See [Alerts](alerts.md), also for defaults.",
+    "drain": "See [Working off a backlog](airflow.md#working-off-a-backlog).",
 }
 REQUIRED = [(section, name) for section, rows in PROPERTIES.items() for name, known in rows.items() if known.required]
 ALIASES: Mapping[str, str] = {known.alias: name for name, known in TOP.items() if known.alias}

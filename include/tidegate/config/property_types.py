@@ -165,10 +165,14 @@ class Flag(PropertyType):
 
 @dataclass(frozen=True)
 class Text(PropertyType):
-    """A line of text that isn't empty and can be printed, and that as a whole matches a pattern."""
+    """A line of text that isn't empty and can be printed, and that as a whole matches a pattern.
+
+    `words` are those of the reference page, if `shape`, which errors have, says more than it needs.
+    """
 
     pattern: str = r".+"
     shape: str = "a line of text"
+    words: str = ""
 
     def validate(self, value: object) -> str | None:
         if isinstance(value, str) and value.isprintable() and value.strip():
@@ -180,7 +184,7 @@ class Text(PropertyType):
 
     def allowed(self) -> Allowed:
         text = {"type": "string", "pattern": portable(self.pattern), "errorMessage": f"must be {self.shape}"}
-        return Allowed(text, self.shape)
+        return Allowed(text, self.words or self.shape)
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ class Duration(PropertyType):
 
     def allowed(self) -> Allowed:
         schema = {"type": "string", "pattern": portable(self.pattern)}
-        return Allowed(schema, "a number and `s`, `m` or `h`, as `90m`")
+        return Allowed(schema, "`90s`, `90m` or `90h`")
 
     def parse(self, value: str) -> int:
         """In milliseconds."""
@@ -230,7 +234,7 @@ class RecordLimit(PropertyType):
     def allowed(self) -> Allowed:
         number = {"type": "integer", "minimum": 0, "maximum": LONG_MAX}
         share = {"type": "string", "pattern": portable(self.pattern)}
-        return Allowed({"anyOf": [number, share]}, "a number, or a share of a batch's records, `1%`")
+        return Allowed({"anyOf": [number, share]}, "a number or a share, `1%`")
 
     def parse(self, value: int | str) -> str:
         return str(value)
@@ -325,7 +329,7 @@ class Listing(PropertyType):
     def allowed(self) -> Allowed:
         item = self.item.allowed()
         items = {"type": "array", "items": item.schema, "uniqueItems": True}
-        return Allowed(items if self.empty else items | {"minItems": 1}, f"a list, `{self.example}`, each {item.words}")
+        return Allowed(items if self.empty else items | {"minItems": 1}, f"list, `{self.example}`, each {item.words}")
 
     def parse(self, value: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(value)
@@ -352,7 +356,7 @@ class PartitionLists(PropertyType):
     def allowed(self) -> Allowed:
         topics, numbers = self.topic.allowed().schema, self.numbers.allowed().schema
         schema = {"type": "object", "minProperties": 1, "propertyNames": topics, "additionalProperties": numbers}
-        return Allowed(schema, "topics and lists of partitions, `{flights: [0, 2]}`")
+        return Allowed(schema, "topics' partitions, `{flights: [0, 2]}`")
 
 
 @dataclass(frozen=True)

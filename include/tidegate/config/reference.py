@@ -3,13 +3,14 @@
 `python -m tidegate.config.reference` prints it.
 """
 
+import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
 from itertools import groupby
 
 from tidegate.config import consumer_properties, timeouts
 from tidegate.config.deserializers import CHARSETS, CLASSES, NAMES
-from tidegate.config.property_table import PROPERTIES, SECTIONS, Property
+from tidegate.config.property_table import KAFKA, PROPERTIES, SECTIONS, Property
 from tidegate.model.subscription import CLOSING_MS
 
 _HEAD = """\
@@ -17,29 +18,27 @@ _HEAD = """\
 
 <!-- Generated from the tables that definitions are checked by: `make docs` writes it anew. -->
 
-A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`.
+A subscription is one YAML 1.2 file, named like its DAG: a small letter, then `a-z0-9_-`, then `.yaml`. For help in an
+editor, begin it with `# yaml-language-server: $schema=FILE`, a file that `tidegate schema` wrote.
 
-In parentheses: values, default (or in bold), and the system that has the name, if any. `.ms` is milliseconds, null
-unset. Names that [Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md),
-[OCI Streaming](coming-from-oci-streaming.md) or [Queue-Over-Http](coming-from-queue-over-http.md) have and Tidegate
-hasn't are errors that say what to write.
-
-Editors complete and check definitions that begin with `# yaml-language-server: $schema=FILE`, a file that
-`tidegate schema` wrote.
+In parentheses: values, and the default in bold. `.ms` is milliseconds, null unset. Names that only
+[Hitachi](coming-from-hitachi.md), [SmallRye](coming-from-smallrye.md), [OCI Streaming](coming-from-oci-streaming.md) or
+[Queue-Over-Http](coming-from-queue-over-http.md) has are errors that say what to write.
 """
 
 _SAYS_ITS_UNIT = (".ms", ".bytes", ".records", "offset")
-_REMOVE = "remove it"
+_SHARED = re.compile(r"((?:For|With) [^:;]+): ")
+"""What the texts of several properties begin with, which then stands once, above their list."""
 _RULES = (
-    ("R1", "T1 > T3 > T4 > T6 > T7 > T8 > T9 > T10 > T11", "a warning"),
-    ("R2", "T2 >= T5", "an error"),
-    ("R2", "T1 > T2 > T5", "a warning"),
-    ("R3", "T4 > T6 + T7 + T8 + T9 + T10 + T11", "a warning"),
-    ("R4", "T6, T7, T8 and T11 each <= T2", "an error"),
-    ("R5", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2", "an error"),
-    ("R7", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}", "an error"),
+    ("R1", "warning", "T1 > T3 > T4 > T6 > T7 > T8 > T9 > T10 > T11"),
+    ("R2", "warning", "T1 > T2 > T5"),
+    ("R2", "error", "T2 >= T5"),
+    ("R3", "warning", "T4 > T6 + T7 + T8 + T9 + T10 + T11"),
+    ("R4", "error", "T6, T7, T8 and T11 each <= T2"),
+    ("R5", "error", f"3 x `{timeouts.HEARTBEAT}` <= `{timeouts.SESSION}` <= T2"),
+    ("R7", "error", f"`{timeouts.EXECUTION}` > 2 x T4 + T2 + T5 + {CLOSING_MS}"),
 )
-_NUMBERED = timeouts.TIMEOUTS[:11]
+_NUMBERED = {f"T{number}": name for number, name in enumerate(timeouts.TIMEOUTS[:11], 1)}
 
 
 def reference() -> str:
@@ -55,52 +54,79 @@ def reference() -> str:
 
 
 def _section(section: str) -> str:
-    title = f"## Under `{section}`\n{SECTIONS[section]}" if section else f"## At the top level\n{_sections()}"
+    title = f"## Under `{section}`\n{SECTIONS[section]}\n" if section else "## At the top level\n"
     several = PROPERTIES[section]
-    has_one_origin = len({known.origin for known in several.values()}) == 1
-    entries = (
-        _entry(name, known, origin="" if has_one_origin or known.origin == "Tidegate" else known.origin)
-        for name, known in several.items()
-    )
-    return f"{title}\n\n{''.join(entries)}"
+    heads = Counter(map(_head, several.values()))
+
+    def shared(row: tuple[str, Property]) -> str:
+        head = _head(row[1])
+        return head if heads[head] > 1 else ""
+
+    parts = [title]
+    for head, rows in groupby(sorted(several.items(), key=lambda row: row[1].see == KAFKA), shared):
+        parts.append(f"\n{head}:\n" if head else "\n")
+        parts.extend(_entry(name, known, head) for name, known in rows)
+    return "".join(parts)
 
 
-def _sections() -> str:
-    *others, last = (f"[`{name}`](#under-{name})" for name in SECTIONS)
-    return f"The sections: {', '.join(others)} and {last}."
+def _head(known: Property) -> str:
+    """What a property may share with others of its section."""
+    if known.see == KAFKA:
+        return f"As in {KAFKA}"
+    found = _SHARED.match(known.text)
+    return found[1] if found else ""
 
 
-def _entry(name: str, known: Property, *, origin: str) -> str:
+def _entry(name: str, known: Property, head: str) -> str:
     unit = "" if name.endswith(_SAYS_ITS_UNIT) else known.type.unit
-    values = " ".join(filter(None, (known.type.allowed().words, unit)))
-    default = f"`{_written(known.default)}`"
-    if known.required:
-        default = "required"
-    elif default in values:
-        values, default = values.replace(default, f"**{default}**", 1), ""
-    else:
-        default = "" if known.default in (None, "") else f"default {default}"
+    values, default = _with_default(" ".join(filter(None, (known.type.allowed().words, unit))), known.default)
     alias = f"or `{known.alias}`" if known.alias else ""
-    return f"- `{name}` ({'; '.join(filter(None, (values, default, alias, origin)))}): {known.text}\n"
+    parentheses = filter(None, (values, "required" if known.required else default, alias))
+    text = "" if known.see == KAFKA else f": {_text(known, head)}"
+    return f"- `{name}` ({'; '.join(parentheses)}){text}\n"
+
+
+def _with_default(values: str, default: object) -> tuple[str, str]:
+    """The values, with the default in bold if it is among them, else the default itself; none if it is empty."""
+    if default in (None, "", (), {}):
+        return values, ""
+    written = [f"`{_written(each)}`" for each in (default if isinstance(default, list) else [default])]
+    if not all(each in values for each in written):
+        return values, f"**{', '.join(written)}**"
+    for each in written:
+        values = values.replace(each, f"**{each}**", 1)
+    return values, ""
+
+
+def _text(known: Property, head: str) -> str:
+    text = known.text
+    if known.see:
+        text = f"{text.partition('. ')[0].removesuffix('.')}; see {known.see}."
+    if head:
+        text = re.sub(r"\w", lambda first: first[0].upper(), text.removeprefix(f"{head}: "), count=1)
+    return text
 
 
 def _written(value: object) -> str:
     """A value as YAML has it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case tuple():
-            return str(list(value))
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _timeouts() -> str:
+    unnamed = dict(_NUMBERED)
+
+    def with_name(number: re.Match[str]) -> str:
+        name = unnamed.pop(number[0], "")
+        return f"{number[0]} `{name}`" if name else number[0]
+
+    rules = [
+        f"- {rule} ({problem}): {re.sub('T[0-9]+', with_name, condition)}\n" for rule, problem, condition in _RULES
+    ]
     return (
-        "## The rules between timeouts\n\n"
-        + ", ".join(f"T{number} `{name}`" for number, name in enumerate(_NUMBERED, 1))
-        + ". For T1, -1 is infinite.\n\n"
-        + "".join(f"- {rule}, else {problem}: {condition}\n" for rule, condition, problem in _RULES)
-        + "\nWith all else at its defaults, the rules hold for T4 from 41651 to 299999 and T5 below 300000.\n"
+        "## The rules between timeouts\n"
+        "[What each bounds](timeouts.md). For T1, -1 is infinite.\n\n"
+        f"{''.join(rules)}\n"
+        "With all else at its defaults, T4 may be 41651 to 299999, and T5 below 300000.\n"
     )
 
 
@@ -116,27 +142,17 @@ def _deserializers() -> str:
     return (
         "## Deserializers\n"
         f"Charsets: {charsets}.\n\n"
-        "Short names, [what they decode](deserialization.md), and the Java classes that mean the same:\n\n"
+        "Names, [what they decode](deserialization.md), and Java classes that mean the same:\n\n"
         f"{''.join(classes)}"
     )
 
 
 def _refused() -> str:
-    reasons = {f"{name}*": why for name, why in consumer_properties.REFUSED_FAMILIES.items()} | dict(
-        consumer_properties.REFUSED
+    names = (*(f"{prefix}*" for prefix in consumer_properties.REFUSED_FAMILIES), *consumer_properties.REFUSED)
+    return (
+        "## Consumer properties that are refused\nThe error says why, or where it belongs.\n\n"
+        f"{', '.join(f'`{name}`' for name in names)}.\n"
     )
-    return "## Consumer properties that are refused\nThe error gives the reason.\n\n" + _by_meaning(reasons)
-
-
-def _by_meaning(meanings: Mapping[str, str]) -> str:
-    """A list of the meanings, each with all names that have it; those that are only to be removed come last."""
-    names: dict[str, list[str]] = {}
-    for name, meaning in meanings.items():
-        said = _REMOVE if meaning.endswith(f": {_REMOVE}") else meaning
-        names.setdefault(said, []).append(f"`{name}`")
-    if removed := names.pop(_REMOVE, None):
-        names[_REMOVE] = removed
-    return "".join(f"- {', '.join(several)}: {meaning}\n" for meaning, several in names.items())
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class JsonSchema(PropertyType):
     def allowed(self) -> Allowed:
         schema = {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
         return Allowed(
-            {"anyOf": [{"type": "string", "minLength": 1}, schema]}, "columns in Spark's DDL, or a JSON Schema"
+            {"anyOf": [{"type": "string", "minLength": 1}, schema]}, "Spark's DDL or an object's JSON Schema"
         )
 
 
