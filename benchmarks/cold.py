@@ -67,21 +67,14 @@ def main() -> None:
     else:
         show(tables)
     if arguments.write:
-        headings = ["Java's options", OWN, PROCESS, f"{PROCESS}{BEYOND}"]
-        table = Table(title, headings, _by_options(found | beyond))
+        table = Table(title, ["Java's options", PROCESS], _by_options(found))
         write("a cold run", f"python benchmarks/cold.py --rounds {arguments.rounds}", [table])
 
 
 def _by_options(found: Mapping[str, list[float]]) -> list[list[str]]:
-    """A row for each set of options: medians of Spark's own start and of process, and of what that takes beyond it."""
-    options = [what.removeprefix(OWN) for what in found if what.startswith(OWN)]
-    return [
-        [
-            how.removeprefix(" with "),
-            *(_row("", found[what])[1] for what in (OWN + how, PROCESS + how, PROCESS + how + BEYOND)),
-        ]
-        for how in options
-    ]
+    """A row for each set of options, with the median of process."""
+    options = [what.removeprefix(PROCESS) for what in found if what.startswith(PROCESS)]
+    return [[how.removeprefix(" with "), _row("", found[PROCESS + how])[1]] for how in options]
 
 
 def _measured(home: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from contenders.registry import ALL, LAND, LAND_TWO, Contender
+from contenders.registry import ALL, CONSUME, LAND, LAND_TWO, Contender
 from contest import Measured
 from page import Table
 from ratios import MEMORY_TARGET_MIB, TARGETS, Ratio
@@ -39,15 +39,11 @@ def comparison(contenders: Sequence[Contender], found: Sequence[Found]) -> list[
 
 
 def summary(contenders: Sequence[Contender], found: Sequence[Found]) -> list[Table]:
-    """What the page shows: each tool's rates on all topics, and the ratios that miss their targets."""
-    titles = [one.topic.title for one in found]
-    rows = [[each.name, *(_rates(one.rounds.get(each.name, ())) for one in found)] for each in contenders]
-    ratios = _ratios(found)
-    missed = [row for row in ratios.rows if any(_MISSED in cell for cell in row)]
-    return [
-        Table(SUMMARY, ["tool", *titles], rows),
-        Table("Ratios that miss their target (*)", ratios.headings, missed),
-    ]
+    """What the page shows beside the picture: each tool's rates on every other topic, consume's at its best."""
+    topics = found[1::2]
+    shown = [each for each in contenders if each is not CONSUME]
+    rows = [[each.name, *(_rates(one.rounds.get(each.name, ())) for one in topics)] for each in shown]
+    return [Table(SUMMARY, ["tool", *(one.topic.title for one in topics)], rows)]
 
 
 def panels(found: Sequence[Found]) -> list[dict[str, Any]]:

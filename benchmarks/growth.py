@@ -24,10 +24,13 @@ from page import Picture, Table, show, write
 HERE = Path(__file__).resolve().parent
 PARTITIONS = (1, 10, 100, 1_000)
 IN_MEMORY = (1_000, 10_000)
+IS_IN_MEMORY = ", in memory"
 RECORDS = (10_000, 100_000, 1_000_000, 10_000_000)
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
 BATCHES = (1_000, 10_000, 100_000, 1_000_000)
 STEPS = ("plan", "land", "commit")
+TOGETHER = (("partitions", "records"), ("subscriptions",), ("batches in the ledger",))
+"""What the page shows in one table."""
 
 Series = Mapping[int, Mapping[str, float]]
 """By size: what was measured of each line, in seconds."""
@@ -52,14 +55,14 @@ def main() -> None:
     if arguments.write:
         panels = [_panel(name, series) for name, series in found.items()]
         command = f"python benchmarks/growth.py --rounds {arguments.rounds}"
-        write("growth", command, [_summary(found)], Picture("growth.svg", "How the seconds of each part grow", panels))
+        write("growth", command, _summary(found), Picture("growth.svg", "How the seconds of each part grow", panels))
 
 
 def _partitions(bench: steps.Bench, rounds: int) -> Series:
     real = {number: _medians(bench.partitions(number, rounds)) for number in PARTITIONS}
     memory = {number: _medians([steps.in_memory(number) for _ in range(rounds)]) for number in IN_MEMORY}
     doubles = {
-        number: {f"{step}, in memory": seconds for step, seconds in each.items()} for number, each in memory.items()
+        number: {f"{step}{IS_IN_MEMORY}": seconds for step, seconds in each.items()} for number, each in memory.items()
     }
     return {number: {**real.get(number, {}), **doubles.get(number, {})} for number in sorted({*real, *doubles})}
 
@@ -133,18 +136,26 @@ def _table(name: str, series: Series) -> Table:
     return Table(f"Seconds by the number of {name}", [name, *lines], rows)
 
 
-def _summary(found: Mapping[str, Series]) -> Table:
-    """What the page shows beside the picture: each line's two ends."""
-    rows = []
-    for name, series in found.items():
-        for line in _lines(series):
-            (least, seconds), *_, (most, in_the_end) = (
-                (size, each[line]) for size, each in series.items() if line in each
-            )
-            rows.append([line, name, f"{least:,}: {seconds:.3f}", f"{most:,}: {in_the_end:.3f}"])
-    return Table(
-        "Seconds at the smallest and the largest number", ["seconds of", "number of", "smallest", "largest"], rows
-    )
+def _summary(found: Mapping[str, Series]) -> list[Table]:
+    """What the page shows beside the picture: both ends of each line, but for those in memory."""
+    tables = []
+    for together in TOGETHER:
+        several = {name: _without_memory(found[name]) for name in together if name in found}
+        ends = [(name, size) for name, series in several.items() for size in (min(series), max(series))]
+        lines = dict.fromkeys(line for series in several.values() for line in _lines(series))
+        rows = [[line, *(f"{several[name][size][line]:.3f}" for name, size in ends)] for line in lines]
+        headings = ["seconds of", *(f"{name.split()[0]}: {size:,}" for name, size in ends)]
+        if rows:
+            tables.append(Table(f"By {' and '.join(several)}", headings, rows))
+    return tables
+
+
+def _without_memory(series: Series) -> Series:
+    real = {
+        size: {line: seconds for line, seconds in each.items() if not line.endswith(IS_IN_MEMORY)}
+        for size, each in series.items()
+    }
+    return {size: each for size, each in real.items() if each}
 
 
 def _panel(name: str, series: Series) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def _table(found: dict[str, list[float]]) -> Table:
     for way, latencies in found.items():
         cuts = quantiles(latencies, n=100)
         rows.append([WAYS[way], *(f"{value:,.0f}" for value in (cuts[49], cuts[98], max(latencies)))])
-    rows.append(["Queue-Over-Http, by its own text, within the service", "", "", f"about {_REFERENCE_MS}"])
+    rows.append(["Queue-Over-Http, by its own text", "", "", f"about {_REFERENCE_MS}"])
     return Table(
         f"Milliseconds from produce to POST, {RECORD_BYTES} bytes every {1000 * EVERY_SECONDS:.0f} ms",
         ["deliveries", "median", "99 of 100", "slowest"],

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from tidegate_local.kafka_jars import KAFKA_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
+_TRADE_MARKS = re.compile(r"\((R|TM)\)| Processor\b")
 PLOTTING = ROOT / ".cache" / "contenders" / "bin" / "python"
 
 
@@ -61,7 +63,7 @@ def write(section: str, command: str, tables: list[Table], picture: Picture | No
     page = PAGE.read_text("utf-8")
     introduction = " ".join(page.partition("<!-- figures of ")[0].split())
     other = ", ".join(each for each in (_machine(), _software()) if each not in introduction)
-    lines = [begin, "", *([f"Measured on {other}."] if other else []), f"`{command}`"]
+    lines = [begin, "", f"`{command}` on {other}" if other else f"`{command}`"]
     if picture:
         _draw(picture)
         lines += ["", f"![{picture.shows}]({picture.file})"]
@@ -85,7 +87,7 @@ def _machine() -> str:
     lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     processor = names[0] if names else platform.processor() or platform.machine()
-    return f"{os.cpu_count()} cores of {processor}"
+    return f"{os.cpu_count()} cores of {_TRADE_MARKS.sub('', processor)}"
 
 
 def _software() -> str:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,11 +48,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts (default 3)")
     parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     asked = parser.parse_args()
-    tables = [_table(_medians(asked, concurrency), concurrency, asked.bytes) for concurrency in asked.concurrency]
-    show(tables)
+    tables = {each: _table(_medians(asked, each), each, asked.bytes) for each in asked.concurrency}
+    show([*tables.values()])
     if asked.write:
         command = f"python benchmarks/posts.py --records {asked.records} --rounds {asked.rounds}"
-        write("delivery over HTTP", command, tables)
+        write("delivery over HTTP", command, [_summary(tables, asked.bytes)])
 
 
 def _medians(asked: argparse.Namespace, concurrency: int) -> dict[str, dict[str, float]]:
@@ -86,6 +87,13 @@ def _table(median: dict[str, dict[str, float]], concurrency: int, size: int) -> 
     ]
     headings = ["client", "requests a second", "per CPU second", "Tidegate makes times as many", "MiB"]
     return Table(f"{concurrency} requests under way, {size} bytes each", headings, rows)
+
+
+def _summary(tables: Mapping[int, Table], size: int) -> Table:
+    """What the page shows: each client's requests a second."""
+    rows = [[name, *(table.rows[at][1] for table in tables.values())] for at, name in enumerate(_CLIENTS.values())]
+    headings = ["client", *(f"{concurrency} under way" for concurrency in tables)]
+    return Table(f"Requests a second, of {size} bytes", headings, rows)
 
 
 def _measured(name: str, port: int, landed: Path, *, records: int, concurrency: int) -> dict[str, float]:

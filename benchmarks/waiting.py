@@ -53,12 +53,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         found = measured(Path(folder), arguments.seconds)
-    rows = [
-        [str(number), *(text for each in hourly for text in (f"{each:.1f}", f"{each / number:.2f}"))]
-        for number, hourly in found.items()
-    ]
-    headings = ["subscriptions", *(text for kind in KINDS for text in (f"{kind}, CPU s an hour", "of it each"))]
-    table = Table("CPU time of waiting", headings, rows)
+    rows = [[str(number), *(f"{each / number:.2f}" for each in hourly)] for number, hourly in found.items()]
+    table = Table("CPU seconds an hour of each subscription", ["subscriptions", *KINDS], rows)
     show([table])
     if arguments.write:
         write("waiting", f"python benchmarks/waiting.py --seconds {arguments.seconds:g}", [table])
