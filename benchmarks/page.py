@@ -59,9 +59,9 @@ def write(section: str, command: str, tables: list[Table], picture: Picture | No
     The section names the machine, and the software's versions, only if they aren't those that the page names before its
     first figures.
     """
-    begin, end = f"<!-- figures of {section} -->", f"<!-- end of {section} -->"
+    begin, end = f"<!-- {section} -->", "<!-- end -->"
     page = PAGE.read_text("utf-8")
-    introduction = " ".join(page.partition("<!-- figures of ")[0].split())
+    introduction = " ".join(page.partition("<!-- ")[0].split())
     other = ", ".join(each for each in (_machine(), _software()) if each not in introduction)
     lines = [begin, "", f"`{command}` on {other}" if other else f"`{command}`"]
     if picture:
