@@ -7,7 +7,7 @@ from world import OUTPUT, World, deliver, planned
 
 from tidegate.model.errors import StaleError, UnavailableError
 from tidegate.steps.anchor import Earliest
-from tidegate.steps.reset_group import ResetRequest
+from tidegate.steps.reset_group import By, ResetRequest
 
 SAYS = rf"sees nothing in {OUTPUT}, and batch \w+ was published into it .*mount it here"
 
@@ -79,3 +79,18 @@ def test_an_output_of_its_own_begins_anew(world: World) -> None:
     moved = replace(world.pipeline(), output="file:///elsewhere")
     world.lake.unmounted.add(OUTPUT)
     assert deliver(moved) is not None
+
+
+def test_an_open_batch_of_an_output_that_was_moved_is_planned_anew_by_what_the_error_says(world: World) -> None:
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.lake.unmounted.add(OUTPUT)
+    moved = replace(world.pipeline(), output="file:///elsewhere")
+    with pytest.raises(
+        UnavailableError, match=r"if it was moved.*`tidegate group reset orders --by 0 --abandon` plans"
+    ):
+        moved.plan()
+    moved.reset_group(ResetRequest(By(0), "ada", abandon=True))
+    again = deliver(moved)
+    assert again is not None
+    assert (again.output, again.ranges) == ("file:///elsewhere", batch.ranges)
